@@ -1,0 +1,209 @@
+"""What SQLite and PostgreSQL do differently, and nothing else. Knows no table.
+
+A store function gets its dialect from the engine (`engine.dialect`), a migration from its connection (`dialect_of`).
+"""
+
+import hashlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeVarTuple
+
+from sqlalchemy import BigInteger, Connection, Insert, Select, TableClause, bindparam, func, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+Timing = Literal["BEFORE INSERT", "BEFORE UPDATE", "BEFORE DELETE"]
+Ts = TypeVarTuple("Ts")
+
+
+class Dialect(ABC):
+    """One database engine's way of saying what both can do."""
+
+    name: Literal["sqlite", "postgresql"]
+
+    @abstractmethod
+    def now(self, conn: Connection) -> int:
+        """The lease clock, in microseconds since 1970 (UTC), to be compared with values of the same store only.
+
+        PostgreSQL: the server's `clock_timestamp()`, so that all store processes share it. SQLite has no clock of its
+        own and one store process: the wall time at which that process started plus what has passed since, so that a
+        step of the host's clock expires no lease.
+        """
+
+    def lock(self, query: Select[*Ts]) -> Select[*Ts]:
+        """`query`, locking the rows it returns until the transaction ends, waiting for those held elsewhere.
+
+        On SQLite the one writer holds the whole database already, and the query is not changed.
+        """
+        return query.with_for_update()
+
+    def skip_locked(self, query: Select[*Ts]) -> Select[*Ts]:
+        """Like `lock`, but rows held by another transaction are left out instead of waited for."""
+        return query.with_for_update(skip_locked=True)
+
+    @abstractmethod
+    def insert_ignore(self, table: TableClause) -> Insert:
+        """An INSERT that leaves out a row which a unique key refuses; `returning(...)` gives those that went in.
+
+        Insert in the order of the keys: on PostgreSQL equal keys of two transactions wait for one another.
+        """
+
+    @abstractmethod
+    def distinct(self, left: str, right: str) -> str:
+        """SQL text, true where two expressions differ, NULL being a value like any other."""
+
+    @abstractmethod
+    def guard_trigger(
+        self,
+        name: str,
+        table: str,
+        when: Timing,
+        columns: Sequence[str] | None,
+        condition_sql: str,
+        message: str,
+    ) -> list[str]:
+        """Statements that make a row trigger which refuses a change with IntegrityError and `message`.
+
+        It refuses where `condition_sql` is true (not where it is false or NULL). The condition is plain SQL over OLD
+        and NEW, subqueries included. With `columns` (BEFORE UPDATE only) it fires where one of them is named in SET,
+        changed or not. Execute the statements one by one (asyncpg takes one command at a time) with
+        `conn.exec_driver_sql`, which leaves colons in them alone.
+        """
+
+    @abstractmethod
+    def drop_guard_trigger(self, name: str, table: str) -> list[str]:
+        """Statements that remove what `guard_trigger` made."""
+
+    @abstractmethod
+    def triggers(self, conn: Connection) -> list[str]:
+        """Names of all triggers of the database (on PostgreSQL: of the current schema), sorted."""
+
+    @abstractmethod
+    def exclusive(self, conn: Connection, name: str) -> None:
+        """Waits until no other transaction has taken `name`, and holds it until this transaction ends.
+
+        Nothing to do on SQLite, where a transaction that writes is alone anyway.
+        """
+
+
+class Sqlite(Dialect):
+    """SQLite 3.35 or newer: one writing connection, whole-database lock."""
+
+    name = "sqlite"
+
+    def now(self, conn: Connection) -> int:
+        return _STARTED_US + (_monotonic_ns() - _STARTED_MONOTONIC_NS) // 1000
+
+    def insert_ignore(self, table: TableClause) -> Insert:
+        return sqlite.insert(table).on_conflict_do_nothing()
+
+    def distinct(self, left: str, right: str) -> str:
+        return f"({left}) IS NOT ({right})"
+
+    def guard_trigger(
+        self,
+        name: str,
+        table: str,
+        when: Timing,
+        columns: Sequence[str] | None,
+        condition_sql: str,
+        message: str,
+    ) -> list[str]:
+        return [
+            f"CREATE TRIGGER {_quoted(name)} {_event(when, columns)} ON {_quoted(table)} FOR EACH ROW"
+            f" WHEN ({condition_sql}) BEGIN SELECT RAISE(ABORT, {_literal(message)}); END"
+        ]
+
+    def drop_guard_trigger(self, name: str, table: str) -> list[str]:
+        return [f"DROP TRIGGER {_quoted(name)}"]
+
+    def triggers(self, conn: Connection) -> list[str]:
+        names = conn.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"))
+        return list(names.scalars())
+
+    def exclusive(self, conn: Connection, name: str) -> None:
+        return
+
+
+class Postgresql(Dialect):
+    """PostgreSQL 15 or newer: row locks, several store processes."""
+
+    name = "postgresql"
+
+    def now(self, conn: Connection) -> int:
+        return conn.execute(_CLOCK).scalar_one()
+
+    def insert_ignore(self, table: TableClause) -> Insert:
+        return postgresql.insert(table).on_conflict_do_nothing()
+
+    def distinct(self, left: str, right: str) -> str:
+        return f"({left}) IS DISTINCT FROM ({right})"
+
+    def guard_trigger(
+        self,
+        name: str,
+        table: str,
+        when: Timing,
+        columns: Sequence[str] | None,
+        condition_sql: str,
+        message: str,
+    ) -> list[str]:
+        # The condition stands in the function: the WHEN of a PostgreSQL trigger takes no subquery. VOLATILE, so that it
+        # sees the rows that the same statement wrote before.
+        row = "OLD" if when == "BEFORE DELETE" else "NEW"
+        return [
+            f"CREATE FUNCTION {_quoted(name)}() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $guard$ BEGIN"
+            f" IF ({condition_sql}) THEN RAISE EXCEPTION USING ERRCODE = '23514', MESSAGE = {_literal(message)},"
+            f" CONSTRAINT = {_literal(name)}, TABLE = {_literal(table)}; END IF; RETURN {row}; END $guard$",
+            f"CREATE TRIGGER {_quoted(name)} {_event(when, columns)} ON {_quoted(table)} FOR EACH ROW"
+            f" EXECUTE FUNCTION {_quoted(name)}()",
+        ]
+
+    def drop_guard_trigger(self, name: str, table: str) -> list[str]:
+        return [f"DROP TRIGGER {_quoted(name)} ON {_quoted(table)}", f"DROP FUNCTION {_quoted(name)}()"]
+
+    def triggers(self, conn: Connection) -> list[str]:
+        query = text(
+            "SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+            " WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace ORDER BY t.tgname::text"
+        )
+        return list(conn.execute(query).scalars())
+
+    def exclusive(self, conn: Connection, name: str) -> None:
+        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+        conn.execute(select(func.pg_advisory_xact_lock(bindparam("key", key, BigInteger))))
+
+
+SQLITE: Final = Sqlite()
+POSTGRESQL: Final = Postgresql()
+
+
+def dialect_of(conn: Connection) -> Dialect:
+    """The dialect that `conn` speaks; in a migration: `dialect_of(op.get_bind())`."""
+    return POSTGRESQL if conn.dialect.name == "postgresql" else SQLITE
+
+
+def _monotonic_ns() -> int:
+    # Linux's plain monotonic clock stands still while the machine sleeps; times would then lag behind the wall clock.
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+_STARTED_MONOTONIC_NS: Final = _monotonic_ns()
+_STARTED_US: Final = time.time_ns() // 1000
+_CLOCK: Final[Select[Any]] = select(text("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"))
+
+
+def _event(when: Timing, columns: Sequence[str] | None) -> str:
+    if not columns:
+        return when
+    if when != "BEFORE UPDATE":
+        raise ValueError(f"{when} takes no columns")
+    return f"{when} OF {', '.join(map(_quoted, columns))}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,109 @@
+"""What a driver raised, as one of our errors. Nothing above this package sees a driver's exception but IntegrityError."""
+
+import logging
+import sqlite3
+from typing import Any, Final
+
+from sqlalchemy import exc
+
+from taskplane.runtime.errors import Conflict, Internal, PlaneError, Unavailable
+
+_log = logging.getLogger(__name__)
+
+# SQLSTATE of a transaction that lost against another and may simply be run again: serialization failure, deadlock.
+_LOST: Final = frozenset({"40001", "40P01"})
+# Classes of SQLSTATE that say something about the server's condition, not about the statement: connection exceptions,
+# insufficient resources, operator intervention (shutdown, statement timeout), system errors; and of the others: idle in
+# transaction too long, a lock not to be had, no password for this user, a database in recovery (read only).
+_CONDITION: Final = ("08", "53", "57", "58")
+_UNAVAILABLE: Final = frozenset({"25P03", "55P03", "28000", "28P01", "3D000", "25006"})
+# Primary result codes of SQLite with the same meaning.
+_SQLITE_UNAVAILABLE: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+    }
+)
+
+
+def lost_to_another(error: BaseException) -> bool:
+    """Whether the transaction was rolled back because of a concurrent one, and may succeed when run again as it is."""
+    return isinstance(error, exc.DBAPIError) and _sqlstate(error) in _LOST
+
+
+def connection_lost(error: BaseException) -> bool:
+    """Whether the connection broke under the transaction, as pooled ones do when the server was restarted."""
+    return isinstance(error, exc.DBAPIError) and error.connection_invalidated
+
+
+def stale_plan(error: BaseException) -> bool:
+    """Whether a prepared statement outlived a change of the schema; the next execution prepares it anew."""
+    return isinstance(error, exc.DBAPIError) and type(error.orig).__name__ == "InvalidCachedStatementError"
+
+
+def translated(error: BaseException) -> BaseException:
+    """The error to raise in place of `error`.
+
+    Unavailable: the database cannot be reached or cannot work just now, or gave no connection or answer in time;
+    whether a write took effect may be unknown. Conflict: it kept losing against concurrent transactions. Internal: the
+    database refused a statement. IntegrityError, and what is no driver's error, stay what they are.
+    """
+    match error:
+        case PlaneError() | exc.IntegrityError():
+            return error
+        case exc.TimeoutError():
+            return Unavailable("all database connections are in use", reason="DATABASE_BUSY", retry_after=1.0)
+        case exc.DBAPIError():
+            return _of_driver(error)
+        case TimeoutError():
+            return Unavailable("the database did not answer in time", reason="DATABASE_TIMEOUT", retry_after=1.0)
+        case OSError():
+            return Unavailable(f"the database cannot be reached: {error}", reason="DATABASE_DOWN", retry_after=1.0)
+        case _:
+            return _of_asyncpg(error) or error
+
+
+def _of_driver(error: exc.DBAPIError) -> PlaneError:
+    original: Any = error.orig
+    if isinstance(original, sqlite3.Error):
+        code = getattr(original, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in _SQLITE_UNAVAILABLE:
+            return Unavailable(f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0)
+        return _refused(error)
+    state = _sqlstate(error)
+    if state in _LOST:
+        return Conflict("the transaction kept losing against concurrent ones", reason="CONTENDED", retry_after=0.1)
+    if error.connection_invalidated or _of_condition(state) or isinstance(error, exc.InterfaceError):
+        return Unavailable(f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0)
+    return _refused(error)
+
+
+def _of_asyncpg(error: BaseException) -> PlaneError | None:
+    # Errors of connecting arrive as asyncpg made them.
+    if type(error).__module__.partition(".")[0] != "asyncpg":
+        return None
+    if _of_condition(getattr(error, "sqlstate", None)) or not hasattr(error, "sqlstate"):
+        return Unavailable(f"the database cannot be reached: {error}", reason="DATABASE_DOWN", retry_after=1.0)
+    return Internal(f"the database refused the connection: {error}")
+
+
+def _of_condition(state: str | None) -> bool:
+    return state is not None and (state[:2] in _CONDITION or state in _UNAVAILABLE)
+
+
+def _refused(error: exc.DBAPIError) -> Internal:
+    _log.error("the database refused a statement", exc_info=error)
+    return Internal("the database refused a statement")
+
+
+def _sqlstate(error: exc.DBAPIError) -> str | None:
+    state: str | None = getattr(error.orig, "sqlstate", None)
+    return state

@@ -1,0 +1,102 @@
+"""The rules of leases: who may take one, keep one, and what becomes of a task whose lease is lost."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.drafts import Draft
+from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
+from taskplane.tasks.domain.operations import Found, Write
+from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row
+
+STORE_ACTOR: Final = "taskplane"
+_RERUN: Final = int(pb.ON_ORPHAN_RERUN)
+_SECOND: Final = 1_000_000
+
+
+def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
+    """Gives a queued task to an executor: a new fence, one more attempt, no event."""
+    row = found.row
+    if row is None or row.ready_at is None or row.ready_at > now:
+        return None
+    new = replace(
+        row,
+        fence=row.fence + 1,
+        attempt=row.attempt + 1,
+        started=False,
+        ready_at=None,
+        lease_owner=op.process_id,
+        lease_until=op.lease_until,
+    )
+    return Write(row=new, events=(), answer=ops.Done(row=new))
+
+
+def renew(found: Found, op: ops.Renew, now: int) -> Write | ops.Renewed:
+    """Extends a lease, also one that ran out, as long as nobody took over."""
+    row = found.row
+    if row is None or row.lease_owner != op.process_id or row.fence != op.fence or row.state in TERMINAL:
+        return ops.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
+    new = replace(row, lease_until=op.lease_until)
+    return Write(row=new, events=(), answer=ops.Renewed(still_yours=True, input_generation=row.input_generation))
+
+
+def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
+    """What the task's own policy says about a lost lease: run again, silently or as a new attempt, or fail."""
+    row = found.row
+    if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
+        return None
+    if op.expired_before is not None and (row.lease_until or 0) > op.expired_before:
+        return None
+    attempts = row.attempt - 1 if op.released else row.attempt
+    draft = Draft(row, STORE_ACTOR, now)
+    if row.started and row.on_orphan != _RERUN:
+        return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")
+    if attempts >= row.max_attempts:
+        return _failed(draft, found, "POISON", f"This task lost its process {attempts} times and is not tried again.")
+    if row.started:
+        draft.interrupt(found.open_text)
+        draft.status(_requeued(row, found.lost_messages))
+    draft.lose_lease()
+    draft.row = replace(draft.row, attempt=attempts, ready_at=now + _backoff(row.uid, attempts))
+    return draft.write(ops.Done(row=draft.row))
+
+
+def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
+    row = draft.row
+    draft.interrupt(found.open_text)
+    update = a2a.TaskStatusUpdateEvent()
+    update.status.state = FAILED  # type: ignore[assignment]
+    message = update.status.message
+    message.message_id = hashlib.sha256(f"{row.uid}:{row.fence}:{reason}".encode()).hexdigest()[:32]
+    message.role = a2a.ROLE_AGENT
+    message.parts.add().text = text
+    message.metadata.fields["reason"].string_value = reason
+    if row.invocation_id:
+        message.metadata.fields["kagent_invocation_id"].string_value = row.invocation_id
+    update.metadata.fields["reason"].string_value = reason
+    update.metadata.fields["attempt"].number_value = row.attempt
+    draft.status(update)
+    draft.lose_lease()
+    return draft.write(ops.Done(row=draft.row), refold=True)
+
+
+def _requeued(row: Row, lost_messages: Sequence[str]) -> a2a.TaskStatusUpdateEvent:
+    update = a2a.TaskStatusUpdateEvent()
+    update.status.state = SUBMITTED  # type: ignore[assignment]
+    update.metadata.fields[LOST_ATTEMPT].number_value = row.attempt
+    lost = update.metadata.fields[LOST_MESSAGES].list_value
+    for message_id in lost_messages:
+        lost.values.add().string_value = message_id
+    return update
+
+
+def _backoff(uid: str, attempts: int) -> int:
+    """Microseconds until the next attempt: none after the first loss, then 1 s, 2 s, 4 s, spread by a quarter."""
+    if attempts <= 1:
+        return 0
+    spread = hashlib.sha256(f"{uid}:{attempts}".encode()).digest()[0] / 255
+    return int(2 ** (attempts - 2) * _SECOND * (0.75 + 0.5 * spread))

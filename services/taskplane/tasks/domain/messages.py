@@ -1,0 +1,57 @@
+"""The few things the rules read in an A2A message: is it partial, a status text, an interrupted text."""
+
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+
+PARTIAL_KEYS: Final = ("kagent_adk_partial", "adk_partial")
+STATUS_TEXT: Final = "status-message"
+
+
+def is_partial(message: a2a.Message) -> bool:
+    """A piece of a text that is still growing: delivered live, never kept in a history (T5)."""
+    if not message.HasField("metadata"):
+        return False
+    fields = message.metadata.fields
+    return any(key in fields and fields[key].bool_value for key in PARTIAL_KEYS)
+
+
+def is_status_text(message: a2a.Message) -> bool:
+    """A progress line: shown while it is news, never part of a history."""
+    if not message.HasField("metadata"):
+        return False
+    fields = message.metadata.fields
+    return "kind" in fields and fields["kind"].string_value == STATUS_TEXT
+
+
+def without_partial_mark(message: a2a.Message) -> a2a.Message:
+    """A copy of a partial message as the final one it would have become."""
+    final = a2a.Message()
+    final.CopyFrom(message)
+    for key in PARTIAL_KEYS:
+        if key in final.metadata.fields:
+            del final.metadata.fields[key]
+    if not final.metadata.fields:
+        final.ClearField("metadata")
+    return final
+
+
+def interrupted(message: a2a.Message) -> a2a.Message:
+    """The final message that an interrupted text becomes; `metadata.interrupted` says so."""
+    final = without_partial_mark(message)
+    final.metadata.fields["interrupted"].bool_value = True
+    return final
+
+
+def is_plain_text(part: a2a.Part) -> bool:
+    """A text part with nothing beside its text, so that two of them are one longer text."""
+    return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
+
+
+def extend(message: a2a.Message, delta: a2a.Message) -> None:
+    """Appends the parts of a partial message to what came before of it; adjacent plain texts become one."""
+    for part in delta.parts:
+        if message.parts and is_plain_text(part) and is_plain_text(message.parts[-1]):
+            message.parts[-1].text += part.text
+        else:
+            message.parts.append(part)

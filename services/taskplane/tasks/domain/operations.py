@@ -1,0 +1,217 @@
+"""What may be asked of a task, and what comes of it. Each operation concerns one task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.task import Event, Row, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """A new managed task; `uid`, `salt` and `task.id` are made by the caller of the store. Answer: `Created`."""
+
+    scope: Scope
+    uid: str
+    salt: str
+    task_id: str
+    invocation_id: str
+    request_hash: bytes
+    agent: str
+    context_id: str
+    # The task as it begins: submitted, `history` = the user's message, `metadata`. Without its status timestamp.
+    task: a2a.Task
+    on_orphan: int
+    max_attempts: int
+    changes: Sequence[pb.Change] = ()
+    # Process id; empty: queued.
+    claim_for: str = ""
+    lease_until: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """What an executor produced for one task. Answer: `Appended`."""
+
+    actor: str
+    task_uid: str
+    fence: int
+    number: int
+    changes: Sequence[pb.Change] = ()
+    consumed_generation: int = 0
+    copied_generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddMessage:
+    """A user's message for a task that exists. Answer: `Added`."""
+
+    scope: Scope
+    task_id: str
+    invocation_id: str
+    request_hash: bytes
+    message: a2a.Message
+    expected_context: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """Ends a task as canceled. Answer: `Done`. `metadata` becomes that of the status event."""
+
+    scope: Scope
+    task_id: str
+    event_metadata: a2a.TaskStatusUpdateEvent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """A whole document task. `uid` and `salt` are used where it is new. Answer: `Done` with `created`."""
+
+    scope: Scope
+    uid: str
+    salt: str
+    task: a2a.Task
+    agent: str = ""
+    expected_generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Removes a task. A live managed one is canceled first, in the same transaction. Answer: `Done`."""
+
+    scope: Scope
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Takes the lease of a queued task. Answer: `Done`; None where it is no longer queued."""
+
+    task_uid: str
+    process_id: str
+    lease_until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renew:
+    """Extends a lease while `fence` is current and `process_id` holds it. Answer: `Renewed`; never an error."""
+
+    task_uid: str
+    process_id: str
+    fence: int
+    lease_until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """The lease is lost, by expiry or because its holder gave it up; the task's own policy says what follows.
+
+    `process_id` and `fence`: only if it is still this lease. `expired_before`: only if it ran out before this time
+    (None: whatever its time). `released`: given up on purpose, so the attempt does not count.
+    Answer: `Done`, or None where there was nothing to do.
+    """
+
+    task_uid: str
+    process_id: str
+    fence: int
+    expired_before: int | None = None
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkCopied:
+    """Its messages up to `generation` are in its session. Answer: `Done`."""
+
+    task_uid: str
+    generation: int
+
+
+Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """`fence` is 0 unless `claim_for` holds the lease."""
+
+    row: Row
+    created: bool
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """Generations of the item, and of the newest user message. `refusal` where it was not taken."""
+
+    first_generation: int
+    last_generation: int
+    input_generation: int
+    refusal: PlaneError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """`added` is False for a repeat."""
+
+    row: Row
+    generation: int
+    added: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed:
+    still_yours: bool
+    input_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    row: Row
+    created: bool = False
+
+
+Answer = Created | Appended | Added | Renewed | Done | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What is to be written: the row as it will be, its new events, and the answer once that is committed.
+
+    `document` is a snapshot to be stored as it is, at `row.snapshot_generation` (a new task, a document). `refold` says
+    that the stored snapshot is to be rewritten in this transaction (the task ended, or its tail outweighs the
+    snapshot). `delete` removes the row and its events.
+    """
+
+    row: Row
+    events: Sequence[Event]
+    answer: Answer
+    document: bytes | None = None
+    refold: bool = False
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the log knows of the invocation that a Create or AddMessage names: the event that recorded it."""
+
+    task_uid: str
+    generation: int
+    request_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was read for one operation before it is decided.
+
+    `row` is the task it names (for Create: the one that holds `task_id`), whoever owns it. `known` is the record of its
+    invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the open
+    partial message, read where `decide.needs_open_text` says so. `lost_messages` are the ids of the messages that the
+    task said under its current fence, read where `decide.needs_lost_messages` says so.
+    """
+
+    row: Row | None
+    known: Known | None = None
+    known_row: Row | None = None
+    open_text: a2a.Message | None = None
+    lost_messages: Sequence[str] = ()

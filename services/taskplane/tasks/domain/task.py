@@ -1,0 +1,131 @@
+"""The nouns: a task's row, an event, the states and which may follow which."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+
+MANAGED: Final = "managed"
+DOCUMENT: Final = "document"
+
+SUBMITTED: Final = int(a2a.TASK_STATE_SUBMITTED)
+WORKING: Final = int(a2a.TASK_STATE_WORKING)
+COMPLETED: Final = int(a2a.TASK_STATE_COMPLETED)
+FAILED: Final = int(a2a.TASK_STATE_FAILED)
+CANCELED: Final = int(a2a.TASK_STATE_CANCELED)
+INPUT_REQUIRED: Final = int(a2a.TASK_STATE_INPUT_REQUIRED)
+REJECTED: Final = int(a2a.TASK_STATE_REJECTED)
+AUTH_REQUIRED: Final = int(a2a.TASK_STATE_AUTH_REQUIRED)
+
+TERMINAL: Final = frozenset({COMPLETED, FAILED, CANCELED, REJECTED})
+PAUSED: Final = frozenset({INPUT_REQUIRED, AUTH_REQUIRED})
+AT_REST: Final = TERMINAL | PAUSED
+STATES: Final = frozenset({SUBMITTED, WORKING}) | AT_REST
+
+_FROM_ACTIVE: Final = frozenset({WORKING, INPUT_REQUIRED, AUTH_REQUIRED, COMPLETED, FAILED, CANCELED, REJECTED})
+# Which state may follow which, for managed tasks. WORKING may follow itself; SUBMITTED follows WORKING only when the
+# store queues a lost attempt again. The database triggers are generated from this table.
+NEXT: Final[dict[int, frozenset[int]]] = {
+    SUBMITTED: _FROM_ACTIVE,
+    WORKING: _FROM_ACTIVE,
+    INPUT_REQUIRED: frozenset({SUBMITTED, CANCELED, FAILED}),
+    AUTH_REQUIRED: frozenset({SUBMITTED, CANCELED, FAILED}),
+    COMPLETED: frozenset(),
+    FAILED: frozenset(),
+    CANCELED: frozenset(),
+    REJECTED: frozenset(),
+}
+
+# Kinds of events, as stored.
+CREATED: Final = int(pb.EVENT_KIND_CREATED)
+MESSAGE: Final = int(pb.EVENT_KIND_MESSAGE)
+STATUS: Final = int(pb.EVENT_KIND_STATUS)
+ARTIFACT: Final = int(pb.EVENT_KIND_ARTIFACT)
+REPLACED: Final = int(pb.EVENT_KIND_REPLACED)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose tasks an operation may touch, and who is named in what it writes."""
+
+    tenant: str
+    owner: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A task without its content. Times are microseconds since 1970, UTC; the field order is the table's."""
+
+    uid: str
+    tenant: str
+    owner: str
+    id: str
+    origin: str
+    agent: str
+    context_id: str
+    invocation_id: str | None
+    request_hash: bytes | None
+    state: int
+    status_at: int
+    generation: int
+    terminal_generation: int | None
+    input_generation: int
+    consumed_generation: int
+    message_generation: int
+    copied_generation: int
+    # The newest message that speaks, so that a terminal status which repeats it is known for a repetition.
+    message_id: str | None
+    # The open text: its first event and its message id.
+    partial_generation: int | None
+    partial_id: str | None
+    fence: int
+    item_fence: int | None
+    item_number: int | None
+    item_first: int | None
+    item_last: int | None
+    attempt: int
+    started: bool
+    on_orphan: int
+    max_attempts: int
+    # Not null exactly while the task is queued.
+    ready_at: int | None
+    lease_owner: str | None
+    lease_until: int | None
+    salt: str
+    created_at: int
+    updated_at: int
+    snapshot_generation: int
+    # Bytes of the stored snapshot, of all event payloads, and of those that the snapshot already contains.
+    snapshot_bytes: int
+    event_bytes: int
+    folded_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED.
+
+    `tenant`, `owner`, `invocation_id` and `request_hash` are set on CREATED and MESSAGE events only: together they are
+    the record that makes a turn idempotent.
+    """
+
+    task_uid: str
+    generation: int
+    tenant: str | None
+    owner: str | None
+    fence: int
+    attempt: int
+    kind: int
+    actor: str
+    invocation_id: str | None
+    request_hash: bytes | None
+    speaks: bool
+    payload: bytes
+    created_at: int
+
+
+def cursor_of(incarnation: str, generation: int) -> str:
+    """The place after `generation` in the log that `incarnation` names."""
+    return f"{incarnation}-{generation}"

@@ -1,0 +1,178 @@
+"""The port of the task log: what is promised to whoever writes to it and reads from it, whatever database is below."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.operations import Answer, Operation
+from taskplane.tasks.domain.task import Event, Row, Scope
+
+# The page of a watch: a reader never takes more than this from the log at once.
+PAGE_EVENTS: Final = 64
+PAGE_BYTES: Final = 256 * 1024
+MAX_PAGE_SIZE: Final = 100
+MAX_EVENTS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    """Which of the caller's tasks to list; an empty field does not filter.
+
+    `status_after` is inclusive, microseconds since 1970. `by_creation`: oldest creation first; otherwise newest state
+    change first. `content` is False where the rows alone will do: then no task is read or folded.
+    """
+
+    context_id: str = ""
+    agent: str = ""
+    state: int = 0
+    status_after: int = 0
+    by_creation: bool = False
+    page_size: int = 50
+    page_token: str = ""
+    content: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """`tasks` has one folded task per row, or nothing if the filter asked for no content.
+
+    `next_page_token` is empty on the last page. `total` counts the matches when the first page was read.
+    """
+
+    rows: Sequence[Row]
+    tasks: Sequence[a2a.Task]
+    next_page_token: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events of a task to read; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`."""
+
+    kinds: Sequence[int] = ()
+    speaking: bool = False
+    after_generation: int = 0
+    newest_first: bool = False
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events that follow a place, and the row they were read with."""
+
+    row: Row
+    events: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What one commit changed: rows as they are now, the new events in order per task, and rows that are gone.
+
+    A row that only moved its lease or its `copied_generation` is here too, without events. A task that was canceled
+    and deleted at once stands in `deleted`, as it was last, with its last events in `events`. `folded` has, by uid, the
+    tasks that were folded on the way (all that ended, for one).
+    """
+
+    rows: Sequence[Row] = ()
+    events: Sequence[Event] = ()
+    deleted: Sequence[Row] = ()
+    folded: Mapping[str, a2a.Task] = field(default_factory=dict[str, a2a.Task])
+
+
+class TaskLog(Protocol):
+    """The log of all tasks.
+
+    Every answer is given after its transaction is committed and synced, and every read is one snapshot of committed
+    data. A task of another owner is answered like one that does not exist. Besides the errors named below each method
+    raises Unavailable where the database cannot be reached: a read may be repeated, and so may an operation, since
+    a repeat of one that had taken effect is answered with what it did.
+    """
+
+    async def submit(self, op: Operation) -> Answer:
+        """Carries out one operation and answers when it is durable; raises its refusal (a PlaneError).
+
+        Operations on one task take effect in the order of their commits; each event gets the next generation, without
+        a gap. A refused operation has changed nothing. Exhausted: too much is waiting already; nothing was changed,
+        try again after `retry_after` seconds. Cancelling the wait does not withdraw the operation.
+        """
+        ...
+
+    async def submit_all(self, ops: Sequence[Operation]) -> list[Answer | PlaneError]:
+        """Like `submit` for each, in the order given; a refusal concerns its operation only and is returned."""
+        ...
+
+    async def get(self, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
+        """The task folded at exactly the generation of the row. NotFound."""
+        ...
+
+    async def row(self, scope: Scope, task_id: str) -> Row:
+        """The row alone; cheap. NotFound."""
+        ...
+
+    async def row_by_uid(self, uid: str) -> Row:
+        """The row alone, whoever owns it; for our own processes. NotFound."""
+        ...
+
+    async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
+        """One page of the tasks of `scope`. No change feed: a task may move between pages while it changes.
+
+        A page may hold fewer tasks than asked for although more follow, so that it stays within some megabytes; only
+        an empty `next_page_token` ends the list. Invalid `BAD_PAGE_SIZE`; `BAD_PAGE_TOKEN`: not made for this scope
+        and these filters.
+        """
+        ...
+
+    async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
+        """Events of one task, and its row at the same point of the log. NotFound; Invalid `BAD_LIMIT`."""
+        ...
+
+    async def read_after(
+        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES
+    ) -> Page:
+        """The events that follow `generation`, oldest first, without a gap, at most `limit`.
+
+        Payloads together stay within `max_bytes`, but one event is always returned if there is one. What was returned
+        once is returned again, unchanged. An empty page means "nothing yet", never "no such task".
+        NotFound: the task is gone. OutOfRange `CURSOR_AHEAD`: `generation` lies beyond the head; `CURSOR_TRIMMED`: the
+        log no longer goes back that far (metadata `oldest_generation`): take a snapshot and go on from there.
+        """
+        ...
+
+    async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
+        """The newest generation of each of these tasks, by uid, whoever owns them; one that is gone is left out.
+
+        One statement for all of them, however many: the re-check of a process that watches them.
+        """
+        ...
+
+    async def uncopied(self, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
+        """Managed tasks at rest whose messages are not all in their session, the one that has waited longest first.
+
+        `context` is (tenant, owner, context id); None: of every session.
+        """
+        ...
+
+    async def claimable(self, agents: Sequence[str], limit: int) -> Sequence[str]:
+        """Uids of tasks of these agents that may be claimed now, the one that has waited longest first.
+
+        A hint: Claim decides, and another may be faster.
+        """
+        ...
+
+    async def expired(self, limit: int) -> Sequence[Row]:
+        """Tasks whose lease has run out by the clock of `now`, the oldest first."""
+        ...
+
+    async def held(self, process_id: str | None = None) -> Sequence[Row]:
+        """Tasks whose lease this process holds, run out or not; None: those of every process."""
+        ...
+
+    async def now(self) -> int:
+        """The clock of leases, microseconds since 1970: the database's, never this machine's wall clock."""
+        ...
+
+    async def epoch(self) -> str:
+        """Names this history of the log; another one after a backup was restored."""
+        ...

@@ -1,0 +1,140 @@
+"""Short ways to say in a test what an executor or a user does to a task, at the level of the rules."""
+
+from dataclasses import dataclass, field
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.decide import decide, needs_lost_messages, needs_open_text
+from taskplane.tasks.domain.fold import fold, text_so_far
+from taskplane.tasks.domain.operations import Found, Known, Write
+from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
+
+SCOPE = Scope(tenant="", owner="ada", actor="ada")
+
+
+def message(text: str, message_id: str, *, role: int = a2a.ROLE_AGENT, partial: bool = False) -> a2a.Message:
+    made = a2a.Message(message_id=message_id, role=role)  # type: ignore[arg-type]
+    made.parts.add().text = text
+    if partial:
+        made.metadata.fields["kagent_adk_partial"].bool_value = True
+    return made
+
+
+def status(state: int, said: a2a.Message | None = None) -> pb.Change:
+    change = pb.Change()
+    change.status.status.state = state  # type: ignore[assignment]
+    if said is not None:
+        change.status.status.message.CopyFrom(said)
+    return change
+
+
+def chunk(text: str, artifact_id: str = "a", *, append: bool = True) -> pb.Change:
+    change = pb.Change()
+    change.artifact.artifact.artifact_id = artifact_id
+    change.artifact.artifact.parts.add().text = text
+    change.artifact.append = append
+    return change
+
+
+def create(*, claim_for: str = "p1", on_orphan: int = 1, max_attempts: int = 3) -> ops.Create:
+    task = a2a.Task()
+    task.history.add().CopyFrom(message("hello", "m-user", role=a2a.ROLE_USER))
+    return ops.Create(
+        scope=SCOPE,
+        uid="u1",
+        salt="salt",
+        task_id="t1",
+        invocation_id="i1",
+        request_hash=b"h1",
+        agent="demo",
+        context_id="c1",
+        task=task,
+        on_orphan=on_orphan,
+        max_attempts=max_attempts,
+        changes=[status(WORKING)] if claim_for else [],
+        claim_for=claim_for,
+        lease_until=1_000,
+    )
+
+
+@dataclass
+class Log:
+    """One task's log in memory: what a store would keep, so that the rules can be driven without one."""
+
+    row: Row | None = None
+    events: list[Event] = field(default_factory=list[Event])
+    now: int = 100
+    number: int = 0
+
+    def do(self, op: ops.Operation) -> ops.Answer | PlaneError:
+        self.now += 10
+        outcome = decide(self._found(op), op, self.now)
+        if isinstance(outcome, Write):
+            self.row = outcome.row
+            self.events.extend(outcome.events)
+            return outcome.answer
+        return outcome
+
+    def append(self, *changes: pb.Change, consumed: int = 0, copied: int = 0, fence: int | None = None) -> ops.Appended:
+        assert self.row is not None
+        self.number += 1
+        answer = self.do(
+            ops.Append(
+                actor="agent:demo",
+                task_uid="u1",
+                fence=self.row.fence if fence is None else fence,
+                number=self.number,
+                changes=changes,
+                consumed_generation=consumed,
+                copied_generation=copied,
+            )
+        )
+        assert isinstance(answer, ops.Appended)
+        return answer
+
+    def say(self, text: str, invocation: str, message_id: str = "m-more") -> ops.Answer | PlaneError:
+        return self.do(
+            ops.AddMessage(
+                scope=SCOPE,
+                task_id="t1",
+                invocation_id=invocation,
+                request_hash=b"h",
+                message=message(text, message_id, role=a2a.ROLE_USER),
+            )
+        )
+
+    def task(self) -> a2a.Task:
+        return fold(a2a.Task(), self.events)
+
+    @property
+    def state(self) -> int:
+        return self.row.state if self.row is not None else SUBMITTED
+
+    def _found(self, op: ops.Operation) -> Found:
+        row = self.row
+        known = None
+        if isinstance(op, (ops.Create, ops.AddMessage)):
+            for event in self.events:
+                if event.invocation_id == op.invocation_id:
+                    known = Known("u1", event.generation, event.request_hash or b"")
+        open_text = None
+        lost: list[str] = []
+        if row is not None and needs_open_text(row, op):
+            open_text = text_so_far(self.events, row.partial_id or "")
+        if row is not None and needs_lost_messages(row, op):
+            lost = [
+                a2a.StreamResponse.FromString(event.payload).status_update.status.message.message_id
+                for event in self.events
+                if event.fence == row.fence and event.speaks and event.invocation_id is None
+            ]
+        return Found(row=row, known=known, known_row=row if known else None, open_text=open_text, lost_messages=lost)
+
+
+def started(**kwargs: int) -> Log:
+    """A task that an executor has begun to work on."""
+    log = Log()
+    answer = log.do(create(**kwargs))  # type: ignore[arg-type]
+    assert isinstance(answer, ops.Created)
+    return log

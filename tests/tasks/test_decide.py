@@ -1,0 +1,319 @@
+"""The rules of one operation on one task, without a store."""
+
+from dataclasses import replace
+
+import pytest
+from tests.tasks.drafting import SCOPE, Log, chunk, create, message, started, status
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.task import (
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    INPUT_REQUIRED,
+    NEXT,
+    PAUSED,
+    REJECTED,
+    STATES,
+    SUBMITTED,
+    TERMINAL,
+    WORKING,
+    Row,
+    Scope,
+)
+
+
+def reason(answer: object) -> str:
+    if isinstance(answer, ops.Appended):
+        assert answer.refusal is not None
+        return answer.refusal.reason
+    assert isinstance(answer, PlaneError)
+    return answer.reason
+
+
+def row_of(log: Log) -> Row:
+    assert log.row is not None
+    return log.row
+
+
+def in_state(state: int) -> Log:
+    """A task brought to `state` along legal ways only."""
+    log = started()
+    if state == SUBMITTED:
+        fresh = Log()
+        fresh.do(create(claim_for=""))
+        fresh.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=5_000))
+        return fresh
+    if state == CANCELED:
+        log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+    elif state != WORKING:
+        assert log.append(status(state, message("?", "m-end")), consumed=1).refusal is None
+    assert log.state == state
+    return log
+
+
+@pytest.mark.parametrize("old", sorted(STATES))
+@pytest.mark.parametrize("new", sorted(STATES))
+def test_an_executor_moves_a_task_exactly_along_the_table_of_states(old: int, new: int) -> None:
+    """C7: the table NEXT, exhaustively; at rest nobody holds the fence any more, so the first refusal is that."""
+    log = in_state(old)
+    before = row_of(log)
+    answer = log.append(status(new, message("x", "m-new")), consumed=1)
+    if old in TERMINAL:
+        assert reason(answer) == "TERMINAL"
+    elif old in PAUSED:
+        assert reason(answer) == "FENCED"
+    elif new in NEXT[old]:
+        assert answer.refusal is None
+        assert log.state == new
+        return
+    else:
+        assert reason(answer) == "ILLEGAL_TRANSITION"
+    assert row_of(log) == before
+
+
+def test_a_task_is_created_once_per_invocation() -> None:
+    """C10: same hash, same task and fence; another hash, KEY_REUSED."""
+    log = Log()
+    first = log.do(create())
+    again = log.do(create())
+    assert isinstance(first, ops.Created)
+    assert isinstance(again, ops.Created)
+    assert (first.created, again.created) == (True, False)
+    assert again.fence == first.fence == 1
+    changed = replace(create(), request_hash=b"other")
+    assert reason(log.do(changed)) == "KEY_REUSED"
+    elsewhere = replace(create(), claim_for="p2")
+    unleased = log.do(elsewhere)
+    assert isinstance(unleased, ops.Created)
+    assert unleased.fence == 0
+    assert [event.generation for event in log.events] == [1, 2]
+
+
+def test_a_repeated_item_is_answered_as_before_even_after_the_end() -> None:
+    """C6: an item is known by fence and number."""
+    log = started()
+    first = log.append(status(WORKING, message("a", "m1")))
+    log.number -= 1
+    assert log.append(status(WORKING, message("a", "m1"))) == first
+    ended = log.append(status(COMPLETED), consumed=1)
+    log.number -= 1
+    assert log.append(status(COMPLETED), consumed=1) == ended
+    assert len([e for e in log.events if e.generation > 2]) == 2
+
+
+def test_whoever_lost_the_lease_writes_nothing() -> None:
+    """C8: claim, pause, release, requeue and cancel raise the fence."""
+    paused = started()
+    paused.append(status(INPUT_REQUIRED, message("?", "q")), consumed=1)
+    assert row_of(paused).fence == 2
+    assert row_of(paused).lease_owner is None
+    assert reason(paused.append(chunk("x"), fence=1)) == "FENCED"
+
+    requeued = started(on_orphan=2)
+    requeued.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1))
+    assert row_of(requeued).fence == 2
+    requeued.do(ops.Claim(task_uid="u1", process_id="p2", lease_until=9_000))
+    assert row_of(requeued).fence == 3
+    assert reason(requeued.append(chunk("x"), fence=1)) == "FENCED"
+
+    canceled = started()
+    canceled.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+    assert row_of(canceled).fence == 2
+    assert reason(canceled.append(chunk("x"), fence=1)) == "TERMINAL"
+
+
+@pytest.mark.parametrize("state", [COMPLETED, INPUT_REQUIRED])
+def test_a_task_neither_completes_nor_pauses_past_an_unread_message(state: int) -> None:
+    """I1, C8: PENDING_INPUT, until the run says that it has read it."""
+    log = started()
+    added = log.say("wait", "i2")
+    assert isinstance(added, ops.Added)
+    refused = log.append(status(state, message("done", "m")), consumed=1)
+    assert reason(refused) == "PENDING_INPUT"
+    assert refused.input_generation == added.generation
+    assert log.append(status(state, message("done", "m")), consumed=added.generation).refusal is None
+
+
+def test_a_failure_is_not_held_up_by_an_unread_message_and_names_it() -> None:
+    """C8: failed and rejected tasks keep the message and say from where on nothing was read."""
+    log = started()
+    log.say("wait", "i2")
+    assert log.append(status(FAILED, message("no", "m")), consumed=1).refusal is None
+    last = a2a.StreamResponse.FromString(log.events[-1].payload).status_update
+    assert last.metadata.fields["unread_from"].number_value == 2
+    assert [each.message_id for each in log.task().history] == ["m-user", "m-more"]
+
+
+def test_a_message_reopens_a_paused_task_and_queues_it() -> None:
+    """I1: input-required, then submitted, under the same id."""
+    log = in_state(INPUT_REQUIRED)
+    assert isinstance(log.say("blue", "i2"), ops.Added)
+    row = row_of(log)
+    assert (row.state, row.attempt, row.lease_owner) == (SUBMITTED, 0, None)
+    assert row.ready_at == log.now
+    payload = a2a.StreamResponse.FromString(log.events[-1].payload)
+    assert payload.status_update.status.state == SUBMITTED
+    repeated = log.say("blue", "i2")
+    assert isinstance(repeated, ops.Added)
+    assert not repeated.added
+
+
+def test_a_message_to_an_ended_task_is_refused_and_changes_nothing() -> None:
+    """I1, C7."""
+    log = in_state(COMPLETED)
+    before = row_of(log)
+    assert reason(log.say("more", "i2")) == "TERMINAL"
+    assert row_of(log) == before
+
+
+def test_of_complete_and_cancel_the_first_wins() -> None:
+    """C11."""
+    log = in_state(COMPLETED)
+    assert reason(log.do(ops.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
+    other = in_state(CANCELED)
+    assert reason(other.do(ops.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
+    assert sum(e.generation == row_of(other).terminal_generation for e in other.events) == 1
+
+
+@pytest.mark.parametrize("how", ["cancel", "fail", "reject", "orphan"])
+def test_an_interrupted_text_stays_as_a_final_message(how: str) -> None:
+    """C11, T5: what the user saw is kept, marked, and belongs to the session."""
+    log = started()
+    log.append(status(WORKING, message("Hel", "m1", partial=True)))
+    log.append(status(WORKING, message("lo", "m1", partial=True)))
+    if how == "cancel":
+        log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+    elif how == "orphan":
+        log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1))
+    else:
+        log.append(status(FAILED if how == "fail" else REJECTED, message("no", "m2")), consumed=1)
+    text = next(each for each in log.task().history if each.message_id == "m1")
+    assert text.parts[0].text == "Hello"
+    assert text.metadata.fields["interrupted"].bool_value
+    assert "kagent_adk_partial" not in text.metadata.fields
+    assert log.events[-2].speaks
+    assert row_of(log).partial_id is None
+
+
+def test_a_text_that_opens_and_is_cut_off_in_one_item_is_kept_too() -> None:
+    """C11: whatever of the text was stored before, and whatever came in the very item."""
+    log = started()
+    log.append(status(WORKING, message("a", "m1", partial=True)))
+    answer = log.append(status(WORKING, message("b", "m1", partial=True)), status(FAILED), consumed=1)
+    assert answer.refusal is None
+    assert log.task().history[-1].parts[0].text == "ab"
+
+
+def test_two_texts_are_not_open_at_once() -> None:
+    log = started()
+    log.append(status(WORKING, message("a", "m1", partial=True)))
+    assert reason(log.append(status(WORKING, message("b", "m2", partial=True)))) == "OPEN_TEXT"
+
+
+def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
+    """C9: by the policy in the row."""
+    failing = started()
+    failing.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1))
+    assert failing.state == FAILED
+    said = failing.task().status.message
+    assert said.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
+
+    again = started(on_orphan=2)
+    again.append(chunk("x", append=False), status(WORKING, message("said", "m1")))
+    fence = row_of(again).fence
+    again.do(ops.Orphan(task_uid="u1", process_id="p1", fence=fence))
+    assert again.state == SUBMITTED
+    assert row_of(again).ready_at == again.now
+    task = again.task()
+    assert not task.artifacts
+    assert task.history[-1].metadata.fields["taskplane.dev/lost_attempt"].number_value == 1
+    for attempt in (2, 3):
+        again.now = (row_of(again).ready_at or 0) + 1
+        assert again.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=again.now + 1)) is not None
+        assert row_of(again).attempt == attempt
+        again.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row_of(again).fence))
+    assert again.state == FAILED
+    assert again.task().status.message.metadata.fields["reason"].string_value == "POISON"
+
+
+def test_a_run_that_never_started_is_queued_again_silently() -> None:
+    """C9, row 1; a release does not count as an attempt."""
+    log = in_state(SUBMITTED)
+    events = len(log.events)
+    log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1, released=True))
+    assert (row_of(log).attempt, row_of(log).fence, len(log.events)) == (0, 2, events)
+    assert row_of(log).ready_at is not None
+
+
+def test_an_orphan_is_only_the_lease_that_was_meant() -> None:
+    """C8: a lease that was renewed, released or taken over meanwhile is left alone."""
+    log = started()
+    assert log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=7)) is None
+    assert log.do(ops.Orphan(task_uid="u1", process_id="p2", fence=1)) is None
+    assert log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1, expired_before=999)) is None
+    renewed = log.do(ops.Renew(task_uid="u1", process_id="p1", fence=1, lease_until=9_999))
+    assert renewed == ops.Renewed(still_yours=True, input_generation=1)
+    assert log.do(ops.Renew(task_uid="u1", process_id="p1", fence=0, lease_until=1)) == ops.Renewed(
+        still_yours=False, input_generation=1
+    )
+
+
+def test_a_task_of_somebody_else_is_not_found() -> None:
+    """The same words as for one that does not exist."""
+    log = started()
+    stranger = Scope(tenant="", owner="eve", actor="eve")
+    foreign = log.do(ops.Cancel(scope=stranger, task_id="t1"))
+    missing = Log().do(ops.Cancel(scope=stranger, task_id="t1"))
+    assert isinstance(foreign, PlaneError)
+    assert isinstance(missing, PlaneError)
+    assert (foreign.reason, foreign.message) == (missing.reason, missing.message)
+
+
+def test_a_document_is_replaced_at_any_state_and_never_run() -> None:
+    """T4, T5: each replacement is one generation; partial messages are left out; a managed task is refused."""
+    task = a2a.Task(id="t1", context_id="c1")
+    task.status.state = a2a.TASK_STATE_COMPLETED
+    task.history.add().CopyFrom(message("part", "m1", partial=True))
+    task.history.add().CopyFrom(message("whole", "m1"))
+    put = ops.Put(scope=SCOPE, uid="u1", salt="s", task=task)
+    log = Log()
+    first = log.do(put)
+    assert isinstance(first, ops.Done)
+    assert first.created
+    task.status.state = a2a.TASK_STATE_WORKING
+    log.do(put)
+    assert (row_of(log).generation, row_of(log).state, row_of(log).origin) == (2, WORKING, "document")
+    assert all(not event.payload for event in log.events)
+    assert reason(log.append(chunk("x"))) == "NOT_MANAGED"
+    assert reason(log.do(ops.Cancel(scope=SCOPE, task_id="t1"))) == "NOT_MANAGED"
+    stale = ops.Put(scope=SCOPE, uid="u1", salt="s", task=task, expected_generation=1)
+    assert reason(log.do(stale)) == "GENERATION_MISMATCH"
+    managed = started()
+    assert reason(managed.do(put)) == "MANAGED"
+
+
+def test_a_repeated_final_message_says_nothing_new() -> None:
+    """C6: the terminal status that repeats the message already said does not make the task uncopied."""
+    log = started()
+    log.append(status(WORKING, message("done", "m1")))
+    spoke = row_of(log).message_generation
+    log.append(status(COMPLETED, message("done", "m1")), consumed=1, copied=spoke)
+    row = row_of(log)
+    assert row.message_generation == row.copied_generation == spoke
+    assert [each.message_id for each in log.task().history] == ["m-user"]
+
+
+def test_a_claim_beyond_the_head_is_refused() -> None:
+    log = started()
+    assert reason(log.append(chunk("x"), copied=9)) == "BEYOND_HEAD"
+    assert reason(log.do(ops.MarkCopied(task_uid="u1", generation=9))) == "BEYOND_HEAD"
+
+
+def test_an_incomplete_change_is_refused() -> None:
+    log = started()
+    assert reason(log.append(pb.Change())) == "INVALID_ARGUMENT"
+    assert reason(log.append(status(0))) == "INVALID_ARGUMENT"

@@ -1,0 +1,187 @@
+"""The fold against a naive reference, against a client that applies the stream, and from any snapshot."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tasks.drafting import SCOPE, Log, chunk, message, started, status
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, TERMINAL, WORKING, Event
+
+words = st.text("ab ", min_size=1, max_size=3)
+steps = st.one_of(
+    st.tuples(st.just("partial"), words),
+    st.tuples(st.just("close"), words),
+    st.tuples(st.just("say"), words),
+    st.tuples(st.just("progress"), words),
+    st.tuples(st.just("chunk"), words),
+    st.tuples(st.just("anew"), words),
+    st.tuples(st.just("working"), words),
+    st.tuples(st.just("user"), words),
+    st.tuples(st.sampled_from(["pause", "complete", "fail", "cancel", "lose"]), words),
+)
+
+
+def play(script: list[tuple[str, str]]) -> Log:
+    """A log made by the rules from a script; what the rules refuse is simply not in it."""
+    log = started(on_orphan=2, max_attempts=9)
+    for index, (act, text) in enumerate(script):
+        _step(log, act, text, index)
+    return log
+
+
+def _step(log: Log, act: str, text: str, index: int) -> None:
+    row = log.row
+    assert row is not None
+    fresh = f"m{index}"
+    read = row.input_generation
+    if row.ready_at is not None and act != "user":
+        log.now = max(log.now, row.ready_at)
+        log.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
+    if act == "partial":
+        log.append(status(WORKING, message(text, row.partial_id or fresh, partial=True)))
+    elif act == "close" and row.partial_id:
+        log.append(status(WORKING, message(text, row.partial_id)))
+    elif act == "say":
+        log.append(status(WORKING, message(text, fresh)))
+    elif act == "progress":
+        line = message(text, fresh)
+        line.metadata.fields["kind"].string_value = "status-message"
+        log.append(status(WORKING, line))
+    elif act in ("chunk", "anew"):
+        log.append(chunk(text, append=act == "chunk"))
+    elif act == "working":
+        log.append(status(WORKING))
+    elif act == "user":
+        log.say(text, f"i{index}", fresh)
+    elif act == "pause":
+        log.append(status(INPUT_REQUIRED, message(text, fresh)), consumed=read)
+    elif act == "complete":
+        log.append(status(COMPLETED, message(text, fresh)), consumed=read)
+    elif act == "fail":
+        log.append(status(FAILED, message(text, fresh)), consumed=read)
+    elif act == "cancel":
+        log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+    elif act == "lose" and row.lease_owner:
+        log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row.fence))
+
+
+class Client:
+    """What a client shows that knows nothing but the stream: messages by id, texts by artifact."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, str] = {}
+        self.artifacts: dict[str, str] = {}
+        self.state = 0
+
+    def read(self, event: Event) -> None:
+        response = a2a.StreamResponse.FromString(event.payload)
+        which = response.WhichOneof("payload")
+        if which == "task":
+            for each in response.task.history:
+                self.messages[each.message_id] = each.parts[0].text
+            self.state = response.task.status.state
+        elif which == "message":
+            self.messages[response.message.message_id] = response.message.parts[0].text
+        elif which == "artifact_update":
+            update = response.artifact_update
+            before = self.artifacts.get(update.artifact.artifact_id, "") if update.append else ""
+            self.artifacts[update.artifact.artifact_id] = before + update.artifact.parts[0].text
+        elif which == "status_update":
+            self._status(response.status_update)
+
+    def _status(self, update: a2a.TaskStatusUpdateEvent) -> None:
+        self.state = update.status.state
+        if "taskplane.dev/lost_attempt" in update.metadata.fields:
+            self.artifacts.clear()
+        said = update.status.message
+        if not update.status.HasField("message") or "kind" in said.metadata.fields:
+            return
+        if "kagent_adk_partial" in said.metadata.fields:
+            self.messages[said.message_id] = self.messages.get(said.message_id, "") + said.parts[0].text
+        else:
+            self.messages[said.message_id] = said.parts[0].text
+
+
+def shown(task: a2a.Task) -> dict[str, str]:
+    messages = {each.message_id: each.parts[0].text for each in task.history}
+    said = task.status.message
+    if task.status.HasField("message") and "kind" not in said.metadata.fields:
+        messages[said.message_id] = "".join(part.text for part in said.parts)
+    return messages
+
+
+@given(st.lists(steps, max_size=25))
+def test_the_fold_is_what_a_client_sees_that_applies_the_stream(script: list[tuple[str, str]]) -> None:
+    """C3, T5: every message once, every artifact whole, the same state."""
+    log = play(script)
+    client = Client()
+    for event in log.events:
+        client.read(event)
+    task = log.task()
+    assert shown(task) == client.messages
+    assert {each.artifact_id: "".join(p.text for p in each.parts) for each in task.artifacts} == client.artifacts
+    assert task.status.state == client.state == log.state
+    ids = [each.message_id for each in task.history]
+    assert len(ids) == len(set(ids))
+    partial = [each for each in task.history if "kagent_adk_partial" in each.metadata.fields]
+    assert not partial
+    if log.state in TERMINAL:
+        assert "kagent_adk_partial" not in task.status.message.metadata.fields
+
+
+@given(st.lists(steps, max_size=25), st.data())
+def test_the_fold_may_start_at_any_snapshot(script: list[tuple[str, str]], data: st.DataObject) -> None:
+    """Folding the head and then the tail is folding the whole."""
+    log = play(script)
+    cut = data.draw(st.integers(0, len(log.events)))
+    snapshot = a2a.Task.FromString(fold(a2a.Task(), log.events[:cut]).SerializeToString())
+    assert fold(snapshot, log.events[cut:]) == log.task()
+
+
+@given(st.lists(steps, max_size=25))
+def test_generations_have_no_gap_and_the_row_agrees_with_its_log(script: list[tuple[str, str]]) -> None:
+    """C1: 1, 2, 3, ...; the row's figures are those of the events."""
+    log = play(script)
+    row = log.row
+    assert row is not None
+    assert [event.generation for event in log.events] == list(range(1, row.generation + 1))
+    assert row.event_bytes == sum(len(event.payload) for event in log.events)
+    assert row.message_generation == max(event.generation for event in log.events if event.speaks)
+    assert row.input_generation == max(e.generation for e in log.events if e.invocation_id is not None)
+    assert (row.terminal_generation is not None) == (row.state in TERMINAL)
+
+
+def test_appended_plain_texts_of_an_artifact_become_one_part() -> None:
+    """A task of many chunks is one text, whatever it was cut into."""
+    log = started()
+    log.append(chunk("a", append=False))
+    for _ in range(500):
+        log.append(chunk("b"))
+    artifact = log.task().artifacts[0]
+    assert len(artifact.parts) == 1
+    assert artifact.parts[0].text == "a" + "b" * 500
+
+
+def test_a_part_with_a_name_of_its_own_is_not_merged() -> None:
+    log = started()
+    log.append(chunk("a", append=False))
+    named = chunk("b")
+    named.artifact.artifact.parts[0].filename = "b.txt"
+    log.append(named)
+    log.append(chunk("c"))
+    assert [part.text for part in log.task().artifacts[0].parts] == ["a", "b", "c"]
+
+
+def test_folding_does_not_change_what_was_stored() -> None:
+    log = started()
+    log.append(status(WORKING, message("a", "m1", partial=True)))
+    before = [event.payload for event in log.events]
+    change = pb.Change()
+    change.CopyFrom(status(WORKING, message("b", "m1", partial=True)))
+    log.append(change)
+    log.task()
+    assert [event.payload for event in log.events][: len(before)] == before
+    assert not change.status.task_id
