@@ -185,3 +185,11 @@ def test_folding_does_not_change_what_was_stored() -> None:
     log.task()
     assert [event.payload for event in log.events][: len(before)] == before
     assert not change.status.task_id
+
+
+def test_a_message_said_twice_stands_once_in_the_history() -> None:
+    """T6: the first occurrence of a message id wins."""
+    log = started()
+    for said in ("m1", "m2", "m1", "m3"):
+        log.append(status(WORKING, message("x", said)))
+    assert [each.message_id for each in log.task().history] == ["m-user", "m1", "m2"]

@@ -1,6 +1,6 @@
 """Who calls. A principal is made by an authenticator, travels in signed metadata and scopes every query."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,8 +37,13 @@ def current() -> Principal | None:
     return _current.get()
 
 
+def enter(principal: Principal | None) -> None:
+    """Makes `principal`, or nobody, the caller for the rest of this context. For the server, once per call."""
+    _current.set(principal)
+
+
 @contextmanager
-def acting_as(principal: Principal) -> Iterator[None]:
+def acting_as(principal: Principal) -> Generator[None]:
     """Calls made inside, in this task and those it starts, act for `principal`."""
     token = _current.set(principal)
     try:

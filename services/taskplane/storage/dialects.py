@@ -131,7 +131,7 @@ class Postgresql(Dialect):
     name = "postgresql"
 
     def now(self, conn: Connection) -> int:
-        return conn.execute(_CLOCK).scalar_one()
+        return int(conn.execute(_CLOCK).scalar_one())
 
     def insert_ignore(self, table: TableClause) -> Insert:
         return postgresql.insert(table).on_conflict_do_nothing()

@@ -1,7 +1,9 @@
-"""What a driver raised, as one of our errors. Nothing above this package sees a driver's exception but IntegrityError."""
+"""What a driver raised, as one of our errors. Above this package only IntegrityError is seen as it was raised."""
 
 import logging
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from sqlalchemy import exc
@@ -71,12 +73,26 @@ def translated(error: BaseException) -> BaseException:
             return _of_asyncpg(error) or error
 
 
+@contextmanager
+def translating() -> Generator[None, None, None]:
+    """What is raised inside leaves as what `translated` makes of it."""
+    try:
+        yield
+    except Exception as error:
+        ours = translated(error)
+        if ours is error:
+            raise
+        raise ours from error
+
+
 def _of_driver(error: exc.DBAPIError) -> PlaneError:
     original: Any = error.orig
     if isinstance(original, sqlite3.Error):
         code = getattr(original, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in _SQLITE_UNAVAILABLE:
-            return Unavailable(f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0)
+            return Unavailable(
+                f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0
+            )
         return _refused(error)
     state = _sqlstate(error)
     if state in _LOST:

@@ -6,6 +6,7 @@ here a whole transaction costs one, and answers that are ready together wake the
 
 import asyncio
 import logging
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
+
+from taskplane.storage.engine import closing
 
 Done = Callable[[Any, BaseException | None], None]
 
@@ -46,7 +49,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="taskplane-writer", daemon=True)
 
     async def start(self) -> None:
-        """Opens the connection. Raises what `connect` raises."""
+        """Opens the connection. Raises what `connect` raises. To be followed by `stop` in any case."""
         opened: asyncio.Future[None] = self._loop.create_future()
         self._opened = opened
         self._thread.start()
@@ -55,6 +58,8 @@ class Writer:
     async def stop(self) -> None:
         """Finishes what was given, closes the connection and ends the thread. What is given later raises."""
         self._closed = True
+        if not self._thread.ident:
+            return
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -63,10 +68,10 @@ class Writer:
     ) -> None:
         """`work(connection, *args)` in one transaction; then `done(result, error)` on the loop, after the commit.
 
-        One that is `dropped` before it began is left out, and `done` is not called.
+        Unavailable: the writer was stopped. One that is `dropped` before it began is left out, unanswered.
         """
         if self._closed:
-            raise RuntimeError("the engine is closed")
+            raise closing()
         self._jobs.put(_Job(work, args, done, dropped))
 
     def _run(self) -> None:
@@ -81,7 +86,9 @@ class Writer:
                 if job.dropped is None or not job.dropped():
                     self._answer(_perform(connection, job))
         finally:
+            # The pool of one would keep the driver's connection open, and its write-ahead log unmerged.
             connection.close()
+            connection.engine.dispose()
 
     def _settle_opened(self, _result: Any, error: BaseException | None) -> None:
         if self._opened.cancelled():
@@ -104,9 +111,14 @@ class Writer:
     def _deliver(self) -> None:
         # Cleared first: an answer that comes in between is taken below or wakes the loop once more.
         self._waking = False
-        while self._answers:
-            done, result, error = self._answers.popleft()
-            done(result, error)
+        try:
+            while self._answers:
+                done, result, error = self._answers.popleft()
+                done(result, error)
+        finally:
+            # Not empty only where `done` raised, which must not keep the others waiting.
+            if self._answers:
+                self._loop.call_soon(self._deliver)
 
 
 def _perform(connection: Connection, job: _Job) -> _Answer:
@@ -122,5 +134,8 @@ def _perform(connection: Connection, job: _Job) -> _Answer:
 def _settle(connection: Connection) -> None:
     # A COMMIT that fails (a deferred foreign key) leaves the transaction open, and SQLAlchemy does not roll it back.
     driver: Any = connection.connection.driver_connection
-    if driver.in_transaction:
-        driver.rollback()
+    try:
+        if driver.in_transaction:
+            driver.rollback()
+    except sqlite3.Error:
+        _log.exception("a failed transaction could not be rolled back")

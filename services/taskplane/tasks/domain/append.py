@@ -1,7 +1,5 @@
 """The rules of an executor's item: it counts once, only under the current fence, and never past an unread message."""
 
-from dataclasses import replace
-
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.operations import Append, Appended, Found, Write
@@ -42,13 +40,12 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
             ),
         )
     if op.changes:
-        draft.row = replace(draft.row, started=True)
+        draft.row = draft.row._replace(started=True)
     if state in PAUSED:
         draft.lose_lease()
-        draft.row = replace(draft.row, attempt=0, ready_at=None)
+        draft.row = draft.row._replace(attempt=0, ready_at=None)
     first, last_generation = (draft.events[0].generation, draft.events[-1].generation) if draft.events else (0, 0)
-    draft.row = replace(
-        draft.row,
+    draft.row = draft.row._replace(
         item_fence=op.fence,
         item_number=op.number,
         item_first=first,

@@ -6,7 +6,6 @@ invalid argument, pending input. A repeat is answered before any refusal.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -93,7 +92,7 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
     if draft.row.state in TERMINAL or draft.row.state in PAUSED:
         return Invalid("a task cannot end or pause while it is created", reason="FIRST_CHANGE")
     content = task.SerializeToString()
-    row = replace(draft.row, started=leased and bool(op.changes), snapshot_bytes=len(content))
+    row = draft.row._replace(started=leased and bool(op.changes), snapshot_bytes=len(content))
     answer = ops.Created(row=row, created=True, fence=row.fence)
     return Write(row=row, events=draft.events, answer=answer, document=content)
 
@@ -182,13 +181,13 @@ def _cancel(found: Found, op: ops.Cancel, now: int) -> Outcome:
 
 def _canceled(row: Row, actor: str, now: int, found: Found, event: a2a.TaskStatusUpdateEvent | None) -> Draft:
     draft = Draft(row, actor, now)
+    draft.lose_lease()
     draft.interrupt(found.open_text)
     update = a2a.TaskStatusUpdateEvent()
     if event is not None and event.HasField("metadata"):
         update.metadata.CopyFrom(event.metadata)
     update.status.state = CANCELED  # type: ignore[assignment]
     draft.status(update)
-    draft.lose_lease()
     return draft
 
 
@@ -220,8 +219,7 @@ def _put(found: Found, op: ops.Put, now: int) -> Outcome:
         row = _new_document(op, now)
     draft = Draft(row, op.scope.actor, now)
     draft.replaced(state)
-    new = replace(
-        draft.row,
+    new = draft.row._replace(
         agent=op.agent or row.agent,
         context_id=task.context_id,
         snapshot_generation=draft.row.generation,
@@ -257,8 +255,7 @@ def _new_document(op: ops.Put, now: int) -> Row:
         on_orphan=1,
         max_attempts=1,
     )
-    return replace(
-        _new_row(create, now),
+    return _new_row(create, now)._replace(
         origin=DOCUMENT,
         invocation_id=None,
         request_hash=None,
@@ -294,7 +291,7 @@ def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
         )
     if op.generation <= row.copied_generation:
         return ops.Done(row=row)
-    new = replace(row, copied_generation=op.generation)
+    new = row._replace(copied_generation=op.generation)
     return Write(row=new, events=(), answer=ops.Done(row=new))
 
 

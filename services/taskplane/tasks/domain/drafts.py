@@ -1,6 +1,5 @@
 """A draft of what an operation writes: the row as it will be and the events, numbered as they are added."""
 
-from dataclasses import replace
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -52,7 +51,7 @@ class Draft:
         payload = a2a.StreamResponse(task=task).SerializeToString()
         self._add(CREATED, payload, speaks=True, invocation_id=invocation_id, request_hash=request_hash)
         size = len(payload)
-        self.row = replace(self.row, snapshot_generation=1, snapshot_bytes=size, folded_bytes=size)
+        self.row = self.row._replace(snapshot_generation=1, snapshot_bytes=size, folded_bytes=size)
 
     def user_message(self, message: a2a.Message, invocation_id: str, request_hash: bytes, *, reopens: bool) -> None:
         """A further message of the user; `reopens` where the task was paused."""
@@ -75,16 +74,16 @@ class Draft:
             request_hash=request_hash,
         )
         at = self.row.generation
-        row = replace(self.row, input_generation=at, message_generation=at, message_id=message.message_id)
+        row = self.row._replace(input_generation=at, message_generation=at, message_id=message.message_id)
         if reopens:
-            row = replace(row, state=SUBMITTED, status_at=self._now, ready_at=self._now, attempt=0)
+            row = row._replace(state=SUBMITTED, status_at=self._now, ready_at=self._now, attempt=0)
         self.row = row
 
     def replaced(self, state: int) -> None:
         """A document task was written anew."""
         self._add(REPLACED, b"", speaks=False)
         if state != self.row.state:
-            self.row = replace(self.row, state=state, status_at=self._now)
+            self.row = self.row._replace(state=state, status_at=self._now)
 
     def change(
         self, change: pb.Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
@@ -155,7 +154,7 @@ class Draft:
         if state in TERMINAL:
             values.update(terminal_generation=at, lease_owner=None, lease_until=None, ready_at=None)
         if values:
-            self.row = replace(self.row, **values)  # type: ignore[arg-type]
+            self.row = self.row._replace(**values)  # type: ignore[arg-type]
 
     def interrupt(self, open_text: a2a.Message | None) -> None:
         """What was streamed of an unfinished text becomes a final message, marked as interrupted."""
@@ -163,9 +162,11 @@ class Draft:
             self._close_text(open_text, cut_off=True)
 
     def lose_lease(self) -> None:
-        """Raises the fence, so that whoever held the lease can write nothing more."""
-        self.row = replace(
-            self.row,
+        """Raises the fence, so that whoever held the lease can write nothing more.
+
+        The store's own events come after it: they carry the fence that the row has from now on.
+        """
+        self.row = self.row._replace(
             fence=self.row.fence + 1,
             lease_owner=None,
             lease_until=None,
@@ -246,7 +247,7 @@ class Draft:
                 created_at=self._now,
             )
         )
-        self.row = replace(row, generation=at, updated_at=self._now, event_bytes=row.event_bytes + len(payload))
+        self.row = row._replace(generation=at, updated_at=self._now, event_bytes=row.event_bytes + len(payload))
 
 
 _COMPLETED: Final = int(a2a.TASK_STATE_COMPLETED)

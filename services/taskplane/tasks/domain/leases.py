@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -23,8 +22,7 @@ def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
     row = found.row
     if row is None or row.ready_at is None or row.ready_at > now:
         return None
-    new = replace(
-        row,
+    new = row._replace(
         fence=row.fence + 1,
         attempt=row.attempt + 1,
         started=False,
@@ -40,7 +38,7 @@ def renew(found: Found, op: ops.Renew, now: int) -> Write | ops.Renewed:
     row = found.row
     if row is None or row.lease_owner != op.process_id or row.fence != op.fence or row.state in TERMINAL:
         return ops.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
-    new = replace(row, lease_until=op.lease_until)
+    new = row._replace(lease_until=op.lease_until)
     return Write(row=new, events=(), answer=ops.Renewed(still_yours=True, input_generation=row.input_generation))
 
 
@@ -53,6 +51,7 @@ def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
         return None
     attempts = row.attempt - 1 if op.released else row.attempt
     draft = Draft(row, STORE_ACTOR, now)
+    draft.lose_lease()
     if row.started and row.on_orphan != _RERUN:
         return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")
     if attempts >= row.max_attempts:
@@ -60,8 +59,7 @@ def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
     if row.started:
         draft.interrupt(found.open_text)
         draft.status(_requeued(row, found.lost_messages))
-    draft.lose_lease()
-    draft.row = replace(draft.row, attempt=attempts, ready_at=now + _backoff(row.uid, attempts))
+    draft.row = draft.row._replace(attempt=attempts, ready_at=now + _backoff(row.uid, attempts))
     return draft.write(ops.Done(row=draft.row))
 
 
@@ -80,7 +78,6 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
     update.metadata.fields["reason"].string_value = reason
     update.metadata.fields["attempt"].number_value = row.attempt
     draft.status(update)
-    draft.lose_lease()
     return draft.write(ops.Done(row=draft.row), refold=True)
 
 

@@ -1,7 +1,9 @@
 """The nouns: a task's row, an event, the states and which may follow which."""
 
+import base64
+import hashlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -54,9 +56,11 @@ class Scope:
     actor: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A task without its content. Times are microseconds since 1970, UTC; the field order is the table's."""
+class Row(NamedTuple):
+    """A task without its content. Times are microseconds since 1970, UTC; the field order is the table's.
+
+    A tuple, since every operation reads and copies some: `row._replace(...)` makes the changed copy.
+    """
 
     uid: str
     tenant: str
@@ -103,8 +107,7 @@ class Row:
     folded_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED.
 
     `tenant`, `owner`, `invocation_id` and `request_hash` are set on CREATED and MESSAGE events only: together they are
@@ -129,3 +132,8 @@ class Event:
 def cursor_of(incarnation: str, generation: int) -> str:
     """The place after `generation` in the log that `incarnation` names."""
     return f"{incarnation}-{generation}"
+
+
+def incarnation(salt: str, epoch: str) -> str:
+    """Names one log of one task: ten characters of lower-case base32, other ones for every row and every epoch."""
+    return base64.b32encode(hashlib.sha256(f"{salt}{epoch}".encode()).digest())[:10].decode().lower()

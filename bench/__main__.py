@@ -1,0 +1,101 @@
+"""`make bench`: taskplane and the SDK's server in alternating runs; prints the ratios and writes docs/benchmarks.md.
+
+python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write]
+"""
+
+import argparse
+import asyncio
+import platform
+import sqlite3
+import statistics
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from bench import load, servers
+from bench.report import Figures, write
+
+SIDES: dict[str, Callable[[], AbstractAsyncContextManager[int]]] = {
+    "taskplane, one process": servers.one_process,
+    "taskplane, four processes": servers.four_processes,
+    "SDK in memory": lambda: servers.peer("memory"),
+    "SDK on SQLite": lambda: servers.peer("sqlite"),
+}
+
+
+def workloads(seconds: float, sqlite: bool) -> dict[str, Callable[[int], Awaitable[float]]]:
+    """What is measured, by name; higher is better but for the time to the first event (milliseconds)."""
+    chunks = 1_000 if sqlite else 4_000
+
+    async def one_stream(port: int) -> float:
+        return (await load.stream(port, chunks)).rate
+
+    async def first(port: int) -> float:
+        return 1_000 * await load.first_event(port, 25)
+
+    return {
+        "sends/s, 16 connections": lambda port: load.blocking_sends(port, 16, seconds),
+        "sends/s, 1 connection": lambda port: load.blocking_sends(port, 1, seconds),
+        "chunks/s, one stream of 4,000": one_stream,
+        "chunks/s, 16 streams of 500": lambda port: load.streams(port, 16, 100 if sqlite else 500),
+        "ms to the first event": first,
+    }
+
+
+async def measure(runs: int, seconds: float) -> Figures:
+    """Medians of `runs` alternating runs of every workload on every side, each warmed."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in range(runs):
+        for side, server in SIDES.items():
+            async with server() as port:
+                await load.blocking_sends(port, 4, 1.0)
+                await load.stream(port, 200)
+                for name, workload in workloads(seconds, "SQLite" in side).items():
+                    value = await workload(port)
+                    found[name][side].append(value)
+                    print(f"run {run + 1}/{runs}  {side:28} {name:32} {value:10,.1f}", flush=True)
+    return {name: {side: statistics.median(all_) for side, all_ in by.items()} for name, by in found.items()}
+
+
+async def bytes_per_event() -> dict[str, dict[int, float]]:
+    """SQL bytes bound per chunk, by side and number of chunks; a warm-up stream is not counted."""
+    found: dict[str, dict[int, float]] = {"taskplane": {}, "SDK on SQLite": {}}
+    counting = servers.free_port()
+    async with servers.one_process(counting) as port:
+        for chunks in (250, 1_000, 4_000):
+            found["taskplane"][chunks] = await _bytes(port, counting, "/", chunks)
+    async with servers.peer("sqlite") as port:
+        for chunks in (250, 1_000):
+            found["SDK on SQLite"][chunks] = await _bytes(port, port, "/bench/bytes", chunks)
+    return found
+
+
+async def _bytes(port: int, counter: int, path: str, chunks: int) -> float:
+    async def total() -> int:
+        async with load.connect(counter) as connection:
+            return int((await connection.get_json(path))["bytes"])
+
+    before = await total()
+    await load.stream(port, chunks)
+    return (await total() - before) / chunks
+
+
+def main() -> None:
+    """Runs everything and reports."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--runs", type=int, default=5, help="alternating runs; the median counts")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of each closed-loop measurement")
+    parser.add_argument("--quick", action="store_true", help="one short run")
+    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
+    options = parser.parse_args()
+    runs, seconds = (1, 1.5) if options.quick else (options.runs, options.seconds)
+    figures = asyncio.run(measure(runs, seconds))
+    sizes = asyncio.run(bytes_per_event())
+    setting = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, median of {runs} alternating runs"
+    target = None if options.no_write else Path(__file__).parent.parent / "docs" / "benchmarks.md"
+    write(figures, sizes, setting, target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The table of ratios, for the terminal and for docs/benchmarks.md."""
+
+from pathlib import Path
+
+Figures = dict[str, dict[str, float]]
+
+ONE, FOUR = "taskplane, one process", "taskplane, four processes"
+MEMORY, SQLITE = "SDK in memory", "SDK on SQLite"
+
+INTRODUCTION = """# Benchmarks
+
+taskplane side by side with the server of the official A2A SDK (a2a-sdk 1.3.0, its in-memory store and its SQLite
+store), on one machine in one run, on the same HTTP stack. Every event of taskplane is committed and synced before it
+is sent (`synchronous` is read back as FULL at start); the SDK's in-memory store keeps nothing. Both sides parse every
+event and check its bytes. Absolute figures say little on a shared machine; the ratios are what to look at. `make bench`
+writes this page.
+"""
+
+
+def table(figures: Figures) -> list[str]:
+    """Rows of Markdown: figures of each side, and how many times better taskplane is."""
+    lines = [
+        f"| | {ONE} | {FOUR} | {MEMORY} | {SQLITE} "
+        "| one process / in memory | one process / SQLite | four processes / in memory |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, by in figures.items():
+        lower = name.startswith("ms")
+
+        def ratio(side: str, peer: str, by: dict[str, float] = by, lower: bool = lower) -> str:
+            value = by[peer] / by[side] if lower else by[side] / by[peer]
+            return f"{value:.1f}x"
+
+        cells = [f"{by[side]:,.1f}" for side in (ONE, FOUR, MEMORY, SQLITE)]
+        cells += [ratio(ONE, MEMORY), ratio(ONE, SQLITE), ratio(FOUR, MEMORY)]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def size_table(sizes: dict[str, dict[int, float]]) -> list[str]:
+    """Rows of Markdown: bytes bound as SQL parameters per chunk of 64 bytes."""
+    counts = sorted({count for by in sizes.values() for count in by})
+    lines = ["| bytes bound per event | " + " | ".join(f"{count:,} chunks" for count in counts) + " |"]
+    lines.append("|---|" + "---|" * len(counts))
+    for side, by in sizes.items():
+        cells = [f"{by[count]:,.0f}" if count in by else "" for count in counts]
+        lines.append(f"| {side} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def write(figures: Figures, sizes: dict[str, dict[int, float]], setting: str, target: Path | None) -> None:
+    """Prints the tables, and writes the page where `target` names one."""
+    text = "\n".join([*table(figures), "", *size_table(sizes), "", f"{setting}."])
+    print("\n" + text)
+    if target is not None:
+        target.write_text(f"{INTRODUCTION}\n{text}\n")

@@ -1,0 +1,116 @@
+"""The servers under test, each in processes of its own."""
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from bench import load
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def _process(*command: str, **environment: str) -> AsyncIterator[None]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, env=kept | environment, stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), 20)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def _answering(port: int, path: str) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                async with load.connect(port) as connection:
+                    await connection.get_json(path)
+                    return
+            except (OSError, ValueError, asyncio.IncompleteReadError):
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def peer(kind: str) -> AsyncIterator[int]:
+    """The SDK's server with its `memory` or `sqlite` store; its port."""
+    port = free_port()
+    folder = Path(tempfile.mkdtemp())
+    try:
+        async with _process("-m", "bench.peer", str(port), kind, str(folder / "peer.db")):
+            await _answering(port, "/.well-known/agent-card.json")
+            yield port
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def one_process(counting: int = 0) -> AsyncIterator[int]:
+    """`taskplane dev` on SQLite files; its HTTP port. `counting`: a port that tells the bytes it bound."""
+    port = free_port()
+    folder = Path(tempfile.mkdtemp())
+    program = ("-m", "bench.counted", str(counting)) if counting else ("-m", "taskplane.cli")
+    command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), "--data", str(folder))
+    try:
+        async with _process(*program, *command):
+            await _answering(port, "/.well-known/agent-card.json")
+            yield port
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def four_processes() -> AsyncIterator[int]:
+    """The four services on their own, on SQLite files; the gateway's HTTP port."""
+    tasks, sessions, executor, gateway = (free_port() for _ in range(4))
+    folder = Path(tempfile.mkdtemp())
+    environment = {
+        "TASKPLANE_TASKS_LISTEN": f"127.0.0.1:{tasks}",
+        "TASKPLANE_TASKS_DATABASE_URL": f"sqlite:///{folder}/tasks.db",
+        "TASKPLANE_SESSIONS_LISTEN": f"127.0.0.1:{sessions}",
+        "TASKPLANE_SESSIONS_DATABASE_URL": f"sqlite:///{folder}/sessions.db",
+        "TASKPLANE_EXECUTOR_LISTEN": f"127.0.0.1:{executor}",
+        "TASKPLANE_EXECUTOR_TASKS": f"127.0.0.1:{tasks}",
+        "TASKPLANE_EXECUTOR_SESSIONS": f"127.0.0.1:{sessions}",
+        "TASKPLANE_GATEWAY_PORT": str(gateway),
+        "TASKPLANE_GATEWAY_TASKS": f"127.0.0.1:{tasks}",
+        "TASKPLANE_GATEWAY_SESSIONS": f"127.0.0.1:{sessions}",
+        "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
+    }
+    try:
+        async with AsyncExitStack() as stack:
+            for name in ("tasks", "sessions", "executor", "gateway"):
+                await stack.enter_async_context(_process("-m", "taskplane.cli", "serve", name, **environment))
+            await _answering(gateway, "/.well-known/agent-card.json")
+            await _warm(gateway)
+            yield gateway
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _warm(port: int) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await load.blocking_sends(port, 1, 0.2)
+                return
+            except ExceptionGroup:
+                await asyncio.sleep(0.2)

@@ -1,0 +1,135 @@
+"""Who calls: the one place that makes principals from requests, and checks from where they come."""
+
+import hmac
+import ipaddress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from taskplane.gateway.http import Request
+from taskplane.gateway.keys import Key, Keys
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.runtime.errors import Invalid, PermissionDenied, Unauthenticated
+from taskplane.runtime.principal import Principal
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_LONGEST_USER: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls. `key` is the API key that was shown; None where there is none."""
+
+    principal: Principal
+    key: Key | None
+    may_write: bool
+
+
+class Authenticator:
+    """Makes principals as the settings say."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Invalid: it would let everybody in from other machines, or the keys cannot be read."""
+        self._keys = Keys(Path(settings.api_keys), settings.tenant) if settings.api_keys else None
+        self._proxy_secret = settings.proxy_secret.encode()
+        self._required = self._keys is not None or bool(self._proxy_secret)
+        self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in settings.cors_origins)
+        self._tenant = settings.tenant
+        self._user = lru_cache(4096)(self._named)
+        if not self._required and not is_loopback(settings.host):
+            raise Invalid(
+                f"refusing to listen on {settings.host} without authentication",
+                reason="AUTHENTICATION_REQUIRED",
+                suggestion="set TASKPLANE_GATEWAY_API_KEYS to a file with API keys, or listen on 127.0.0.1",
+            )
+
+    @property
+    def required(self) -> bool:
+        """Every call needs credentials; without, this is development on loopback."""
+        return self._required
+
+    @property
+    def takes_keys(self) -> bool:
+        """API keys are configured."""
+        return self._keys is not None
+
+    def authenticate(self, request: Request) -> Caller:
+        """The caller. Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS`; PermissionDenied `HOST_NOT_ALLOWED`,
+        `ORIGIN_NOT_ALLOWED`. On loopback without authentication the header X-User-Id or the parameter user_id names
+        the user; with authentication they count only if the trusted proxy sends them."""
+        host = request.header(b"host").lower()
+        if not self._required or self._hosts:
+            self._check_host(host)
+        origin = request.header(b"origin").lower()
+        if origin and (not self._required or request.method not in _SAFE):
+            self._check_origin(origin, host)
+        if not self._required:
+            return self._user(_user_of(request) or "local")
+        if self._proxy_secret:
+            shown = request.header(b"x-taskplane-proxy-secret").encode()
+            if shown and hmac.compare_digest(shown, self._proxy_secret):
+                user = _user_of(request)
+                if not user:
+                    raise Unauthenticated("the proxy named no user in X-User-Id", reason="NO_CREDENTIALS")
+                return self._user(user)
+        return self._by_key(request)
+
+    def alive(self, caller: Caller) -> bool:
+        """The caller's credentials still hold."""
+        return caller.key is None or (self._keys is not None and self._keys.alive(caller.key))
+
+    def _named(self, user: str) -> Caller:
+        return Caller(Principal(self._tenant, user, user), None, True)
+
+    def _by_key(self, request: Request) -> Caller:
+        token = request.header(b"x-api-key")
+        if not token:
+            scheme, _, credentials = request.header(b"authorization").partition(" ")
+            token = credentials.strip() if scheme.lower() == "bearer" else ""
+        if not token or self._keys is None:
+            raise Unauthenticated(
+                "this call needs an API key",
+                reason="NO_CREDENTIALS",
+                suggestion="send Authorization: Bearer <id>.<secret>, or X-API-Key",
+            )
+        key = self._keys.find(token)
+        return Caller(Principal(key.tenant, key.owner, key.owner), key, key.may_write)
+
+    def _check_host(self, host: str) -> None:
+        name = urlsplit(f"//{host}").hostname or ""
+        if not is_loopback(name) and name not in self._hosts and host not in self._hosts:
+            raise PermissionDenied(
+                f"this gateway does not answer to the host name {name or '(none)'}",
+                reason="HOST_NOT_ALLOWED",
+                suggestion="add the name to TASKPLANE_GATEWAY_ALLOWED_HOSTS",
+            )
+
+    def _check_origin(self, origin: str, host: str) -> None:
+        if urlsplit(origin).netloc != host and origin not in self._origins:
+            raise PermissionDenied(
+                "calls from this origin are not allowed",
+                reason="ORIGIN_NOT_ALLOWED",
+                suggestion="add the origin to TASKPLANE_GATEWAY_CORS_ORIGINS",
+            )
+
+
+def _user_of(request: Request) -> str:
+    user = request.query.get("user_id", "") if request.scope["query_string"] else ""
+    user = user or request.header(b"x-user-id")
+    if len(user) > _LONGEST_USER or not user.isprintable():
+        raise Invalid("the user id must be printable and at most 255 characters long", reason="BAD_USER_ID")
+    return user
+
+
+def is_loopback(host: str) -> bool:
+    """Only this machine can reach a listener on this host name or address."""
+    name = host.removeprefix("[").removesuffix("]")
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

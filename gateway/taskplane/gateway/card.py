@@ -1,0 +1,69 @@
+"""The agent card routes (A2A 1.0 section 8.2): which style for whom, and caching."""
+
+import hashlib
+from email.utils import formatdate
+from typing import Final
+
+import orjson
+
+from taskplane.gateway.agents import Agent
+from taskplane.gateway.http import Content, Headers, Reply, Request, empty_reply
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.cards import Interface, completed, to_0_3, to_1_0, to_hybrid
+from taskplane.runtime.errors import NotFound
+
+_STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
+# What is served below an agent's base URL: binding, versions.
+_BINDINGS: Final = (("JSONRPC", ("1.0", "0.3")),)
+
+
+async def well_known(plane: Plane, request: Request) -> Reply:
+    """The card of the agent in the path; without one, of the default agent. NotFound `AGENT_NOT_FOUND`."""
+    name = agent_name(request)
+    agent = await find(plane, name)
+    asked = request.header(b"a2a-version") or request.query.get("A2A-Version", "")
+    style = "1.0" if version_of(asked) == "1.0" else plane.settings.card_style
+    card = completed(agent.card, agent.name, takes_keys=plane.authenticator.takes_keys)
+    body = orjson.dumps(_STYLES[style](card, _interfaces(plane, request)))
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+    headers: Headers = [
+        (b"etag", etag),
+        (b"vary", b"A2A-Version"),
+        (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),
+        (b"last-modified", formatdate(agent.seen_at, usegmt=True).encode()),
+    ]
+    known = [one.removeprefix("W/") for one in request.headers(b"if-none-match")]
+    if "*" in known or etag.decode() in known:
+        reply = empty_reply(304)
+        reply.headers = headers
+        return reply
+    return Content(200, body, headers=headers)
+
+
+async def find(plane: Plane, name: str) -> Agent:
+    """The agent with this name or, for "namespace/name", with the plain name. NotFound `AGENT_NOT_FOUND`."""
+    try:
+        return await plane.agents.find(name)
+    except NotFound:
+        if "/" not in name:
+            raise
+        return await plane.agents.find(name.rpartition("/")[2])
+
+
+def agent_name(request: Request) -> str:
+    """The agent that a path names; empty: the default one."""
+    arguments = request.arguments
+    if "namespace" in arguments:
+        return f"{arguments['namespace']}/{arguments['agent']}"
+    return arguments.get("agent", "")
+
+
+def version_of(asked: str) -> str:
+    """Major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
+    return ".".join(asked.strip().split(".")[:2])
+
+
+def _interfaces(plane: Plane, request: Request) -> list[Interface]:
+    path = str(request.scope["path"]).partition("/.well-known/")[0]
+    url = plane.public_url + (path or "/")
+    return [Interface(url, binding, version) for binding, versions in _BINDINGS for version in versions]

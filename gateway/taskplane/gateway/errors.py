@@ -1,0 +1,135 @@
+"""What an error of the plane is on the wire: one table of A2A errors, and the bodies each binding makes of them."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskplane.runtime.errors import PlaneError
+
+A2A_DOMAIN: Final = "a2a-protocol.org"
+OWN_DOMAIN: Final = "taskplane"
+_TYPE: Final = "type.googleapis.com/google.rpc."
+
+
+@dataclass(frozen=True, slots=True)
+class A2AError:
+    """One error of the protocol (A2A 1.0 section 5.4; JSON-RPC 2.0 section 5.1). `reason` is that of its ErrorInfo;
+    empty for the errors JSON-RPC itself defines."""
+
+    name: str
+    code: int
+    reason: str = ""
+
+
+INTERNAL: Final = A2AError("InternalError", -32603)
+INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602)
+TASK_NOT_FOUND: Final = A2AError("TaskNotFoundError", -32001, "TASK_NOT_FOUND")
+UNSUPPORTED: Final = A2AError("UnsupportedOperationError", -32004, "UNSUPPORTED_OPERATION")
+
+# By the reason of a PlaneError; what is not here goes by its code.
+_BY_REASON: Final[dict[str, A2AError]] = {
+    "PARSE_ERROR": A2AError("JSONParseError", -32700),
+    "INVALID_REQUEST": A2AError("InvalidRequestError", -32600),
+    "METHOD_NOT_FOUND": A2AError("MethodNotFoundError", -32601),
+    "TASK_NOT_CANCELABLE": A2AError("TaskNotCancelableError", -32002, "TASK_NOT_CANCELABLE"),
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": A2AError(
+        "PushNotificationNotSupportedError", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"
+    ),
+    "CONTENT_TYPE_NOT_SUPPORTED": A2AError("ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED"),
+    "INVALID_AGENT_RESPONSE": A2AError("InvalidAgentResponseError", -32006, "INVALID_AGENT_RESPONSE"),
+    "EXTENDED_AGENT_CARD_NOT_CONFIGURED": A2AError(
+        "ExtendedAgentCardNotConfiguredError", -32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
+    ),
+    "EXTENSION_SUPPORT_REQUIRED": A2AError("ExtensionSupportRequiredError", -32008, "EXTENSION_SUPPORT_REQUIRED"),
+    "VERSION_NOT_SUPPORTED": A2AError("VersionNotSupportedError", -32009, "VERSION_NOT_SUPPORTED"),
+    # A key that belongs to another request is a wrong parameter to whoever sends it.
+    "KEY_REUSED": INVALID_PARAMS,
+}
+_BY_CODE: Final[dict[str, A2AError]] = {
+    "INVALID_ARGUMENT": INVALID_PARAMS,
+    "ALREADY_EXISTS": INVALID_PARAMS,
+    "OUT_OF_RANGE": INVALID_PARAMS,
+    "NOT_FOUND": TASK_NOT_FOUND,
+    "FAILED_PRECONDITION": UNSUPPORTED,
+}
+# HTTP status of the routes under /api, by reason and then by code (the mapping of google.rpc.Code).
+_STATUS_BY_REASON: Final[dict[str, int]] = {
+    "NO_CREDENTIALS": 401,
+    "BAD_CREDENTIALS": 401,
+    "METHOD_NOT_ALLOWED": 405,
+    "BODY_TOO_LARGE": 413,
+    "REQUEST_TOO_LARGE": 413,
+    "CONTENT_TYPE_NOT_SUPPORTED": 415,
+}
+_STATUS_BY_CODE: Final[dict[str, int]] = {
+    "INVALID_ARGUMENT": 400,
+    "OUT_OF_RANGE": 400,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "FAILED_PRECONDITION": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+_RETRYABLE: Final = frozenset({"ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"})
+
+
+def a2a_error(error: PlaneError) -> A2AError:
+    """The A2A error that `error` is."""
+    return _BY_REASON.get(error.reason) or _BY_CODE.get(error.code, INTERNAL)
+
+
+def http_status(error: PlaneError) -> int:
+    """The HTTP status that `error` is under /api."""
+    return _STATUS_BY_REASON.get(error.reason) or _STATUS_BY_CODE.get(error.code, 500)
+
+
+def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
+    """The `error` member of a 1.0 JSON-RPC response: `data` is a list of google.rpc details, an ErrorInfo first (A2A
+    1.0 section 9.5)."""
+    known = a2a_error(error)
+    metadata = {**error.metadata, "requestId": request_id}
+    if error.suggestion:
+        metadata["suggestion"] = error.suggestion
+    info = {
+        "@type": _TYPE + "ErrorInfo",
+        "reason": known.reason or error.reason,
+        "domain": A2A_DOMAIN if known.reason else OWN_DOMAIN,
+        "metadata": metadata,
+    }
+    data: list[dict[str, Any]] = [info]
+    if error.fields:
+        violations = [{"field": path, "description": what} for path, what in error.fields.items()]
+        data.append({"@type": _TYPE + "BadRequest", "fieldViolations": violations})
+    if error.retry_after is not None:
+        data.append({"@type": _TYPE + "RetryInfo", "retryDelay": f"{error.retry_after:g}s"})
+    return {"code": known.code, "message": error.message, "data": data}
+
+
+def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
+    """The `error` member of a 0.3 JSON-RPC response; its `data` is free-form there."""
+    return {"code": a2a_error(error).code, "message": error.message, "data": _details(error, request_id)}
+
+
+def envelope(error: PlaneError, request_id: str) -> dict[str, Any]:
+    """The body of an error under /api."""
+    return {"error": error.message, "code": error.reason, **_details(error, request_id)}
+
+
+def _details(error: PlaneError, request_id: str) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "reason": error.reason,
+        "retryable": error.code in _RETRYABLE,
+        "requestId": request_id,
+    }
+    if error.suggestion:
+        details["suggestion"] = error.suggestion
+    if error.fields:
+        details["fields"] = error.fields
+    if error.metadata:
+        details["metadata"] = error.metadata
+    if error.retry_after is not None:
+        details["retryAfter"] = error.retry_after
+    return details

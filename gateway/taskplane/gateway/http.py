@@ -1,0 +1,195 @@
+"""One HTTP request and its answer, straight on ASGI."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from taskplane.runtime.errors import Invalid, PlaneError
+
+Headers = list[tuple[bytes, bytes]]
+
+JSON: Final = b"application/json"
+_ATTEND_AFTER: Final = 1.0
+# Media types of a JSON body (A2A 1.0 section 11.1 has the second one).
+_JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
+
+
+class Reply(Protocol):
+    """An answer: something that can be sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class Content:
+    """An answer that is complete: status, body and headers."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, body: bytes, media_type: bytes = JSON, headers: Headers | None = None) -> None:
+        self.status = status
+        self.body = body
+        self.headers: Headers = [
+            (b"content-type", media_type),
+            (b"content-length", str(len(body)).encode()),
+            *(headers or ()),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends it."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def json_reply(status: int, value: Any, headers: Headers | None = None) -> Content:
+    """An answer with a JSON body."""
+    return Content(status, orjson.dumps(value), JSON, headers)
+
+
+def empty_reply(status: int) -> Content:
+    """An answer without a body."""
+    reply = Content(status, b"")
+    reply.headers = []
+    return reply
+
+
+class Request:
+    """A request. `arguments` are the named parts of its path, `headers` the last value of each header, by lower-case
+    name; both are text."""
+
+    __slots__ = ("_gone", "_headers", "_query", "accepted", "arguments", "receive", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, arguments: Mapping[str, str]) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.arguments = arguments
+        self.accepted = asyncio.get_running_loop().time()
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._query: dict[str, str] | None = None
+        self._gone = False
+
+    @property
+    def method(self) -> str:
+        """In capitals."""
+        method: str = self.scope["method"]
+        return method
+
+    def header(self, name: bytes) -> str:
+        """The last value of a header, by its lower-case name; empty where there is none."""
+        value = self._headers.get(name)
+        return "" if value is None else value.decode("latin-1").strip()
+
+    def headers(self, *names: bytes) -> list[str]:
+        """The elements of every header with one of these names, joined lists taken apart."""
+        if not any(name in self._headers for name in names):
+            return []
+        joined = ",".join(value.decode("latin-1") for name, value in self.scope["headers"] if name in names)
+        return [element for part in joined.split(",") if (element := part.strip())]
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The last value of each query parameter."""
+        if self._query is None:
+            raw: bytes = self.scope["query_string"]
+            self._query = dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
+        return self._query
+
+    def number(self, name: str, default: int) -> int:
+        """A query parameter that is a whole number. Invalid for anything else."""
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        try:
+            return int(text[:20])
+        except ValueError:
+            raise Invalid(f"{name} must be a whole number", fields={name: "must be a whole number"}) from None
+
+    def check_json(self) -> None:
+        """Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none. A body without a
+        content type is refused too: a browser sends one across origins without asking."""
+        declared = self.header(b"content-type").partition(";")[0].strip().lower()
+        if declared in _JSON_TYPES:
+            return
+        if declared or self.header(b"transfer-encoding") or self.header(b"content-length") not in ("", "0"):
+            raise Invalid(
+                f"content type {declared or 'missing'} is not supported",
+                reason="CONTENT_TYPE_NOT_SUPPORTED",
+                suggestion="send Content-Type: application/json",
+            )
+
+    async def body(self, limit: int, timeout: float) -> bytes:
+        """The whole body. BodyTooLarge: it has over `limit` bytes. Invalid: it took over `timeout` seconds."""
+        length = self.header(b"content-length")
+        if length and (not length.isdigit() or int(length) > limit):
+            raise BodyTooLarge(limit)
+        message = await self.receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            first: bytes = message.get("body", b"")
+            if len(first) > limit:
+                raise BodyTooLarge(limit)
+            return first
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._rest(message, limit)
+        except TimeoutError:
+            raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
+
+    async def _rest(self, message: Any, limit: int) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(limit)
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+            message = await self.receive()
+
+    @asynccontextmanager
+    async def attended(self) -> AsyncGenerator[None]:
+        """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. It is looked for
+        after a second, since most requests are answered by then."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        watchers: list[asyncio.Task[None]] = []
+        timer = loop.call_later(_ATTEND_AFTER, lambda: watchers.append(loop.create_task(self._cancel_when_gone(task))))
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._gone:
+                raise
+            task.uncancel()
+            raise ClientGone from None
+        finally:
+            timer.cancel()
+            for watcher in watchers:
+                watcher.cancel()
+
+    async def _cancel_when_gone(self, task: asyncio.Task[object]) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        task.cancel()
+
+
+class BodyTooLarge(PlaneError):
+    """The body is larger than this gateway reads."""
+
+    code = "INVALID_ARGUMENT"
+    default_reason = "BODY_TOO_LARGE"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the request body is larger than {limit} bytes", metadata={"limit": str(limit)})
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was complete; there is nobody to answer."""

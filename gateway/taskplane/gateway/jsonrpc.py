@@ -1,0 +1,156 @@
+"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.3.1): envelope, versions, and what goes wrong.
+
+Checks come in this order: content type, JSON, envelope, method, version, required extensions, params, what the agent
+can do, then the operation itself.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+import orjson
+
+from taskplane.gateway.agents import Agent
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.card import agent_name, find, version_of
+from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply
+from taskplane.gateway.measures import REQUESTS, SECONDS
+from taskplane.gateway.methods import METHODS, Call, Method, error_body
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.dialect import Dialect
+from taskplane.gateway.translate.nesting import parse
+from taskplane.gateway.translate.v0_3 import V0_3
+from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.runtime.errors import Internal, Invalid, NotFound, PermissionDenied, PlaneError, Refused, Unimplemented
+
+_log = logging.getLogger(__name__)
+
+
+async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Answers one JSON-RPC request to the agent in the path, in the A2A version that its method name tells."""
+    rpc_id, name = b"null", ""
+    try:
+        request.check_json()
+        envelope = _parse(await request.body(plane.settings.max_body, plane.settings.body_timeout))
+        rpc_id = _id_of(envelope)
+        name = _method_of(envelope)
+        method = METHODS.get(name)
+        if method is None:
+            raise Unimplemented(f"there is no method {name[:100]}", reason="METHOD_NOT_FOUND")
+        _check_version(request, method.dialect)
+        agent = await _agent_of(plane, request, method)
+        echo = _check_extensions(request, agent, method.dialect)
+        if method.writes and not caller.may_write:
+            raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
+        if method.streams and agent is not None and not agent.streams:
+            raise Refused("this agent does not stream", reason="UNSUPPORTED_OPERATION")
+        path_agent = agent.name if agent is not None and request.arguments else ""
+        call = Call(plane, request, caller, path_agent, method.dialect, envelope.get("params"), rpc_id, echo)
+        reply = await method.serve(call)
+        REQUESTS.labels(name, "ok").inc()
+    except PlaneError as error:
+        reply = _failed(name, rpc_id, error)
+    except ClientGone:
+        raise
+    except Exception:  # noqa: BLE001 - whatever it is, the client gets an answer and the log the rest
+        _log.exception("a JSON-RPC request failed")
+        reply = _failed(name, rpc_id, Internal("internal error"))
+    if name in METHODS:
+        SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
+    return reply
+
+
+def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
+    """JSON-RPC errors are HTTP 200; what concerns HTTP itself has its status, too."""
+    status = 200
+    if isinstance(error, BodyTooLarge):
+        error, status = PlaneError(error.message, reason="INVALID_REQUEST", metadata=error.metadata), 413
+    elif isinstance(error, NotFound) and error.reason == "AGENT_NOT_FOUND":
+        error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND"), 404
+    elif isinstance(error, PermissionDenied):
+        status = 403
+    REQUESTS.labels(name if name in METHODS else "unknown", error.reason).inc()
+    body = error_body(_dialect_of(name), error)
+    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body})
+
+
+def _dialect_of(name: str) -> Dialect | None:
+    if not name:
+        return None
+    return V0_3 if "/" in name else V1_0
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    try:
+        envelope = parse(body)
+    except ValueError:
+        raise Invalid("the request is not JSON", reason="PARSE_ERROR") from None
+    if not isinstance(envelope, dict):
+        raise _bad_envelope("the request must be one object")
+    return envelope  # pyright: ignore[reportUnknownVariableType]
+
+
+def _id_of(envelope: dict[str, Any]) -> bytes:
+    rpc_id = envelope.get("id")
+    if rpc_id is not None and (not isinstance(rpc_id, (str, int, float)) or isinstance(rpc_id, bool)):
+        raise _bad_envelope("id must be a string or a number")
+    return orjson.dumps(rpc_id)
+
+
+def _method_of(envelope: dict[str, Any]) -> str:
+    if envelope.get("jsonrpc") != "2.0":
+        raise _bad_envelope('jsonrpc must be "2.0"')
+    name = envelope.get("method")
+    if not isinstance(name, str) or not name:
+        raise _bad_envelope("method must be a string")
+    return name
+
+
+def _bad_envelope(what: str) -> Invalid:
+    return Invalid(f"invalid request: {what}", reason="INVALID_REQUEST")
+
+
+def _check_version(request: Request, dialect: Dialect) -> None:
+    """A2A 1.0 section 3.6: the header wins over the query. Without either the method name decides."""
+    asked = request.header(b"a2a-version")
+    if not asked and request.scope["query_string"]:
+        asked = request.query.get("A2A-Version", "")
+    if not asked:
+        return
+    version = version_of(asked)
+    if version == dialect.version:
+        return
+    if version == "1.0":
+        raise Unimplemented("this method does not exist in A2A 1.0", reason="METHOD_NOT_FOUND")
+    raise Refused(
+        f"A2A version {asked[:20]} is not supported here",
+        reason="VERSION_NOT_SUPPORTED",
+        suggestion="use A2A-Version 1.0, or 0.3 with its own method names",
+    )
+
+
+async def _agent_of(plane: Plane, request: Request, method: Method) -> Agent | None:
+    """The agent of the path. What concerns tasks only does not need to know the default agent."""
+    name = agent_name(request)
+    if name:
+        return await find(plane, name)
+    if method.writes or method.streams:
+        return await plane.agents.find("")
+    return plane.agents.peek("")
+
+
+def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -> Headers:
+    """The header that echoes the extensions in use (A2A 1.0 section 3.2.6); both versions' names are read."""
+    asked = request.headers(b"a2a-extensions", b"x-a2a-extensions")
+    if agent is None or not (asked or agent.required_extensions):
+        return []
+    missing = agent.required_extensions.difference(asked)
+    if missing:
+        raise Refused(
+            f"this agent requires the extension {min(missing)}",
+            reason="EXTENSION_SUPPORT_REQUIRED",
+            suggestion="name it in A2A-Extensions",
+        )
+    used = ", ".join(uri for uri in asked if uri in agent.extensions)
+    name = b"a2a-extensions" if dialect is V1_0 else b"x-a2a-extensions"
+    return [(name, used.encode("latin-1"))] if used else []

@@ -1,0 +1,115 @@
+"""API keys: read from a TOML file, known by the SHA-256 of their secret, and read again when the file changes."""
+
+import hashlib
+import hmac
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+from taskplane.runtime.errors import Invalid, Unauthenticated
+
+_FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
+_SCOPES: Final = frozenset({"read", "write"})
+# Seconds between two looks at the file.
+_LOOK: Final = 5.0
+_NOBODY: Final = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who a key stands for. `expires` is in seconds since 1970; 0: never."""
+
+    id: str
+    sha256: str
+    tenant: str
+    owner: str
+    may_write: bool
+    expires: float
+
+
+class Keys:
+    """The keys of one file.
+
+    The file has `[[keys]]` tables with `id`, `sha256` (hexadecimal, of the secret), `owner`, and optionally `tenant`,
+    `scopes` (of "read" and "write"; both without it) and `expires` (a TOML date-time). A client shows `<id>.<secret>`.
+    """
+
+    def __init__(self, path: Path, tenant: str) -> None:
+        """Reads the file. Invalid: it cannot be read, or a key is not complete."""
+        self._path = path
+        self._tenant = tenant
+        self._stamp = 0
+        self._looked = 0.0
+        self._keys: Mapping[str, Key] = {}
+        self._load()
+
+    def find(self, token: str) -> Key:
+        """The key that `token` shows. Unauthenticated `BAD_CREDENTIALS`: unknown, wrong or expired. Constant time."""
+        self._refresh()
+        name, _, secret = token.partition(".")
+        key = self._keys.get(name)
+        shown = hashlib.sha256(secret.encode()).hexdigest()
+        right = hmac.compare_digest(shown, key.sha256 if key else _NOBODY)
+        if key is None or not right or not self._lives(key):
+            raise Unauthenticated("the API key is not valid", reason="BAD_CREDENTIALS")
+        return key
+
+    def alive(self, key: Key) -> bool:
+        """The key is still in the file, unchanged, and has not expired."""
+        self._refresh()
+        return self._keys.get(key.id) == key and self._lives(key)
+
+    def _lives(self, key: Key) -> bool:
+        return not key.expires or time.time() < key.expires
+
+    def _refresh(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return
+        self._looked = now
+        try:
+            changed = self._path.stat().st_mtime_ns != self._stamp
+        except OSError:
+            return
+        if changed:
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            self._stamp = self._path.stat().st_mtime_ns
+            found = tomllib.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise Invalid(f"cannot read the API keys in {self._path}: {error}", reason="BAD_KEY_FILE") from error
+        tables = cast("list[Any] | None", found.get("keys"))
+        if not isinstance(tables, list) or not tables:
+            raise Invalid(f"{self._path} has no [[keys]]", reason="BAD_KEY_FILE")
+        keys = [self._read(table, index) for index, table in enumerate(tables)]
+        if len({key.id for key in keys}) != len(keys):
+            raise Invalid(f"{self._path} has two keys with the same id", reason="BAD_KEY_FILE")
+        self._keys = {key.id: key for key in keys}
+
+    def _read(self, table: Any, index: int) -> Key:
+        where = f"{self._path}: key {index + 1}"
+        fields: dict[str, Any] = table if isinstance(table, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        unknown = sorted(fields.keys() - _FIELDS)
+        if unknown:
+            raise Invalid(f"{where}: unknown field {unknown[0]}", reason="BAD_KEY_FILE")
+        name, digest, owner = (fields.get(field) for field in ("id", "sha256", "owner"))
+        if not (isinstance(name, str) and isinstance(digest, str) and isinstance(owner, str) and name and owner):
+            raise Invalid(f"{where}: id, sha256 and owner are needed", reason="BAD_KEY_FILE")
+        if "." in name or len(digest) != 64:
+            raise Invalid(f"{where}: an id has no dot, and sha256 has 64 digits", reason="BAD_KEY_FILE")
+        scopes = set(fields.get("scopes", _SCOPES))
+        if not scopes or not scopes <= _SCOPES:
+            raise Invalid(f'{where}: scopes are "read" and "write"', reason="BAD_KEY_FILE")
+        expires = fields.get("expires")
+        if expires is not None and not isinstance(expires, datetime):
+            raise Invalid(f"{where}: expires must be a date and time", reason="BAD_KEY_FILE")
+        moment = 0.0
+        if expires is not None:
+            moment = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
+        return Key(name, digest.lower(), fields.get("tenant", self._tenant), owner, "write" in scopes, moment)

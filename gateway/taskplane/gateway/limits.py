@@ -1,0 +1,89 @@
+"""How many streams are open, for whom, and their common end."""
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+from taskplane.runtime.errors import Exhausted
+from taskplane.runtime.principal import Principal
+
+
+class Stream(Protocol):
+    """An open stream that can be told that this process ends."""
+
+    def drain(self) -> None: ...
+
+
+class Streams:
+    """Counts the open streams of each principal and ends them all when the process drains."""
+
+    def __init__(self, most: int, most_per_principal: int) -> None:
+        self._most = most
+        self._most_per_principal = most_per_principal
+        self._open: Counter[tuple[str, str]] = Counter()
+        self._total = 0
+        self._running: set[Stream] = set()
+        self._draining = False
+
+    @property
+    def draining(self) -> bool:
+        """Streams end as soon as they begin."""
+        return self._draining
+
+    @property
+    def total(self) -> int:
+        """How many slots are taken."""
+        return self._total
+
+    def take(self, principal: Principal) -> "Slot":
+        """A place for one stream. Exhausted `TOO_MANY_STREAMS`: the principal, or all of them, have too many."""
+        owner = (principal.tenant, principal.owner)
+        if self._total >= self._most or self._open[owner] >= self._most_per_principal:
+            raise Exhausted(
+                f"too many open streams; {self._most_per_principal} is the most for one caller",
+                reason="TOO_MANY_STREAMS",
+                suggestion="close a stream, or read several tasks one after the other",
+                retry_after=1.0,
+            )
+        self._open[owner] += 1
+        self._total += 1
+        return Slot(self, owner)
+
+    def release(self, owner: tuple[str, str]) -> None:
+        """Gives a place back."""
+        self._open[owner] -= 1
+        self._total -= 1
+        if not self._open[owner]:
+            del self._open[owner]
+
+    @contextmanager
+    def running(self, stream: Stream) -> Generator[None]:
+        """While it is inside, `drain` reaches the stream."""
+        self._running.add(stream)
+        try:
+            yield
+        finally:
+            self._running.discard(stream)
+
+    def drain(self) -> None:
+        """Ends every stream at an event boundary, and from now on those that begin."""
+        self._draining = True
+        for stream in list(self._running):
+            stream.drain()
+
+
+class Slot:
+    """A place that one stream takes. Given back once, however often it is asked to."""
+
+    __slots__ = ("_owner", "_streams")
+
+    def __init__(self, streams: Streams, owner: tuple[str, str]) -> None:
+        self._streams: Streams | None = streams
+        self._owner = owner
+
+    def release(self) -> None:
+        """Gives the place back."""
+        if self._streams is not None:
+            self._streams.release(self._owner)
+            self._streams = None

@@ -1,0 +1,219 @@
+"""The methods of the JSON-RPC binding: from params to an operation, and from what it returns to an answer."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from google.protobuf.struct_pb2 import Struct
+
+from taskplane.gateway import operations, sse
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.errors import error_0_3, error_1_0
+from taskplane.gateway.follow import Flow
+from taskplane.gateway.http import Content, Headers, Reply, Request
+from taskplane.gateway.measures import EVENTS
+from taskplane.gateway.operations import Submission
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v1_0
+from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait
+from taskplane.gateway.translate.fields import Violations
+from taskplane.gateway.translate.struct import fill_struct
+from taskplane.gateway.translate.v0_3 import V0_3
+from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.runtime import logs
+from taskplane.runtime.errors import Invalid, PlaneError, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One JSON-RPC request whose envelope is right. `id` is its id as JSON."""
+
+    plane: Plane
+    request: Request
+    caller: Caller
+    agent: str
+    dialect: Dialect
+    params: Any
+    id: bytes
+    echo: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What a method name stands for. `streams`: the agent must be one that streams; `writes`: the caller may write."""
+
+    dialect: Dialect
+    serve: Callable[[Call], Awaitable[Reply]]
+    streams: bool = False
+    writes: bool = False
+
+
+def error_body(dialect: Dialect | None, error: PlaneError) -> dict[str, Any]:
+    """The `error` member of a response; in the form of 1.0 where the version is not known."""
+    return (error_0_3 if dialect is V0_3 else error_1_0)(error, logs.request_id.get())
+
+
+def _result(call: Call, result: Any) -> Content:
+    body = b'{"jsonrpc":"2.0","id":' + call.id + b',"result":' + orjson.dumps(result) + b"}"
+    return Content(200, body, headers=call.echo)
+
+
+def _error_event(call: Call, error: PlaneError) -> bytes:
+    """An error in a stream. No `event:` line: with one, official clients lose the code."""
+    body = {"jsonrpc": "2.0", "id": orjson.Fragment(call.id), "error": error_body(call.dialect, error)}
+    return sse.event(orjson.dumps(body))
+
+
+async def _stream(call: Call, begin: Callable[[], Awaitable[Flow]], history_length: int | None) -> Reply:
+    """The stream that `begin` opens. Errors before its first event are an ordinary answer, except in 0.3, whose
+    official client reads nothing but event streams."""
+    plane = call.plane
+    slot = plane.streams.take(call.caller.principal)
+    try:
+        flow = await begin()
+    except PlaneError as error:
+        slot.release()
+        if call.dialect is V1_0:
+            raise
+        return Content(200, _error_event(call, error), sse.CONTENT_TYPE, sse.HEADERS[1:])
+    except BaseException:
+        slot.release()
+        raise
+    settings = plane.settings
+    return sse.EventStream(
+        _events(call, flow, history_length),
+        streams=plane.streams,
+        slot=slot,
+        keep_alive=settings.keep_alive,
+        write_timeout=settings.write_timeout,
+        alive=lambda: plane.authenticator.alive(call.caller),
+        headers=call.echo,
+    )
+
+
+async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGenerator[bytes, None]:
+    write = call.dialect.event
+    head = b'{"jsonrpc":"2.0","id":' + call.id + b',"result":'
+    try:
+        async for items in flow:
+            EVENTS.inc(len(items))
+            yield b"".join(
+                [
+                    sse.event(head + orjson.dumps(write(payload, history_length)) + b"}", cursor)
+                    for cursor, payload in items
+                ]
+            )
+    except PlaneError as error:
+        yield _error_event(call, error)
+    finally:
+        await flow.aclose()
+
+
+def _submission(call: Call, send: Send) -> Submission:
+    settings = call.plane.settings
+    key = call.request.header(b"idempotency-key")
+    by_message_id = not key and settings.idempotent_messages
+    return Submission(
+        agent=call.agent,
+        send=send,
+        key=send.request.message.message_id if by_message_id else key,
+        key_is_message_id=by_message_id,
+        create_unknown_task=call.dialect is V0_3 and settings.client_task_ids == "create",
+        accepted=call.request.accepted,
+    )
+
+
+async def _send(call: Call) -> Reply:
+    send = call.dialect.read_send(call.params)
+    if call.request.header(b"last-event-id"):
+        raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
+    if send.wait is Wait.REST:
+        async with call.request.attended():
+            answer = await operations.send(call.plane, _submission(call, send))
+    else:
+        answer = await operations.send(call.plane, _submission(call, send))
+    return _result(call, call.dialect.reply(answer, send.history_length))
+
+
+async def _send_streaming(call: Call) -> Reply:
+    send = call.dialect.read_send(call.params)
+    cursor = call.request.header(b"last-event-id")
+    history_length = call.dialect.stream_history if send.history_length is None else send.history_length
+    return await _stream(call, lambda: operations.stream(call.plane, _submission(call, send), cursor), history_length)
+
+
+async def _get(call: Call) -> Reply:
+    query = call.dialect.read_query(call.params)
+    task = await operations.get(call.plane, query.task_id, query.history_length)
+    return _result(call, call.dialect.task(task, query.history_length))
+
+
+async def _list(call: Call) -> Reply:
+    asked = v1_0.read_list(call.params)
+    listing = await operations.list_tasks(call.plane, asked)
+    history_length = asked.history_length if asked.HasField("history_length") else None
+    found = v1_0.listing(listing, include_artifacts=asked.include_artifacts, history_length=history_length)
+    return _result(call, found)
+
+
+async def _cancel(call: Call) -> Reply:
+    query = call.dialect.read_query(call.params)
+    task = await operations.cancel(call.plane, query.task_id, _metadata(query))
+    return _result(call, call.dialect.task(task, None))
+
+
+async def _subscribe(call: Call) -> Reply:
+    query = call.dialect.read_query(call.params)
+    cursor = call.request.header(b"last-event-id")
+    return await _stream(
+        call, lambda: operations.subscribe(call.plane, query.task_id, cursor), call.dialect.stream_history
+    )
+
+
+def _metadata(query: TaskQuery) -> Struct | None:
+    if query.metadata is None:
+        return None
+    bad = Violations()
+    struct = Struct()
+    fill_struct(struct, dict(query.metadata), "metadata", bad)
+    bad.check()
+    return struct
+
+
+def _refusing(message: str, reason: str) -> Callable[[Call], Awaitable[Reply]]:
+    """A method of the protocol that the card does not announce; clients that call it anyway are told so."""
+
+    async def refuse(_: Call) -> Reply:
+        raise Refused(message, reason=reason)
+
+    return refuse
+
+
+_no_push = _refusing("push notifications are not supported", "PUSH_NOTIFICATION_NOT_SUPPORTED")
+
+METHODS: Final[dict[str, Method]] = {
+    "SendMessage": Method(V1_0, _send, writes=True),
+    "SendStreamingMessage": Method(V1_0, _send_streaming, streams=True, writes=True),
+    "GetTask": Method(V1_0, _get),
+    "ListTasks": Method(V1_0, _list),
+    "CancelTask": Method(V1_0, _cancel, writes=True),
+    "SubscribeToTask": Method(V1_0, _subscribe, streams=True),
+    "CreateTaskPushNotificationConfig": Method(V1_0, _no_push),
+    "GetTaskPushNotificationConfig": Method(V1_0, _no_push),
+    "ListTaskPushNotificationConfigs": Method(V1_0, _no_push),
+    "DeleteTaskPushNotificationConfig": Method(V1_0, _no_push),
+    "GetExtendedAgentCard": Method(V1_0, _refusing("there is no extended card", "UNSUPPORTED_OPERATION")),
+    "message/send": Method(V0_3, _send, writes=True),
+    "message/stream": Method(V0_3, _send_streaming, streams=True, writes=True),
+    "tasks/get": Method(V0_3, _get),
+    "tasks/cancel": Method(V0_3, _cancel, writes=True),
+    "tasks/resubscribe": Method(V0_3, _subscribe, streams=True),
+    "tasks/pushNotificationConfig/set": Method(V0_3, _no_push),
+    "tasks/pushNotificationConfig/get": Method(V0_3, _no_push),
+    "tasks/pushNotificationConfig/list": Method(V0_3, _no_push),
+    "tasks/pushNotificationConfig/delete": Method(V0_3, _no_push),
+    "agent/getAuthenticatedExtendedCard": Method(
+        V0_3, _refusing("there is no extended card", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+    ),
+}

@@ -1,0 +1,205 @@
+"""One function per A2A operation, over protobuf and independent of the binding. Whose tasks they touch is said by the
+principal the calls are made for; no rule about tasks lives here."""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.follow import TERMINAL, Flow, States, follow, single, state_values
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.dialect import Listing, Send, Wait
+from taskplane.runtime.errors import Invalid, Refused
+from taskplane.runtime.server import MAX_REQUEST
+
+_PAUSED: Final[States] = frozenset({a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STATE_AUTH_REQUIRED})
+AT_REST: Final[States] = TERMINAL | _PAUSED
+_BEGUN: Final[States] = AT_REST | {a2a.TASK_STATE_WORKING}
+# A send's stream ends where the agent is done or waits for the user, and stays open while it waits for a login.
+_SEND_STOPS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
+
+# What the services add to a message on its way must fit into their requests, too.
+LARGEST: Final = MAX_REQUEST - 64 * 1024
+LONGEST_KEY: Final = 255
+_CURSOR: Final = re.compile(r"[a-z2-7]+-(?:0|[1-9][0-9]{0,17})")
+_SUBMIT_DEADLINE: Final = 30.0
+_PAUSE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A send. `agent` empty: the default one; `key` empty: not idempotent. `accepted` is when the request came, by the
+    loop's clock."""
+
+    agent: str
+    send: Send
+    key: str
+    key_is_message_id: bool
+    create_unknown_task: bool
+    accepted: float
+
+
+async def send(plane: Plane, submission: Submission) -> a2a.Task | a2a.Message:
+    """Sends a message and returns the agent's direct answer, or the task once it is as far as `send.wait` asks.
+
+    Waiting longer than the client does changes nothing for the task. NotFound; Refused `TERMINAL`, `NOT_MANAGED`,
+    `KEY_REUSED`; Invalid; Exhausted; Unavailable.
+    """
+    reply = await _submit(plane, submission)
+    if reply.WhichOneof("response") == "message":
+        return reply.message
+    reference = reply.task
+    wait = submission.send.wait
+    if wait is Wait.EXISTS:
+        return reference.task if reference.HasField("task") else await get(plane, reference.task_id, None)
+    if wait is Wait.REST:
+        return await _at_end(plane, reference, AT_REST)
+    until = submission.accepted + plane.settings.v03_send_grace_ms / 1000
+    try:
+        async with asyncio.timeout_at(until):
+            return await _at_end(plane, reference, _BEGUN)
+    except TimeoutError:
+        return await get(plane, reference.task_id, None)
+
+
+async def stream(plane: Plane, submission: Submission, cursor: str = "") -> Flow:
+    """Sends a message and returns what comes of it: one direct answer, or the task and its events. `cursor` is the
+    place a repeated send goes on from. Errors as in `send`; Invalid for a cursor without a key."""
+    check_cursor(cursor)
+    if cursor and not submission.key:
+        raise Invalid(
+            "Last-Event-ID on a send needs an Idempotency-Key; without one the message would be sent again",
+            reason="CURSOR_WITHOUT_KEY",
+            fields={"Last-Event-ID": "needs an Idempotency-Key"},
+        )
+    reply = await _submit(plane, submission)
+    if reply.WhichOneof("response") == "message":
+        return Flow(single(reply.message))
+    reference = reply.task
+    patience = plane.settings.store_patience
+    if cursor:
+        return Flow(follow(plane.tasks, reference.task_id, cursor, _SEND_STOPS, patience=patience))
+    begin = reference.task if reference.cursor and reference.HasField("task") else None
+    place = reference.cursor if begin is not None else ""
+    flow = Flow(follow(plane.tasks, reference.task_id, place, _SEND_STOPS, patience=patience, begin=begin))
+    await flow.prime()
+    return flow
+
+
+async def get(plane: Plane, task_id: str, history_length: int | None) -> a2a.Task:
+    """A task with at most `history_length` messages of its history. NotFound."""
+    request = pb.GetTaskRequest(task_id=task_id, history_length=history_length)
+    return (await plane.tasks.GetTask(request)).record.task
+
+
+async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:
+    """A page of the caller's tasks, newest state change first (A2A 1.0 section 3.1.4). Invalid: a bad page token."""
+    request = pb.ListTasksRequest(
+        context_id=asked.context_id,
+        state=asked.status,
+        page_size=asked.page_size,
+        page_token=asked.page_token,
+        include_artifacts=asked.include_artifacts,
+        history_length=asked.history_length if asked.HasField("history_length") else None,
+    )
+    if asked.HasField("status_timestamp_after"):
+        request.status_after.CopyFrom(asked.status_timestamp_after)
+    page = await plane.tasks.ListTasks(request)
+    return Listing([record.task for record in page.records], page.next_page_token, page.page_size, page.total_size)
+
+
+async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Task:
+    """Ends a task and returns it. Refused `TASK_NOT_CANCELABLE`: it has ended already, or is not run here. NotFound."""
+    try:
+        return (await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=task_id, metadata=metadata))).record.task
+    except Refused as error:
+        if error.reason in {"TERMINAL", "NOT_MANAGED"}:
+            raise Refused(error.message, reason="TASK_NOT_CANCELABLE", metadata=error.metadata) from error
+        raise
+
+
+async def subscribe(plane: Plane, task_id: str, cursor: str) -> Flow:
+    """A task and its further events, or with `cursor` only the events after it, until the task ends. Refused
+    `UNSUPPORTED_OPERATION`: it has ended, and no cursor says what is still missing. NotFound; Invalid."""
+    check_cursor(cursor)
+    flow = Flow(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
+    if cursor:
+        # A task that is silent would never say that it is not the caller's.
+        await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))
+        return flow
+    try:
+        for _, payload in await flow.prime():
+            if isinstance(payload, a2a.Task) and payload.status.state in TERMINAL:
+                raise Refused(
+                    "the task has ended; get it instead, or resume with Last-Event-ID",
+                    reason="UNSUPPORTED_OPERATION",
+                    metadata={"taskId": task_id},
+                )
+    except BaseException:
+        await flow.aclose()
+        raise
+    return flow
+
+
+def check_cursor(cursor: str) -> None:
+    """Invalid `CURSOR_MALFORMED` unless it is empty or has the form of a cursor."""
+    if cursor and not _CURSOR.fullmatch(cursor):
+        raise Invalid(
+            "Last-Event-ID is not an event id of this server",
+            reason="CURSOR_MALFORMED",
+            fields={"Last-Event-ID": "is malformed"},
+        )
+
+
+def check_size(message: Message) -> None:
+    """Invalid `REQUEST_TOO_LARGE` if the services would not take a request this large."""
+    size = message.ByteSize()
+    if size > LARGEST:
+        raise Invalid(
+            f"the request has {size} bytes of content; {LARGEST} is the most",
+            reason="REQUEST_TOO_LARGE",
+            suggestion="send large content by URL, or in several messages",
+            metadata={"limit": str(LARGEST)},
+        )
+
+
+async def _submit(plane: Plane, submission: Submission) -> xb.SubmitResponse:
+    if submission.send.has_push_config:
+        raise Refused("push notifications are not supported", reason="PUSH_NOTIFICATION_NOT_SUPPORTED")
+    if len(submission.key) > LONGEST_KEY:
+        raise Invalid(
+            "the idempotency key is too long", fields={"Idempotency-Key": f"at most {LONGEST_KEY} characters"}
+        )
+    check_size(submission.send.request)
+    request = xb.SubmitRequest(
+        agent=submission.agent,
+        request=submission.send.request,
+        idempotency_key=submission.key,
+        key_is_message_id=submission.key_is_message_id,
+        create_unknown_task=submission.create_unknown_task,
+    )
+    return await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
+
+
+async def _at_end(plane: Plane, reference: xb.TaskReference, stop: Iterable[int]) -> a2a.Task:
+    """The task once it is in a state of `stop`."""
+    states = state_values(stop)
+    request = pb.WatchTaskRequest(task_id=reference.task_id, cursor=reference.cursor, stop_at=states, end_only=True)
+    while True:
+        call = plane.tasks.WatchTask(request)
+        try:
+            async for response in call:
+                if response.WhichOneof("response") == "end":
+                    record = response.end.record
+                    return record.task if record.HasField("task") else await get(plane, reference.task_id, None)
+        finally:
+            call.cancel()
+        # The store restarts.
+        await asyncio.sleep(_PAUSE)

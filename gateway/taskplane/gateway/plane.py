@@ -1,0 +1,26 @@
+"""What the gateway's handlers need: the services behind it, and what it keeps in memory."""
+
+from dataclasses import dataclass
+
+from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.gateway.agents import Agents
+from taskplane.gateway.auth import Authenticator
+from taskplane.gateway.limits import Streams
+from taskplane.gateway.settings import GatewaySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Given to every handler. The stubs call for the principal of `acting_as`."""
+
+    settings: GatewaySettings
+    # Where clients reach this gateway, without a slash at its end.
+    public_url: str
+    tasks: TaskStoreStub
+    sessions: SessionHistoryStub
+    executor: AgentExecutorStub
+    agents: Agents
+    authenticator: Authenticator
+    streams: Streams

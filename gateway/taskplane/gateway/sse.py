@@ -1,0 +1,181 @@
+"""Server-sent events (WHATWG HTML, section 9.2): framing, and a response that survives slow, silent and vanished
+clients and ends well when the process does."""
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncGenerator, Callable
+from enum import Enum
+from typing import Any, Final
+
+from starlette.types import Receive, Scope, Send
+
+from taskplane.gateway.http import Headers
+from taskplane.gateway.limits import Slot, Streams
+from taskplane.gateway.measures import STREAMS
+
+CONTENT_TYPE: Final = b"text/event-stream"
+ABORT: Final = "taskplane.abort"
+"""Name of the ASGI extension that cuts a connection off without waiting for what was written to it."""
+
+HEADERS: Final[Headers] = [
+    (b"content-type", CONTENT_TYPE),
+    (b"cache-control", b"no-store, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+# A comment is one line without a blank line after it: some parsers take a blank line after an id for an event.
+_PING: Final = b": ping\n"
+_BREAKS: Final = re.compile("[\r\n\0]")
+_CREDENTIALS_LOOK: Final = 60.0
+_RETRY_MS: Final = (500, 3_000)
+_LAST_WRITE: Final = 1.0
+
+
+def event(data: bytes, cursor: str = "", name: str = "") -> bytes:
+    """One event: an `id:` line where there is a cursor, an `event:` line where there is a name, one `data:` line, one
+    blank line. ValueError: something would break its line."""
+    if not data or b"\n" in data or b"\r" in data:
+        raise ValueError("the data of an event must be one line and not empty")
+    if cursor:
+        if _BREAKS.search(cursor):
+            raise ValueError("an event id must not contain CR, LF or NUL")
+        head = f"id: {cursor}\n".encode()
+    else:
+        head = b""
+    if name:
+        head += f"event: {name}\n".encode()
+    return head + b"data: " + data + b"\n\n"
+
+
+class _End(Enum):
+    GONE = "the client closed the connection"
+    STUCK = "a write to the client blocked for too long"
+    EXPIRED = "the caller's credentials no longer hold"
+    DRAIN = "the process ends"
+
+
+class EventStream:
+    """An answer made of events. Each element of `events` is one or more whole events and one write; the next one is
+    asked for when the client has taken it, so a slow client costs no memory."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        *,
+        streams: Streams,
+        slot: Slot,
+        keep_alive: float,
+        write_timeout: float,
+        alive: Callable[[], bool],
+        headers: Headers | None = None,
+    ) -> None:
+        """After `keep_alive` seconds of silence a comment is sent. A write that blocks for `write_timeout` seconds cuts
+        the connection. `alive` says, when asked every minute, whether the caller's credentials still hold."""
+        self._events = events
+        self._streams = streams
+        self._slot = slot
+        self._keep_alive = keep_alive
+        self._write_timeout = write_timeout
+        self._alive = alive
+        self._headers = [*HEADERS, *(headers or ())]
+        self._task: asyncio.Task[Any] | None = None
+        self._end: _End | None = None
+        self._written = 0.0
+        self._writing = 0.0
+
+    def drain(self) -> None:
+        """Ends the stream at the next event boundary."""
+        self._stop(_End.DRAIN)
+
+    async def close(self) -> None:
+        """Gives everything back without having answered."""
+        self._slot.release()
+        await self._events.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the events until they end, the client leaves, or the process drains."""
+        self._task = asyncio.current_task()
+        attendant: asyncio.Task[None] | None = None
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            with self._streams.running(self), STREAMS.track_inprogress():
+                attendant = asyncio.create_task(self._attend(receive, send))
+                if self._streams.draining:
+                    self._stop(_End.DRAIN)
+                try:
+                    await self._send_all(send)
+                except asyncio.CancelledError:
+                    if self._end is None or self._task is None:
+                        raise
+                    self._task.uncancel()
+                    await self._finish(self._end, scope, send)
+        finally:
+            self._task = None
+            if attendant is not None:
+                attendant.cancel()
+            await self.close()
+
+    async def _send_all(self, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
+        async for chunk in self._events:
+            self._writing = clock()
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            self._writing = 0.0
+            self._written = clock()
+        self._task = None
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _attend(self, receive: Receive, send: Send) -> None:
+        """Sees the client leave, breaks the silence, and notices writes that block."""
+        clock = asyncio.get_running_loop().time
+        self._written = clock()
+        look_at = self._written + _CREDENTIALS_LOOK
+        wake_at = self._written + self._keep_alive
+        while True:
+            try:
+                async with asyncio.timeout_at(wake_at):
+                    message = await receive()
+                if message["type"] == "http.disconnect":
+                    return self._stop(_End.GONE)
+                continue
+            except TimeoutError:
+                now = clock()
+            if now >= look_at:
+                look_at = now + _CREDENTIALS_LOOK
+                if not self._alive():
+                    return self._stop(_End.EXPIRED)
+            if self._writing:
+                blocked_until = self._writing + self._write_timeout
+                if now >= blocked_until:
+                    return self._stop(_End.STUCK)
+                wake_at = min(now + self._keep_alive, blocked_until)
+                continue
+            if now - self._written >= self._keep_alive:
+                try:
+                    async with asyncio.timeout(self._write_timeout):
+                        await send({"type": "http.response.body", "body": _PING, "more_body": True})
+                except TimeoutError:
+                    return self._stop(_End.STUCK)
+                self._written = clock()
+            wake_at = self._written + self._keep_alive
+
+    def _stop(self, end: _End) -> None:
+        if self._task is not None and self._end is None:
+            self._end = end
+            self._task.cancel()
+
+    async def _finish(self, end: _End, scope: Scope, send: Send) -> None:
+        if end is _End.GONE:
+            return
+        if end is _End.STUCK:
+            abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT)
+            if abort is None:
+                raise ConnectionAbortedError(end.value)
+            abort()
+            return
+        last = b"retry: %d\n" % random.randint(*_RETRY_MS) if end is _End.DRAIN else b""
+        try:
+            async with asyncio.timeout(_LAST_WRITE):
+                await send({"type": "http.response.body", "body": last, "more_body": False})
+        except TimeoutError:
+            await self._finish(_End.STUCK, scope, send)

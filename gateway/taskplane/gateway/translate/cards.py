@@ -1,0 +1,148 @@
+"""Agent cards as JSON: pure 1.0, pure 0.3, and the union of both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+
+Card = dict[str, Any]
+
+PROTOCOL_0_3: Final = "0.3.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Where an agent is served: `binding` is JSONRPC, HTTP+JSON or GRPC, `version` 1.0 or 0.3."""
+
+    url: str
+    binding: str
+    version: str
+
+
+def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentCard:
+    """The card with what the gateway knows and with its required members (A2A 1.0 section 4.4.1) never empty."""
+    whole = a2a.AgentCard()
+    whole.CopyFrom(card)
+    whole.ClearField("supported_interfaces")
+    whole.name = whole.name or name
+    whole.description = whole.description or whole.name
+    whole.version = whole.version or "0"
+    if not whole.default_input_modes:
+        whole.default_input_modes.append("text/plain")
+    if not whole.default_output_modes:
+        whole.default_output_modes.append("text/plain")
+    if not whole.skills:
+        whole.skills.add(id=name, name=whole.name, description=whole.description)
+    for skill in whole.skills:
+        if not skill.tags:
+            skill.tags.append(name)
+    if not whole.capabilities.HasField("streaming"):
+        whole.capabilities.streaming = True
+    whole.capabilities.push_notifications = False
+    whole.capabilities.extended_agent_card = False
+    if takes_keys:
+        whole.security_schemes["bearer"].http_auth_security_scheme.scheme = "Bearer"
+        header = whole.security_schemes["apiKey"].api_key_security_scheme
+        header.location, header.name = "header", "X-API-Key"
+        del whole.security_requirements[:]
+        for scheme in ("bearer", "apiKey"):
+            whole.security_requirements.add().schemes[scheme].SetInParent()
+    return whole
+
+
+def to_1_0(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+    """ProtoJSON of a completed card with its 1.0 interfaces."""
+    found: Card = MessageToDict(card)
+    found["supportedInterfaces"] = [_interface(one) for one in interfaces if one.version == "1.0"]
+    return found
+
+
+def to_0_3(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+    """A completed card in the form of 0.3, whose first 0.3 interface is the preferred one (A2A 0.3.0 section 5.5)."""
+    found: Card = MessageToDict(card)
+    old = [one for one in interfaces if one.version == "0.3"]
+    for gone in ("supportedInterfaces", "securityRequirements", "securitySchemes"):
+        found.pop(gone, None)
+    found["capabilities"] = {
+        "streaming": card.capabilities.streaming,
+        "pushNotifications": card.capabilities.push_notifications,
+        "stateTransitionHistory": False,
+        **({"extensions": found["capabilities"]["extensions"]} if card.capabilities.extensions else {}),
+    }
+    for skill in found["skills"]:
+        _old_requirements(skill)
+    found.update(_old_keys(card, old))
+    return found
+
+
+def to_hybrid(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+    """The union of both: the members of 1.0 with every interface, the newest versions first, and those of 0.3."""
+    found = to_1_0(card, interfaces)
+    newest_first = sorted(interfaces, key=lambda one: one.version, reverse=True)
+    found["supportedInterfaces"] = [_interface(one) for one in newest_first]
+    found["capabilities"]["stateTransitionHistory"] = False
+    for skill in found["skills"]:
+        if "securityRequirements" in skill:
+            skill["security"] = _requirements(skill["securityRequirements"])
+    old = _old_keys(card, [one for one in interfaces if one.version == "0.3"])
+    for name, scheme in old.pop("securitySchemes", {}).items():
+        found["securitySchemes"][name].update(scheme)
+    found.update(old)
+    return found
+
+
+def _interface(interface: Interface) -> Card:
+    return {
+        "url": interface.url,
+        "protocolBinding": interface.binding,
+        "protocolVersion": interface.version,
+    }
+
+
+def _old_keys(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+    found: Card = {
+        "protocolVersion": PROTOCOL_0_3,
+        "url": interfaces[0].url,
+        "preferredTransport": interfaces[0].binding,
+        "additionalInterfaces": [{"url": one.url, "transport": one.binding} for one in interfaces],
+        "supportsAuthenticatedExtendedCard": card.capabilities.extended_agent_card,
+    }
+    if card.security_schemes:
+        found["securitySchemes"] = {name: _old_scheme(scheme) for name, scheme in card.security_schemes.items()}
+    if card.security_requirements:
+        found["security"] = _requirements([MessageToDict(one) for one in card.security_requirements])
+    return found
+
+
+def _old_requirements(skill: Card) -> None:
+    requirements = skill.pop("securityRequirements", None)
+    if requirements is not None:
+        skill["security"] = _requirements(requirements)
+
+
+def _requirements(requirements: Sequence[Card]) -> list[dict[str, list[str]]]:
+    return [{name: scopes.get("list", []) for name, scopes in one.get("schemes", {}).items()} for one in requirements]
+
+
+def _old_scheme(scheme: a2a.SecurityScheme) -> Card:
+    """The OpenAPI 3.0 form of a security scheme (A2A 0.3.0 section 5.5.3)."""
+    which = scheme.WhichOneof("scheme") or ""
+    fields: Card = MessageToDict(scheme).get(_camel(which), {})
+    if which == "api_key_security_scheme":
+        fields["in"] = fields.pop("location", "header")
+        return {"type": "apiKey", **fields}
+    if which == "http_auth_security_scheme":
+        return {"type": "http", **fields, "scheme": fields.get("scheme", "").lower()}
+    if which == "oauth2_security_scheme":
+        return {"type": "oauth2", **fields}
+    if which == "open_id_connect_security_scheme":
+        return {"type": "openIdConnect", **fields}
+    return {"type": "mutualTLS", **fields}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

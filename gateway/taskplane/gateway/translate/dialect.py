@@ -1,0 +1,71 @@
+"""What a binding needs of a version of A2A: how its requests are read and its answers written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+
+# What a stream carries.
+Payload = a2a.Task | a2a.Message | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
+Encoded = dict[str, Any]
+
+
+class Wait(Enum):
+    """When a send is answered that has become a task."""
+
+    # Once the task is terminal or paused.
+    REST = "rest"
+    # As soon as the task exists.
+    EXISTS = "exists"
+    # Once the task is no longer submitted, or a grace period is over.
+    GRACE = "grace"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message to an agent, as the client sent it. `history_length` bounds the history of the task in the answer."""
+
+    request: a2a.SendMessageRequest
+    wait: Wait
+    history_length: int | None
+    # It names a webhook.
+    has_push_config: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQuery:
+    """A call about one task."""
+
+    task_id: str
+    history_length: int | None
+    metadata: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of tasks. `next_page_token` is empty on the last one; `total_size` counts the matches before paging."""
+
+    tasks: Sequence[a2a.Task]
+    next_page_token: str
+    page_size: int
+    total_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One version of A2A. Readers take the `params` of a call and raise Invalid with every field that is wrong.
+    Writers take `history_length`: None for the whole history, 0 for none, n for the n newest messages."""
+
+    version: str
+    read_send: Callable[[Any], Send]
+    read_query: Callable[[Any], TaskQuery]
+    # Writes a whole task.
+    task: Callable[[a2a.Task, int | None], Encoded]
+    # Writes the answer of a send.
+    reply: Callable[[a2a.Task | a2a.Message, int | None], Encoded]
+    # Writes one element of a stream.
+    event: Callable[[Payload, int | None], Encoded]
+    # `historyLength` of a stream's first task where the request asks for none.
+    stream_history: int | None

@@ -1,0 +1,116 @@
+"""Whole tasks written by external runtimes, as JSON in either dialect and with either spelling of its names."""
+
+from typing import Any, Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.nesting import check_readable
+from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
+from taskplane.gateway.translate.struct import fill_metadata
+from taskplane.gateway.translate.timestamps import from_text
+from taskplane.runtime.errors import Invalid
+
+# Every spelling of a state that runtimes are known to write, in lower case with hyphens.
+_STATES: Final[dict[str, int]] = {
+    "unknown": a2a.TASK_STATE_SUBMITTED,
+    "unspecified": a2a.TASK_STATE_SUBMITTED,
+    "pending": a2a.TASK_STATE_SUBMITTED,
+    "submitted": a2a.TASK_STATE_SUBMITTED,
+    "running": a2a.TASK_STATE_WORKING,
+    "working": a2a.TASK_STATE_WORKING,
+    "success": a2a.TASK_STATE_COMPLETED,
+    "completed": a2a.TASK_STATE_COMPLETED,
+    "error": a2a.TASK_STATE_FAILED,
+    "failed": a2a.TASK_STATE_FAILED,
+    "canceled": a2a.TASK_STATE_CANCELED,
+    "cancelled": a2a.TASK_STATE_CANCELED,
+    "rejected": a2a.TASK_STATE_REJECTED,
+    "input-required": a2a.TASK_STATE_INPUT_REQUIRED,
+    "auth-required": a2a.TASK_STATE_AUTH_REQUIRED,
+}
+
+
+def state_of(name: str) -> int | None:
+    """The state that `name` means, in any case and in 0.3, 1.0 or plain spelling; None if it means none."""
+    plain = name.strip().lower().replace("_", "-").removeprefix("task-state-")
+    return _STATES.get(plain)
+
+
+def is_partial(message: a2a.Message) -> bool:
+    """It is a piece of a text that is still growing: delivered live, never part of a history."""
+    fields = message.metadata.fields
+    return any(name in fields and fields[name].bool_value for name in ("kagent_adk_partial", "adk_partial"))
+
+
+def read_task(body: Any) -> a2a.Task:
+    """A whole task. Its messages may lack an id, and growing texts are left out of its history. Invalid with every
+    field that is wrong; a task without `contextId` is."""
+    if not isinstance(body, dict):
+        raise Invalid("the body must be a task, a JSON object", fields={"": "must be an object"})
+    bad = Violations()
+    source = Fields(body, "", bad)  # pyright: ignore[reportUnknownArgumentType]
+    task = a2a.Task(id=source.text("id"), context_id=source.text("contextId", required=True))
+    status = source.inner("status", required=True)
+    if status is not None:
+        _read_status(status, task)
+    for one in source.inners("artifacts"):
+        _read_artifact(one, task.artifacts.add())
+    for one in source.inners("history"):
+        message = a2a.Message()
+        _read_message(one, message)
+        if not is_partial(message):
+            task.history.append(message)
+    fill_metadata(task.metadata, source)
+    bad.check()
+    check_readable(task, bad)
+    return task
+
+
+def _read_status(source: Fields, task: a2a.Task) -> None:
+    name = source.text("state", required=True)
+    state = state_of(name) if name else None
+    if state is not None:
+        task.status.state = a2a.TaskState.ValueType(state)
+    elif name:
+        source.wrong("state", "must be a task state")
+    message = source.inner("message")
+    if message is not None:
+        _read_message(message, task.status.message)
+    stamp = source.text("timestamp")
+    if stamp:
+        try:
+            task.status.timestamp.CopyFrom(from_text(stamp))
+        except (ValueError, OverflowError):
+            source.wrong("timestamp", "must be an RFC 3339 time")
+
+
+def _read_message(source: Fields, into: a2a.Message) -> None:
+    into.message_id = source.text("messageId")
+    into.context_id = source.text("contextId")
+    into.task_id = source.text("taskId")
+    role = source.text("role", required=True).lower().removeprefix("role_")
+    if role in {"user", "agent"}:
+        into.role = a2a.ROLE_USER if role == "user" else a2a.ROLE_AGENT
+    elif role:
+        source.wrong("role", "must be user or agent")
+    _read_parts(source, into.parts)
+    fill_metadata(into.metadata, source)
+    into.extensions.extend(source.texts("extensions"))
+    into.reference_task_ids.extend(source.texts("referenceTaskIds"))
+
+
+def _read_artifact(source: Fields, into: a2a.Artifact) -> None:
+    into.artifact_id = source.text("artifactId", required=True)
+    into.name = source.text("name")
+    into.description = source.text("description")
+    _read_parts(source, into.parts)
+    fill_metadata(into.metadata, source)
+    into.extensions.extend(source.texts("extensions"))
+
+
+def _read_parts(source: Fields, parts: Parts) -> None:
+    for part in source.inners("parts"):
+        if "kind" in part.source:
+            read_0_3(part, parts)
+        else:
+            read_1_0(part, parts)

@@ -1,0 +1,167 @@
+"""Reading a JSON request field by field, and collecting everything that is wrong with it."""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from taskplane.runtime.errors import Invalid
+
+
+class Violations:
+    """What is wrong with one request: a text for each field, by its JSON path."""
+
+    __slots__ = ("deepest", "found")
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        # Levels of the deepest JSON value that became a protobuf Struct or Value.
+        self.deepest = 0
+
+    def add(self, path: str, what: str) -> None:
+        """Notes one violation; the first one of a field stays."""
+        self.found.setdefault(path, what)
+
+    def check(self) -> None:
+        """Raises Invalid with every field that was noted."""
+        if self.found:
+            first = next(iter(self.found))
+            raise Invalid(f"invalid params: {first or 'params'}: {self.found[first]}", fields=self.found)
+
+
+@lru_cache(maxsize=512)
+def _snake(name: str) -> str:
+    return "".join("_" + char.lower() if char.isupper() else char for char in name)
+
+
+def _whole(value: Any) -> int | None:
+    if type(value) is float:
+        return int(value) if math.isfinite(value) and value.is_integer() else None
+    if type(value) is str and (len(value) > 11 or not (value.isascii() and value.removeprefix("-").isdigit())):
+        return None
+    return int(value) if type(value) in (int, str) else None
+
+
+class Fields:
+    """One JSON object of a request. A field is found under its camelCase and its snake_case name (A2A 1.0 section 5.5,
+    ProtoJSON); null means absent; fields nobody asks for are ignored."""
+
+    __slots__ = ("at", "bad", "source")
+
+    def __init__(self, source: Mapping[str, Any], at: str, bad: Violations) -> None:
+        self.source = source
+        self.at = at
+        self.bad = bad
+
+    def path(self, name: str) -> str:
+        """JSON path of a field of this object."""
+        return f"{self.at}.{name}" if self.at else name
+
+    def has(self, name: str) -> bool:
+        """It is there, be it null."""
+        return name in self.source or _snake(name) in self.source
+
+    def get(self, name: str) -> Any:
+        """The JSON value; None where it is absent."""
+        value = self.source.get(name)
+        if value is None:
+            value = self.source.get(_snake(name))
+        return value
+
+    def wrong(self, name: str, what: str) -> None:
+        """Notes a violation of a field of this object."""
+        self.bad.add(self.path(name), what)
+
+    def text(self, name: str, *, required: bool = False) -> str:
+        """A string; the empty one is an absent one."""
+        value = self.get(name)
+        if type(value) is str and value:
+            if "\0" in value:
+                self.wrong(name, "must not contain NUL")
+            return value
+        if value is not None and value != "":
+            self.wrong(name, "must be a string")
+        elif required:
+            self.wrong(name, "is required")
+        return ""
+
+    def number(self, name: str) -> int | None:
+        """A whole number of 32 bits, also written as a string or with a fraction of zero, as ProtoJSON allows."""
+        value = self.get(name)
+        if value is None:
+            return None
+        whole = _whole(value)
+        if whole is None or not -(2**31) <= whole < 2**31:
+            self.wrong(name, "must be a whole number of 32 bits")
+            return None
+        return whole
+
+    def count(self, name: str) -> int | None:
+        """A number that is not negative."""
+        value = self.number(name)
+        if value is not None and value < 0:
+            self.wrong(name, "must not be negative")
+            return None
+        return value
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean."""
+        value = self.get(name)
+        if value is None or type(value) is bool:
+            return value
+        self.wrong(name, "must be true or false")
+        return None
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings."""
+        found: list[str] = []
+        for index, value in enumerate(self._items(name)):
+            if type(value) is not str:
+                self.wrong(f"{name}[{index}]", "must be a string")
+            elif "\0" in value:
+                self.wrong(f"{name}[{index}]", "must not contain NUL")
+            else:
+                found.append(value)
+        return found
+
+    def inner(self, name: str, *, required: bool = False) -> "Fields | None":
+        """A nested object."""
+        value = self.get(name)
+        if isinstance(value, dict):
+            return Fields(value, self.path(name), self.bad)  # pyright: ignore[reportUnknownArgumentType]
+        if value is not None:
+            self.wrong(name, "must be an object")
+        elif required:
+            self.wrong(name, "is required")
+        return None
+
+    def inners(self, name: str, *, required: bool = False) -> list["Fields"]:
+        """A list of nested objects; `required` asks for at least one."""
+        found: list[Fields] = []
+        values = self._items(name)
+        for index, value in enumerate(values):
+            if isinstance(value, dict):
+                found.append(Fields(value, self.path(f"{name}[{index}]"), self.bad))  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                self.wrong(f"{name}[{index}]", "must be an object")
+        if required and not values:
+            self.wrong(name, "must have at least one element")
+        return found
+
+    def _items(self, name: str) -> list[Any]:
+        value = self.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.wrong(name, "must be a list")
+            return []
+        return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def params_of(params: Any, bad: Violations) -> Fields:
+    """The `params` of a call as an object. Invalid for anything else."""
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise Invalid("invalid params: params must be an object", fields={"params": "must be an object"})
+    return Fields(params, "", bad)  # pyright: ignore[reportUnknownArgumentType]

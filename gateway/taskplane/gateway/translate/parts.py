@@ -1,0 +1,150 @@
+"""The content of messages and artifacts: parts, in both dialects."""
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.struct import fill_metadata, fill_value, to_dict, to_json
+
+MOST_PARTS: Final = 100
+# Marks a 0.3 data part whose 1.0 value is no object and therefore wrapped as {"value": ...}.
+WRAPPED: Final = "data_part_compat"
+
+_CONTENTS: Final = ("text", "raw", "url", "data")
+_URLSAFE: Final = str.maketrans("-_", "+/")
+
+Parts = RepeatedCompositeFieldContainer[a2a.Part]
+
+
+def to_1_0(part: a2a.Part) -> dict[str, Any]:
+    """ProtoJSON of a part."""
+    content = part.WhichOneof("content")
+    found: dict[str, Any] = {}
+    if content == "text":
+        found["text"] = part.text
+    elif content == "data":
+        found["data"] = to_json(part.data)
+    elif content == "raw":
+        found["raw"] = b64encode(part.raw).decode()
+    elif content == "url":
+        found["url"] = part.url
+    if part.HasField("metadata"):
+        found["metadata"] = to_dict(part.metadata)
+    if part.filename:
+        found["filename"] = part.filename
+    if part.media_type:
+        found["mediaType"] = part.media_type
+    return found
+
+
+def to_0_3(part: a2a.Part) -> dict[str, Any]:
+    """A part with its `kind`; data that is no object is wrapped and marked, since 0.3 has no other form for it."""
+    content = part.WhichOneof("content")
+    metadata = to_dict(part.metadata) if part.HasField("metadata") else None
+    found: dict[str, Any]
+    if content == "data":
+        value = to_json(part.data)
+        if not isinstance(value, dict):
+            value = {"value": value}
+            metadata = {**(metadata or {}), WRAPPED: True}
+        found = {"kind": "data", "data": value}
+    elif content in {"raw", "url"}:
+        file: dict[str, Any] = {}
+        if part.filename:
+            file["name"] = part.filename
+        if part.media_type:
+            file["mimeType"] = part.media_type
+        if content == "raw":
+            file["bytes"] = b64encode(part.raw).decode()
+        else:
+            file["uri"] = part.url
+        found = {"kind": "file", "file": file}
+    else:
+        found = {"kind": "text", "text": part.text}
+    if metadata is not None:
+        found["metadata"] = metadata
+    return found
+
+
+def read_1_0(source: Fields, parts: Parts) -> None:
+    """Appends one 1.0 part: exactly one of text, raw, url and data."""
+    part = parts.add()
+    given = [
+        name for name in _CONTENTS if name in source.source and (name == "data" or source.source[name] is not None)
+    ]
+    if len(given) != 1:
+        source.bad.add(source.at, "must have exactly one of text, raw, url and data")
+        return
+    if given[0] == "data":
+        fill_value(part.data, source.source["data"], source.path("data"), source.bad)
+    elif given[0] == "raw":
+        part.raw = _bytes(source, "raw")
+    else:
+        setattr(part, given[0], source.text(given[0]))
+    part.filename = source.text("filename")
+    part.media_type = source.text("mediaType")
+    fill_metadata(part.metadata, source)
+
+
+def read_0_3(source: Fields, parts: Parts) -> None:
+    """Appends one 0.3 part: its `kind` is text, file or data."""
+    part = parts.add()
+    kind = source.source.get("kind")
+    if kind == "text":
+        if not isinstance(source.source.get("text"), str):
+            source.wrong("text", "must be a string")
+        part.text = source.text("text")
+    elif kind == "data":
+        _read_data(source, part)
+        return
+    elif kind == "file":
+        _read_file(source, part)
+    else:
+        source.wrong("kind", "must be text, file or data")
+    fill_metadata(part.metadata, source)
+
+
+def _read_data(source: Fields, part: a2a.Part) -> None:
+    data = source.inner("data", required=True)
+    fill_metadata(part.metadata, source)
+    if data is None:
+        return
+    value: Any = dict(data.source)
+    marks = part.metadata.fields
+    if value.keys() == {"value"} and WRAPPED in marks and marks[WRAPPED].bool_value:
+        value = value["value"]
+        del marks[WRAPPED]
+        if not marks:
+            part.ClearField("metadata")
+    fill_value(part.data, value, data.at, source.bad)
+
+
+def _read_file(source: Fields, part: a2a.Part) -> None:
+    file = source.inner("file", required=True)
+    if file is None:
+        return
+    given: Mapping[str, Any] = file.source
+    has_bytes, has_uri = given.get("bytes") is not None, given.get("uri") is not None
+    if has_bytes == has_uri:
+        source.wrong("file", "must have exactly one of bytes and uri")
+    elif has_bytes:
+        part.raw = _bytes(file, "bytes")
+    else:
+        part.url = file.text("uri")
+    part.filename = file.text("name")
+    part.media_type = file.text("mimeType")
+
+
+def _bytes(source: Fields, name: str) -> bytes:
+    """Base64, standard or URL-safe, with or without padding, as ProtoJSON allows."""
+    text = source.text(name).translate(_URLSAFE).rstrip("=")
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        source.wrong(name, "must be base64")
+        return b""

@@ -1,0 +1,40 @@
+"""google.protobuf.Timestamp <-> RFC 3339 text."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+_EPOCH = datetime(1970, 1, 1)
+_MOST_SECONDS = 253402300799
+_LEAST_SECONDS = -62135596800
+
+
+@lru_cache(maxsize=4096)
+def _whole(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()
+
+
+def to_text(stamp: Timestamp) -> str:
+    """UTC with `Z` and 0, 3, 6 or 9 digits of fraction, as ProtoJSON prints it.
+
+    A time outside the years 1 to 9999, which RFC 3339 cannot write, becomes the nearest one it can.
+    """
+    whole = _whole(min(max(stamp.seconds, _LEAST_SECONDS), _MOST_SECONDS))
+    nanos = stamp.nanos
+    if not nanos:
+        return whole + "Z"
+    if nanos % 1000:
+        return f"{whole}.{nanos:09d}Z"
+    if nanos % 1_000_000:
+        return f"{whole}.{nanos // 1000:06d}Z"
+    return f"{whole}.{nanos // 1_000_000:03d}Z"
+
+
+def from_text(text: str) -> Timestamp:
+    """Reads RFC 3339; a time without a zone, as some runtimes write it, is UTC. ValueError for anything else."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return Timestamp(seconds=passed.days * 86400 + passed.seconds, nanos=passed.microseconds * 1000)

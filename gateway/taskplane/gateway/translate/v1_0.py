@@ -1,0 +1,260 @@
+"""A2A 1.0 as JSON: ProtoJSON of its messages (A2A 1.0 section 5.5), written by hand because the library's printer
+takes several times as long."""
+
+from typing import Any, Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate.dialect import Dialect, Encoded, Listing, Payload, Send, TaskQuery, Wait
+from taskplane.gateway.translate.fields import Fields, Violations, params_of
+from taskplane.gateway.translate.nesting import check_readable
+from taskplane.gateway.translate.parts import MOST_PARTS, read_1_0, to_1_0
+from taskplane.gateway.translate.struct import fill_metadata, to_dict
+from taskplane.gateway.translate.timestamps import from_text, to_text
+
+STATES: Final[dict[int, str]] = {value: name for name, value in a2a.TaskState.items()}
+ROLES: Final[dict[int, str]] = {value: name for name, value in a2a.Role.items()}
+_STATE_NUMBERS: Final[dict[Any, int]] = {name: value for name, value in a2a.TaskState.items() if value}
+_ROLE_NUMBERS: Final[dict[Any, int]] = {
+    **{name: value for name, value in a2a.Role.items() if value},
+    **{value: value for value in a2a.Role.values() if value},
+}
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def message(found: a2a.Message) -> Encoded:
+    """ProtoJSON of a Message."""
+    out: Encoded = {}
+    if found.message_id:
+        out["messageId"] = found.message_id
+    if found.context_id:
+        out["contextId"] = found.context_id
+    if found.task_id:
+        out["taskId"] = found.task_id
+    if found.role:
+        out["role"] = ROLES.get(found.role, found.role)
+    if found.parts:
+        out["parts"] = [to_1_0(part) for part in found.parts]
+    if found.HasField("metadata"):
+        out["metadata"] = to_dict(found.metadata)
+    if found.extensions:
+        out["extensions"] = list(found.extensions)
+    if found.reference_task_ids:
+        out["referenceTaskIds"] = list(found.reference_task_ids)
+    return out
+
+
+def artifact(found: a2a.Artifact) -> Encoded:
+    """ProtoJSON of an Artifact."""
+    out: Encoded = {}
+    if found.artifact_id:
+        out["artifactId"] = found.artifact_id
+    if found.name:
+        out["name"] = found.name
+    if found.description:
+        out["description"] = found.description
+    if found.parts:
+        out["parts"] = [to_1_0(part) for part in found.parts]
+    if found.HasField("metadata"):
+        out["metadata"] = to_dict(found.metadata)
+    if found.extensions:
+        out["extensions"] = list(found.extensions)
+    return out
+
+
+def status(found: a2a.TaskStatus) -> Encoded:
+    """ProtoJSON of a TaskStatus."""
+    out: Encoded = {}
+    if found.state:
+        out["state"] = STATES.get(found.state, found.state)
+    if found.HasField("message"):
+        out["message"] = message(found.message)
+    if found.HasField("timestamp"):
+        out["timestamp"] = to_text(found.timestamp)
+    return out
+
+
+def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
+    """ProtoJSON of a Task with at most `history_length` messages of its history."""
+    out: Encoded = {}
+    if found.id:
+        out["id"] = found.id
+    if found.context_id:
+        out["contextId"] = found.context_id
+    if found.HasField("status"):
+        out["status"] = status(found.status)
+    if found.artifacts:
+        out["artifacts"] = [artifact(one) for one in found.artifacts]
+    if history_length is None:
+        if found.history:
+            out["history"] = [message(one) for one in found.history]
+    elif history_length and found.history:
+        out["history"] = [message(one) for one in found.history[-history_length:]]
+    if found.HasField("metadata"):
+        out["metadata"] = to_dict(found.metadata)
+    return out
+
+
+def status_update(found: a2a.TaskStatusUpdateEvent) -> Encoded:
+    """ProtoJSON of a TaskStatusUpdateEvent."""
+    out: Encoded = {}
+    if found.task_id:
+        out["taskId"] = found.task_id
+    if found.context_id:
+        out["contextId"] = found.context_id
+    if found.HasField("status"):
+        out["status"] = status(found.status)
+    if found.HasField("metadata"):
+        out["metadata"] = to_dict(found.metadata)
+    return out
+
+
+def artifact_update(found: a2a.TaskArtifactUpdateEvent) -> Encoded:
+    """ProtoJSON of a TaskArtifactUpdateEvent."""
+    out: Encoded = {}
+    if found.task_id:
+        out["taskId"] = found.task_id
+    if found.context_id:
+        out["contextId"] = found.context_id
+    if found.HasField("artifact"):
+        out["artifact"] = artifact(found.artifact)
+    if found.append:
+        out["append"] = True
+    if found.last_chunk:
+        out["lastChunk"] = True
+    if found.HasField("metadata"):
+        out["metadata"] = to_dict(found.metadata)
+    return out
+
+
+def event(found: Payload, history_length: int | None = None) -> Encoded:
+    """ProtoJSON of a StreamResponse: exactly one wrapper key."""
+    if isinstance(found, a2a.TaskStatusUpdateEvent):
+        return {"statusUpdate": status_update(found)}
+    if isinstance(found, a2a.TaskArtifactUpdateEvent):
+        return {"artifactUpdate": artifact_update(found)}
+    if isinstance(found, a2a.Task):
+        return {"task": task(found, history_length)}
+    return {"message": message(found)}
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _read_message(source: Fields, into: a2a.Message) -> None:
+    into.message_id = source.text("messageId", required=True)
+    into.context_id = source.text("contextId")
+    into.task_id = source.text("taskId")
+    role = source.get("role")
+    number = _ROLE_NUMBERS.get(role) if isinstance(role, (str, int)) else None
+    if number is None:
+        source.wrong("role", "is required" if role is None else "must be ROLE_USER or ROLE_AGENT")
+    else:
+        into.role = a2a.Role.ValueType(number)
+    parts = source.inners("parts", required=True)
+    if len(parts) > MOST_PARTS:
+        source.wrong("parts", f"must not have more than {MOST_PARTS} elements")
+    for part in parts[:MOST_PARTS]:
+        read_1_0(part, into.parts)
+    fill_metadata(into.metadata, source)
+    into.extensions.extend(source.texts("extensions"))
+    into.reference_task_ids.extend(source.texts("referenceTaskIds"))
+
+
+def read_send(params: Any) -> Send:
+    """Params of SendMessage and SendStreamingMessage."""
+    bad = Violations()
+    source = params_of(params, bad)
+    request = a2a.SendMessageRequest()
+    sent = source.inner("message", required=True)
+    if sent is not None:
+        _read_message(sent, request.message)
+    at_once = has_push_config = False
+    history_length: int | None = None
+    asked = source.inner("configuration")
+    if asked is not None:
+        at_once = asked.flag("returnImmediately") or False
+        history_length = asked.count("historyLength")
+        has_push_config = asked.inner("taskPushNotificationConfig") is not None
+        request.configuration.return_immediately = at_once
+        if history_length is not None:
+            request.configuration.history_length = history_length
+        request.configuration.accepted_output_modes.extend(asked.texts("acceptedOutputModes"))
+    fill_metadata(request.metadata, source)
+    bad.check()
+    check_readable(request, bad)
+    return Send(request, Wait.EXISTS if at_once else Wait.REST, history_length, has_push_config)
+
+
+def read_query(params: Any) -> TaskQuery:
+    """Params of GetTask, CancelTask and SubscribeToTask."""
+    bad = Violations()
+    source = params_of(params, bad)
+    task_id = source.text("id", required=True)
+    history_length = source.count("historyLength")
+    metadata = source.inner("metadata")
+    bad.check()
+    return TaskQuery(task_id, history_length, None if metadata is None else metadata.source)
+
+
+def read_list(params: Any) -> a2a.ListTasksRequest:
+    """Params of ListTasks (A2A 1.0 section 3.1.4)."""
+    bad = Violations()
+    source = params_of(params, bad)
+    request = a2a.ListTasksRequest(context_id=source.text("contextId"), page_token=source.text("pageToken"))
+    state = source.get("status")
+    if state is not None:
+        number = _STATE_NUMBERS.get(state) if isinstance(state, str) else None
+        if number is None:
+            source.wrong("status", "must be the name of a task state")
+        else:
+            request.status = a2a.TaskState.ValueType(number)
+    page_size = source.number("pageSize")
+    if page_size is not None:
+        if not 1 <= page_size <= 100:
+            source.wrong("pageSize", "must be between 1 and 100")
+        request.page_size = page_size
+    history_length = source.count("historyLength")
+    if history_length is not None:
+        request.history_length = history_length
+    since = source.text("statusTimestampAfter")
+    if since:
+        try:
+            request.status_timestamp_after.CopyFrom(from_text(since))
+        except (ValueError, OverflowError):
+            source.wrong("statusTimestampAfter", "must be an RFC 3339 time")
+    include = source.flag("includeArtifacts")
+    if include is not None:
+        request.include_artifacts = include
+    bad.check()
+    return request
+
+
+def listing(found: Listing, *, include_artifacts: bool, history_length: int | None) -> Encoded:
+    """Result of ListTasks, with its default values (all four members are required) and, where artifacts are asked for,
+    the key `artifacts` on every task."""
+    tasks = [task(one, history_length) for one in found.tasks]
+    if include_artifacts:
+        for one in tasks:
+            one.setdefault("artifacts", [])
+    else:
+        for one in tasks:
+            one.pop("artifacts", None)
+    return {
+        "tasks": tasks,
+        "nextPageToken": found.next_page_token,
+        "pageSize": found.page_size,
+        "totalSize": found.total_size,
+    }
+
+
+V1_0: Final = Dialect(
+    version="1.0",
+    read_send=read_send,
+    read_query=read_query,
+    task=task,
+    reply=event,
+    event=event,
+    stream_history=None,
+)

@@ -1,0 +1,188 @@
+"""The commands and their options. What a command does is in the file of its name, imported when it is called."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskplane.cli.options import Options, Output
+
+Url = Annotated[str, typer.Option("--url", envvar="TASKPLANE_URL", metavar="URL", help="The server.")]
+TokenEnv = Annotated[str, typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key.")]
+Format = Annotated[Output, typer.Option("--output", "-o", help="How results are written.")]
+
+URL = "http://127.0.0.1:8080"
+
+app = typer.Typer(
+    help="The durable task and session plane for A2A agents.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+task = typer.Typer(help="List, get and cancel tasks.", no_args_is_help=True, rich_markup_mode=None)
+session = typer.Typer(help="List and show sessions.", no_args_is_help=True, rich_markup_mode=None)
+serve = typer.Typer(help="Run one process of the plane.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from taskplane.cli.version import versions
+
+        typer.echo(versions())
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Versions of all parts.")
+    ] = False,
+) -> None:
+    """The durable task and session plane for A2A agents."""
+
+
+@app.command()
+def dev(
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="[NAME=]MODULE:ATTRIBUTE", help="An agent to serve; the first is the default."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="HTTP; 0 takes any free one.")] = 8080,
+    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="gRPC; 0 takes any free one.")] = 50050,
+    data: Annotated[Path | None, typer.Option(help="Folder of the SQLite files; ./.taskplane if not given.")] = None,
+    database_url: Annotated[str, typer.Option(metavar="URL", help="A PostgreSQL database instead of --data.")] = "",
+) -> None:
+    """Run the whole plane in this process."""
+    from taskplane.cli.dev import DevOptions
+    from taskplane.cli.dev import dev as command
+
+    options = DevOptions(tuple(agent or ()), host, port, grpc_port, data, database_url)
+    raise typer.Exit(command(options))
+
+
+@app.command()
+def chat(
+    message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="One message, for scripts.")] = "",
+    session: Annotated[str, typer.Option(metavar="ID", help="A session to go on with.")] = "",
+    agent: Annotated[str, typer.Option(metavar="NAME", help="An agent other than the default one.")] = "",
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Talk with an agent. Ctrl-C cancels the task, twice leaves."""
+    from taskplane.cli.chat import chat as command
+
+    raise typer.Exit(command(Options(url, token_env, output, agent), message, session))
+
+
+@app.command()
+def tail(
+    task_id: Annotated[str, typer.Argument(metavar="TASK")],
+    after: Annotated[str, typer.Option(metavar="CURSOR", help="Only events after this one.")] = "",
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Follow the log of a task, through broken connections, until it has ended."""
+    from taskplane.cli.tail import tail as command
+
+    raise typer.Exit(command(Options(url, token_env, output), task_id, after))
+
+
+@task.command("list")
+def task_list(
+    session: Annotated[str, typer.Option(metavar="ID", help="Only tasks of this session.")] = "",
+    state: Annotated[str, typer.Option(metavar="STATE", help="Only tasks in this state, such as working.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Your tasks, newest change first."""
+    from taskplane.cli.task import list_tasks
+
+    raise typer.Exit(list_tasks(Options(url, token_env, output), session, state, limit))
+
+
+@task.command("get")
+def task_get(
+    task_id: Annotated[str, typer.Argument(metavar="TASK")],
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """A task as it stands."""
+    from taskplane.cli.task import get_task
+
+    raise typer.Exit(get_task(Options(url, token_env, output), task_id))
+
+
+@task.command("cancel")
+def task_cancel(
+    task_id: Annotated[str, typer.Argument(metavar="TASK")],
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Cancel a task."""
+    from taskplane.cli.task import cancel_task
+
+    raise typer.Exit(cancel_task(Options(url, token_env, output), task_id))
+
+
+@session.command("list")
+def session_list(url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """Your sessions, newest first."""
+    from taskplane.cli.session import list_sessions
+
+    raise typer.Exit(list_sessions(Options(url, token_env, output)))
+
+
+@session.command("show")
+def session_show(
+    session_id: Annotated[str, typer.Argument(metavar="SESSION")],
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """A session with its tasks."""
+    from taskplane.cli.session import show_session
+
+    raise typer.Exit(show_session(Options(url, token_env, output), session_id))
+
+
+def _serve(room: str) -> None:
+    from taskplane.cli.serve import serve as command
+
+    raise typer.Exit(command(room))
+
+
+@serve.command("tasks")
+def serve_tasks() -> None:
+    """The task store. Settings: TASKPLANE_TASKS_*."""
+    _serve("tasks")
+
+
+@serve.command("sessions")
+def serve_sessions() -> None:
+    """The session history. Settings: TASKPLANE_SESSIONS_*."""
+    _serve("sessions")
+
+
+@serve.command("executor")
+def serve_executor() -> None:
+    """The agent executor. Settings: TASKPLANE_EXECUTOR_*."""
+    _serve("executor")
+
+
+@serve.command("gateway")
+def serve_gateway() -> None:
+    """The gateway. Settings: TASKPLANE_GATEWAY_*."""
+    _serve("gateway")
+
+
+app.add_typer(serve, name="serve")
+app.add_typer(task, name="task")
+app.add_typer(session, name="session")

@@ -1,0 +1,254 @@
+"""An A2A 1.0 client over JSON-RPC and server-sent events that loses nothing when connections break.
+
+Every send carries an idempotency key, so it can be repeated without a second effect. Every stream remembers the id of
+the last event it saw and goes on after it, on the same server or another one, also after the task has ended.
+"""
+
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote
+
+import orjson
+
+from taskplane.cli.client.continuation import Continuation
+from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Message, StatusUpdate, classify
+from taskplane.cli.client.failures import Ended, Failure, Unreachable, of_rpc
+from taskplane.cli.client.http import Http
+from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.states import AT_REST, TERMINAL, State
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One event of a stream, with its place in the log where the server gave one."""
+
+    cursor: str
+    data: Any
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The stream broke and goes on after `cursor`. Empty: with a snapshot, or from the beginning."""
+
+    cursor: str
+
+
+def user_message(
+    text: str, *, context_id: str = "", goes_to: Continuation | None = None, message_id: str = ""
+) -> dict[str, Any]:
+    """A user's message as A2A 1.0 JSON; without `message_id` it gets a random one."""
+    goes_to = goes_to or Continuation()
+    message: dict[str, Any] = {
+        "messageId": message_id or secrets.token_hex(16),
+        "role": "ROLE_USER",
+        "parts": [{"text": text}],
+    }
+    if context_id:
+        message["contextId"] = context_id
+    if goes_to.task_id:
+        message["taskId"] = goes_to.task_id
+    if goes_to.reference_task_ids:
+        message["referenceTaskIds"] = list(goes_to.reference_task_ids)
+    return message
+
+
+class A2AClient:
+    """One agent at one URL. Use it inside `async with` of its `Http`."""
+
+    def __init__(self, http: Http, *, agent: str = "", give_up_after: float = GIVE_UP_AFTER) -> None:
+        """`agent`: by name, below `/agents/`; empty: the one that answers at the URL of `http`.
+
+        `give_up_after`: seconds without any event after which a broken stream raises `Unreachable`.
+        """
+        self._http = http
+        self._path = f"/agents/{quote(agent, safe='')}" if agent else ""
+        self._give_up_after = give_up_after
+        self._calls = 0
+
+    async def card(self) -> dict[str, Any]:
+        """The agent's public card."""
+        card: dict[str, Any] = await self._http.json("GET", f"{self._path}/.well-known/agent-card.json")
+        return card
+
+    async def send(self, message: Mapping[str, Any], *, key: str = "") -> Event:
+        """Sends a message and waits until its task is terminal or paused: a `FullTask`, or a direct `Message`.
+
+        The call is repeated under one idempotency key while the server cannot be reached; it has one effect.
+        """
+        key = key or secrets.token_hex(16)
+        patience = Patience(self._give_up_after)
+        while True:
+            try:
+                result = await self._call("SendMessage", {"message": message}, {"Idempotency-Key": key}, timeout=None)
+            except Unreachable as error:
+                await patience.wait(error)
+                continue
+            return classify(result)
+
+    async def stream(self, message: Mapping[str, Any], *, key: str = "") -> AsyncGenerator[Received | Resumed]:
+        """Sends a message and gives the events of its task until the task is terminal or waits for the user.
+
+        A stream that breaks before its first event is sent again under the same key; later it is resumed.
+        """
+        key = key or secrets.token_hex(16)
+        patience = Patience(self._give_up_after)
+        place = _Place()
+        while not place.task_id:
+            try:
+                opened = self._stream("SendStreamingMessage", {"message": message}, {"Idempotency-Key": key})
+                async with aclosing(opened) as sent:
+                    async for received in sent:
+                        patience.reset()
+                        place.note(received)
+                        yield received
+                        if place.direct or place.state in AT_REST:
+                            return
+                closed = Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED")
+                await patience.wait(closed)
+            except Unreachable as error:
+                await patience.wait(error)
+        async with aclosing(self._follow(place, AT_REST, patience)) as followed:
+            async for item in followed:
+                yield item
+
+    async def subscribe(self, task_id: str, *, after: str = "") -> AsyncGenerator[Received | Resumed]:
+        """Events of a task until it is terminal: after the cursor `after`, or a snapshot first.
+
+        Without a cursor a terminal task is refused with `Ended`.
+        """
+        async with aclosing(self._follow(_Place(task_id=task_id, cursor=after), TERMINAL)) as events:
+            async for item in events:
+                yield item
+
+    async def task(self, task_id: str, *, history_length: int | None = None) -> dict[str, Any]:
+        """The task as it stands, as JSON."""
+        params: dict[str, Any] = {"id": task_id}
+        if history_length is not None:
+            params["historyLength"] = history_length
+        task: dict[str, Any] = await self._call("GetTask", params)
+        return task
+
+    async def tasks(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
+        """The caller's tasks, newest state change first, page by page; `filters` as `ListTasks` has them."""
+        token = ""
+        while True:
+            page = await self._call("ListTasks", {"pageSize": 100, **filters, "pageToken": token})
+            for task in page.get("tasks", []):
+                yield task
+            token = page.get("nextPageToken", "")
+            if not token:
+                return
+
+    async def cancel(self, task_id: str) -> dict[str, Any]:
+        """Ends a task as canceled. `Ended`: it was terminal already."""
+        task: dict[str, Any] = await self._call("CancelTask", {"id": task_id})
+        return task
+
+    async def _follow(
+        self, place: "_Place", until: frozenset[State], patience: Patience | None = None
+    ) -> AsyncGenerator[Received | Resumed]:
+        patience = patience or Patience(self._give_up_after)
+        resumed = place.seen
+        while True:
+            headers = {"Last-Event-ID": place.cursor} if place.cursor else {}
+            before = place.cursor
+            try:
+                async with aclosing(self._stream("SubscribeToTask", {"id": place.task_id}, headers)) as events:
+                    async for received in events:
+                        patience.reset()
+                        if resumed:
+                            resumed = False
+                            yield Resumed(before)
+                        place.note(received)
+                        yield received
+                        if place.state in until:
+                            return
+                ended = await self._ended(place, until)
+                if ended is not None:
+                    yield ended
+                    return
+                await patience.wait(Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED"))
+            except Ended:
+                ended = await self._ended(place, until) if place.seen else None
+                if ended is None:
+                    raise
+                yield ended
+                return
+            except Unreachable as error:
+                await patience.wait(error)
+            resumed = place.seen
+
+    async def _ended(self, place: "_Place", until: frozenset[State]) -> Received | None:
+        """The task itself, if a stream that gave nothing more means that it has ended."""
+        task = await self.task(place.task_id)
+        event = classify({"task": task})
+        return Received("", {"task": task}, event) if isinstance(event, FullTask) and event.state in until else None
+
+    async def _stream(
+        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncGenerator[Received]:
+        body = self._envelope(method, params)
+        async with self._http.stream(
+            "POST", self._path, body=body, headers={"A2A-Version": "1.0", **headers}
+        ) as stream:
+            async for event in stream.events:
+                result = _result(orjson.loads(event.data))
+                yield Received(event.id, result, classify(result))
+
+    async def _call(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = 30.0,
+    ) -> Any:
+        response: object = await self._http.json(
+            "POST",
+            self._path,
+            body=self._envelope(method, params),
+            headers={"A2A-Version": "1.0", **(headers or {})},
+            timeout=timeout,
+        )
+        if not isinstance(response, dict):
+            raise Failure("The server's answer is not JSON-RPC.", code="NOT_JSON_RPC")
+        return _result(cast("dict[str, Any]", response))
+
+    def _envelope(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._calls += 1
+        return {"jsonrpc": "2.0", "id": self._calls, "method": method, "params": params}
+
+
+def _result(response: Mapping[str, Any]) -> Any:
+    if response.get("error") is not None:
+        raise of_rpc(response["error"])
+    return response.get("result")
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a stream stands."""
+
+    task_id: str = ""
+    cursor: str = ""
+    state: State | None = None
+    direct: bool = False
+    seen: bool = False
+
+    def note(self, received: Received) -> None:
+        self.seen = True
+        self.cursor = received.cursor or self.cursor
+        match received.event:
+            case FullTask() as task:
+                self.task_id, self.state = task.id, task.state
+            case StatusUpdate() as update:
+                self.task_id, self.state = update.task_id, update.state
+            case ArtifactUpdate() as update:
+                self.task_id = update.task_id
+            case Message():
+                self.direct = True
+            case _:
+                pass

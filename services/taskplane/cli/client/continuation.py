@@ -1,0 +1,37 @@
+"""Where the next message goes: to a task that waits or runs, or to a new one (I3, I6)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taskplane.cli.client.states import TERMINAL, State
+
+
+@dataclass(frozen=True, slots=True)
+class LastTask:
+    """The newest task of a session and the last state known of it."""
+
+    id: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What a message says of earlier tasks: at most one of the two is set."""
+
+    task_id: str = ""
+    reference_task_ids: Sequence[str] = ()
+
+
+def continuation(last: LastTask | None) -> Continuation:
+    """Reuse or new, by the last known state of the session's newest task.
+
+    Paused (`input-required`, `auth-required`): the message is the answer, so it names that task. Submitted or working:
+    it names that task too, which gives it a further turn before it may complete. Terminal: a new task that refers to
+    the last one; a terminal task takes no message. No task yet, as after direct answers only: neither. A state nobody
+    knows counts as running: if it is not, the server refuses and nothing was changed.
+    """
+    if last is None:
+        return Continuation()
+    if last.state in TERMINAL:
+        return Continuation(reference_task_ids=(last.id,))
+    return Continuation(task_id=last.id)

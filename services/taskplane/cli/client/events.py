@@ -1,0 +1,251 @@
+"""What a stream can carry, and how to tell it apart (T1, T7).
+
+Four things travel in a stream: a full task, a status update, an artifact update or a message. A2A 1.0 wraps each in
+one key, 0.3 marks each with `kind`. `classify` reads both into the classes below; the rest of a client never sees JSON
+of one version or the other.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from taskplane.cli.client.states import State, state_of
+
+Json = Mapping[str, Any]
+
+INVOCATION: Final = "kagent_invocation_id"
+INTERRUPTED: Final = "interrupted"
+_PARTIAL: Final = ("kagent_adk_partial", "adk_partial")
+_TOOL_KEYS: Final = ("kagent_type", "adk_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool call (`called`) or its result. `body` is the arguments or the response."""
+
+    called: bool
+    id: str
+    name: str
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One utterance. `parts` are as they came; `text` and `tools` read them in either version."""
+
+    id: str
+    role: str
+    parts: Sequence[Json]
+    task_id: str = ""
+    context_id: str = ""
+    metadata: Json = field(default_factory=dict[str, Any])
+
+    @property
+    def text(self) -> str:
+        """Its text parts, joined."""
+        return "".join(part["text"] for part in self.parts if isinstance(part.get("text"), str))
+
+    @property
+    def partial(self) -> bool:
+        """A piece of a text that still grows; the final message of the same id replaces it (T5)."""
+        return any(self.metadata.get(key) is True for key in _PARTIAL)
+
+    @property
+    def progress(self) -> bool:
+        """A status text: one line about what goes on, never part of the conversation (P4)."""
+        return self.metadata.get("kind") == "status-message"
+
+    @property
+    def interrupted(self) -> bool:
+        """What was said of a text before its run was cut off."""
+        return self.metadata.get(INTERRUPTED) is True
+
+    @property
+    def invocation_id(self) -> str:
+        """The turn it belongs to; empty where the server does not say."""
+        return str(self.metadata.get(INVOCATION) or "")
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Tool calls and results among its parts."""
+        return [tool for tool in map(_tool, self.parts) if tool is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Something an agent made, or a piece of it."""
+
+    id: str
+    parts: Sequence[Json]
+    name: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FullTask:
+    """A task as a whole."""
+
+    id: str
+    context_id: str
+    state: State
+    message: Message | None
+    history: Sequence[Message]
+    artifacts: Sequence[Artifact]
+    metadata: Json
+
+    @property
+    def resync(self) -> str:
+        """Why the server sends it in place of the events asked for; empty: it does not."""
+        return str(self.metadata.get("taskplane.dev/resync") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusUpdate:
+    """A task has a new status, or the agent said something without changing it."""
+
+    task_id: str
+    context_id: str
+    state: State
+    message: Message | None
+    metadata: Json = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactUpdate:
+    """An artifact, or a further piece of one where `append` is set."""
+
+    task_id: str
+    context_id: str
+    artifact: Artifact
+    append: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing that the protocol knows."""
+
+    data: object
+
+
+Event = FullTask | StatusUpdate | ArtifactUpdate | Message | Unknown
+
+
+def classify(data: object) -> Event:
+    """What this is: by wrapper key, then by `kind`, then by looking like a task, else `Unknown` (T7).
+
+    A JSON-RPC response is unwrapped first. Something is like a task if it has a non-empty `history` array and a string
+    `id` or `contextId`.
+    """
+    body = _object(data)
+    if body is None:
+        return Unknown(data)
+    body = _object(body.get("result")) or body
+    for key, read in _WRAPPERS.items():
+        inner = _object(body.get(key))
+        if inner is not None:
+            return read(inner)
+    reader = _KINDS.get(str(body.get("kind")))
+    if reader is not None:
+        return reader(body)
+    if _objects(body.get("history")) and any(isinstance(body.get(key), str) for key in ("id", "contextId")):
+        return read_task(body)
+    return Unknown(data)
+
+
+def read_task(body: Json) -> FullTask:
+    """A task's JSON, of either version, as a `FullTask`; lenient about what is missing."""
+    status = _object(body.get("status")) or {}
+    message = _object(status.get("message"))
+    return FullTask(
+        id=_text(body, "id"),
+        context_id=_text(body, "contextId"),
+        state=state_of(status.get("state", "unknown")),
+        message=read_message(message) if message is not None else None,
+        history=[read_message(item) for item in _objects(body.get("history"))],
+        artifacts=[read_artifact(item) for item in _objects(body.get("artifacts"))],
+        metadata=_object(body.get("metadata")) or {},
+    )
+
+
+def read_message(body: Json) -> Message:
+    """A message's JSON, of either version; the parts of 0.3's ProtoJSON are called `content`."""
+    return Message(
+        id=_text(body, "messageId"),
+        role="user" if _text(body, "role").lower() in ("user", "role_user") else "agent",
+        parts=_objects(body.get("parts")) or _objects(body.get("content")),
+        task_id=_text(body, "taskId"),
+        context_id=_text(body, "contextId"),
+        metadata=_object(body.get("metadata")) or {},
+    )
+
+
+def read_artifact(body: Json) -> Artifact:
+    """An artifact's JSON, of either version."""
+    return Artifact(
+        id=_text(body, "artifactId"),
+        parts=_objects(body.get("parts")),
+        name=_text(body, "name"),
+        description=_text(body, "description"),
+    )
+
+
+def _read_status(body: Json) -> StatusUpdate:
+    status = _object(body.get("status")) or {}
+    message = _object(status.get("message"))
+    return StatusUpdate(
+        task_id=_text(body, "taskId"),
+        context_id=_text(body, "contextId"),
+        state=state_of(status.get("state", "unknown")),
+        message=read_message(message) if message is not None else None,
+        metadata=_object(body.get("metadata")) or {},
+    )
+
+
+def _read_artifact_update(body: Json) -> ArtifactUpdate:
+    return ArtifactUpdate(
+        task_id=_text(body, "taskId"),
+        context_id=_text(body, "contextId"),
+        artifact=read_artifact(_object(body.get("artifact")) or {}),
+        append=body.get("append") is True,
+        last=body.get("lastChunk") is True,
+    )
+
+
+_WRAPPERS: Final[dict[str, Callable[[Json], Event]]] = {
+    "task": read_task,
+    "statusUpdate": _read_status,
+    "artifactUpdate": _read_artifact_update,
+    "message": read_message,
+}
+_KINDS: Final[dict[str, Callable[[Json], Event]]] = {
+    "task": read_task,
+    "status-update": _read_status,
+    "artifact-update": _read_artifact_update,
+    "message": read_message,
+}
+
+
+def _tool(part: Json) -> Tool | None:
+    metadata = _object(part.get("metadata")) or {}
+    kind = next((metadata[key] for key in _TOOL_KEYS if key in metadata), None)
+    data = _object(part.get("data"))
+    if kind not in ("function_call", "function_response") or data is None:
+        return None
+    called = kind == "function_call"
+    return Tool(called, _text(data, "id"), _text(data, "name"), data.get("args" if called else "response"))
+
+
+def _object(value: object) -> Json | None:
+    return cast("Json", value) if isinstance(value, Mapping) else None
+
+
+def _objects(value: object) -> list[Json]:
+    if not isinstance(value, list):
+        return []
+    return [item for item in map(_object, cast("list[object]", value)) if item is not None]
+
+
+def _text(body: Json, key: str) -> str:
+    value = body.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,112 @@
+"""What can go wrong between a client and a server, told so that a person can act on it."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+
+class Failure(Exception):
+    """A call did not give what was asked for. `code` is stable, for programs; the words are for people."""
+
+    def __init__(self, message: str, *, code: str, suggestion: str = "", retry_after: float | None = None) -> None:
+        """`retry_after` is in seconds; None: the server did not say."""
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.suggestion = suggestion
+        self.retry_after = retry_after
+
+
+class Unreachable(Failure):
+    """No answer: nobody listens, the connection broke, or the server says it is unavailable. Worth another try."""
+
+
+class NobodyThere(Unreachable):
+    """No connection could be made, so nothing was sent."""
+
+
+class Unauthorized(Failure):
+    """The server does not know the caller, or does not let them do this."""
+
+
+class Missing(Failure):
+    """What was named does not exist, or belongs to somebody else."""
+
+
+class Ended(Failure):
+    """The task is terminal and takes neither messages nor cancels."""
+
+
+class Declined(Failure):
+    """The server understood and said no."""
+
+
+_ENDED: Final = frozenset({-32002, -32004})
+
+
+def of_rpc(error: Mapping[str, Any]) -> Failure:
+    """The failure that a JSON-RPC error object tells (A2A 1.0, section 5.4; JSON-RPC 2.0, section 5.1)."""
+    number = error.get("code")
+    details = error.get("data")
+    info = _detail(details, "ErrorInfo")
+    delay = str(_detail(details, "RetryInfo").get("retryDelay", ""))
+    code = str(info.get("reason") or f"RPC{number}")
+    suggestion = str(_mapping(info.get("metadata")).get("suggestion") or "")
+    message = str(error.get("message") or "the server gave no reason")
+    kind: type[Failure] = Declined
+    if number == -32001:
+        kind = Missing
+    elif number in _ENDED:
+        kind = Ended
+    elif delay:
+        kind = Unreachable
+    return kind(message, code=code, suggestion=suggestion, retry_after=_seconds(delay))
+
+
+def of_http(status: int, body: object, retry_after: float | None) -> Failure:
+    """The failure that an HTTP status and its body tell.
+
+    Bodies understood: `{"error": text, "code": reason}`, `{"error": {...}}` of AIP-193, and `{"message": text}`.
+    """
+    fields = _mapping(body)
+    error = fields.get("error")
+    inner = _mapping(error)
+    info = _detail(inner.get("details"), "ErrorInfo")
+    message = error if isinstance(error, str) else inner.get("message") or fields.get("message")
+    code = fields.get("code") if isinstance(error, str) else info.get("reason") or inner.get("status")
+    kind: type[Failure] = Declined
+    suggestion = str(_mapping(info.get("metadata")).get("suggestion") or fields.get("suggestion") or "")
+    if status in (401, 403):
+        kind = Unauthorized
+        suggestion = suggestion or "Name the variable that holds your API key with --token-env."
+    elif status == 404:
+        kind = Missing
+    elif status in (429, 502, 503, 504):
+        kind = Unreachable
+    return kind(
+        str(message or f"the server answered HTTP {status}"),
+        code=str(code or f"HTTP{status}"),
+        suggestion=suggestion,
+        retry_after=retry_after,
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _detail(details: object, type_name: str) -> Mapping[str, Any]:
+    if not isinstance(details, list):
+        return {}
+    for detail in cast("list[object]", details):
+        fields = _mapping(detail)
+        if str(fields.get("@type", "")).endswith(f"google.rpc.{type_name}"):
+            return fields
+    return {}
+
+
+def _seconds(duration: str) -> float | None:
+    """A google.protobuf.Duration in JSON, such as `1.5s`."""
+    try:
+        return float(duration.removesuffix("s"))
+    except ValueError:
+        return None

@@ -1,0 +1,156 @@
+"""The wire of a client: JSON calls and event streams over HTTP, with one vocabulary of failures."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+
+from taskplane.cli.client.failures import Failure, NobodyThere, Unreachable, of_http
+from taskplane.cli.client.sse import SseDecoder, SseEvent
+
+# The server sends at least a comment every 3 s; so much silence means that the connection is dead.
+STREAM_SILENCE: Final = 45.0
+_CONNECT: Final = 5.0
+# A unary send waits for the task; everything else is answered at once.
+CALL_TIMEOUT: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """An answer that streams. `nothing_left`: the server said that there is nothing more to come (204)."""
+
+    nothing_left: bool
+    events: AsyncIterator[SseEvent]
+
+
+class Http:
+    """A connection pool to one server. Credentials go to that server only; redirects are not followed."""
+
+    def __init__(self, url: str, *, token: str = "", user: str = "") -> None:
+        """`url`: of the server, with or without a path. `token`: sent as a bearer token. `user`: sent as `X-User-Id`,
+        which only a development server honours. Proxies that the environment names are used, not for loopback.
+        """
+        self.url = url.rstrip("/")
+        host = urlsplit(self.url).hostname or ""
+        headers = {"User-Agent": "taskplane"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if user:
+            headers["X-User-Id"] = user
+        loopback = host == "localhost" or host == "::1" or host.startswith("127.")
+        self._client = httpx.AsyncClient(
+            headers=headers,
+            timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT),
+            trust_env=not loopback,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    async def json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = CALL_TIMEOUT,
+    ) -> Any:
+        """One call, its answer as JSON; None for an empty one. Every failure is a `Failure`.
+
+        `timeout` in seconds without a byte received; None: wait as long as it takes.
+        """
+        with _told(self.url):
+            response = await self._client.request(
+                method,
+                self.url + path,
+                content=orjson.dumps(body) if body is not None else None,
+                headers={**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
+                timeout=httpx.Timeout(timeout, connect=_CONNECT),
+            )
+        if response.status_code >= 400:
+            raise _refused(response)
+        return orjson.loads(response.content) if response.content else None
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[EventStream]:
+        """An event stream; an answer that is plain JSON is one event without id.
+
+        Its events end when the server closes the stream in good order, and at once for 204 (nothing left). They raise
+        `Unreachable` when the connection breaks or is silent for `STREAM_SILENCE` seconds.
+        """
+        request = self._client.build_request(
+            method,
+            self.url + path,
+            content=orjson.dumps(body) if body is not None else None,
+            headers={
+                **({"Content-Type": "application/json"} if body is not None else {}),
+                "Accept": "text/event-stream",
+                "Cache-Control": "no-store",
+                **(headers or {}),
+            },
+            timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT, read=STREAM_SILENCE),
+        )
+        with _told(self.url):
+            response = await self._client.send(request, stream=True)
+        try:
+            if response.status_code >= 400:
+                with _told(self.url):
+                    await response.aread()
+                raise _refused(response)
+            yield EventStream(response.status_code == 204, self._events(response))
+        finally:
+            await response.aclose()
+
+    async def _events(self, response: httpx.Response) -> AsyncIterator[SseEvent]:
+        with _told(self.url):
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                content = await response.aread()
+                if content:
+                    yield SseEvent(content.decode(), "", "")
+                return
+            decoder = SseDecoder()
+            async for chunk in response.aiter_bytes():
+                for event in decoder.feed(chunk):
+                    yield event
+
+
+@contextmanager
+def _told(url: str) -> Generator[None]:
+    """Turns what httpx raises into a `Failure`."""
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise Failure(f"{url} is not a URL: {error}", code="BAD_URL") from error
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise NobodyThere(
+            f"Nobody answers at {url}.",
+            code="UNREACHABLE",
+            suggestion="Start a server with: taskplane dev        Or name another one with --url.",
+        ) from error
+    except httpx.TimeoutException as error:
+        raise Unreachable(f"{url} has been silent for too long.", code="SILENT") from error
+    except httpx.HTTPError as error:
+        raise Unreachable(f"The connection to {url} broke: {error}", code="CONNECTION_LOST") from error
+
+
+def _refused(response: httpx.Response) -> Failure:
+    try:
+        body: object = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        body = None
+    after = response.headers.get("retry-after", "")
+    return of_http(response.status_code, body, float(after) if after.isdecimal() else None)

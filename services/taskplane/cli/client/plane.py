@@ -1,0 +1,99 @@
+"""The routes under `/api`: sessions, their tasks, and the raw log of a task."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote
+
+import orjson
+
+from taskplane.cli.client.a2a import Resumed
+from taskplane.cli.client.events import Event, FullTask, StatusUpdate, classify
+from taskplane.cli.client.failures import Unreachable
+from taskplane.cli.client.http import Http
+from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.sse import SseEvent
+from taskplane.cli.client.states import TERMINAL, State
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One event of a task's log. `record` is it as it came; `event` is None where the kind shows nothing."""
+
+    cursor: str
+    generation: int
+    record: dict[str, Any]
+    event: Event | None
+
+    @property
+    def state(self) -> State | None:
+        """The state it gave the task; None: it says nothing about the state."""
+        return self.event.state if isinstance(self.event, FullTask | StatusUpdate) else None
+
+
+class PlaneClient:
+    """The native routes of one server. Use it inside `async with` of its `Http`."""
+
+    def __init__(self, http: Http, *, give_up_after: float = GIVE_UP_AFTER) -> None:
+        """`give_up_after`: seconds without any event after which a broken stream raises `Unreachable`."""
+        self._http = http
+        self._give_up_after = give_up_after
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """The caller's sessions, newest update first."""
+        return _data(await self._http.json("GET", "/api/sessions")) or []
+
+    async def session(self, session_id: str) -> dict[str, Any]:
+        """One session: `{session, events}`. `Missing`: there is none."""
+        found: dict[str, Any] = _data(await self._http.json("GET", f"/api/sessions/{quote(session_id, safe='')}"))
+        return found
+
+    async def session_tasks(self, session_id: str) -> list[dict[str, Any]]:
+        """The tasks of a session, oldest first. `Missing`: no such session."""
+        path = f"/api/sessions/{quote(session_id, safe='')}/tasks"
+        return _data(await self._http.json("GET", path)) or []
+
+    async def events(self, task_id: str, *, after: str = "") -> AsyncGenerator[Logged | Resumed]:
+        """The log of a task, after the cursor `after` or from its first event, until the task has ended.
+
+        A stream that breaks goes on by itself where it was; `Resumed` tells so, with the place.
+        """
+        path = f"/api/tasks/{quote(task_id, safe='')}/events"
+        patience = Patience(self._give_up_after)
+        cursor = after
+        resumed = False
+        while True:
+            try:
+                async with self._http.stream(
+                    "GET", path, headers={"Last-Event-ID": cursor} if cursor else {}
+                ) as stream:
+                    if stream.nothing_left:
+                        return
+                    ended = False
+                    async with aclosing(_logged(stream.events)) as events:
+                        async for logged in events:
+                            patience.reset()
+                            if resumed:
+                                resumed = False
+                                yield Resumed(cursor)
+                            cursor = logged.cursor or cursor
+                            ended = logged.state in TERMINAL
+                            yield logged
+                if ended:
+                    return
+                await patience.wait(Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED"))
+            except Unreachable as error:
+                await patience.wait(error)
+            resumed = True
+
+
+async def _logged(events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
+    async for event in events:
+        record = orjson.loads(event.data)
+        inner = record.get("event")
+        yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)
+
+
+def _data(envelope: object) -> Any:
+    return cast("dict[str, Any]", envelope).get("data") if isinstance(envelope, dict) else None

@@ -1,0 +1,54 @@
+"""Runs what a command does against a server, and turns every way it can end into an exit code."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from taskplane.cli import exits
+from taskplane.cli.client.a2a import A2AClient
+from taskplane.cli.client.failures import Failure
+from taskplane.cli.client.http import Http
+from taskplane.cli.client.plane import PlaneClient
+from taskplane.cli.options import Options
+from taskplane.cli.report import complain
+from taskplane.runtime.settings import environment
+
+
+class Connection:
+    """Both faces of one server."""
+
+    def __init__(self, http: Http, agent: str) -> None:
+        """Inside `async with` of `http`."""
+        self.a2a = A2AClient(http, agent=agent)
+        self.plane = PlaneClient(http)
+
+
+@asynccontextmanager
+async def connected(options: Options) -> AsyncGenerator[Connection]:
+    """A connection as the options say. Failure: the variable of `token_env` is not set."""
+    token = environment().get(options.token_env, "") if options.token_env else ""
+    if options.token_env and not token:
+        raise Failure(
+            f"The variable {options.token_env} is not set.",
+            code="NO_TOKEN",
+            suggestion=f"export {options.token_env}=<your API key>",
+        )
+    async with Http(options.url, token=token) as http:
+        yield Connection(http, options.agent)
+
+
+def run(options: Options, command: Callable[[Connection], Awaitable[int]]) -> int:
+    """Runs `command` on a connection; its exit code, or that of what went wrong."""
+
+    async def main() -> int:
+        async with connected(options) as connection:
+            return await command(connection)
+
+    try:
+        return asyncio.run(main())
+    except Failure as failure:
+        return complain(failure, options.output)
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        return exits.OK

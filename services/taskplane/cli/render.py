@@ -1,0 +1,85 @@
+"""How events and tasks read on one line of a terminal."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
+from taskplane.cli.client.plane import Logged
+
+_WIDTH = 100
+
+
+def one_line(text: str, width: int = _WIDTH) -> str:
+    """The text on one line of at most `width` characters, without what could steer a terminal."""
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+
+
+def printable(text: str) -> str:
+    """The text without control characters other than line breaks and tabs: agents do not steer terminals."""
+    return "".join(char for char in text if char in "\n\t" or ((char.isprintable() or char.isspace()) and char >= " "))
+
+
+def tool_line(tool: Tool) -> str:
+    """A tool call or its result."""
+    body = one_line(json.dumps(tool.body, ensure_ascii=False))
+    return f"→ {tool.name} {body}" if tool.called else f"← {tool.name} {body}"
+
+
+def text_of(event: Event | None) -> str:
+    """What an event says, on one line."""
+    match event:
+        case Message() as message:
+            return _said(message)
+        case StatusUpdate(message=Message() as message) | FullTask(message=Message() as message):
+            return _said(message)
+        case FullTask(history=[*_, last]):
+            return _said(last)
+        case ArtifactUpdate(artifact=artifact):
+            name = artifact.name or artifact.id
+            return one_line(f"{name}: {''.join(map(_part, artifact.parts))}")
+        case _:
+            return ""
+
+
+def log_line(logged: Logged, before: datetime | None) -> str:
+    """One line of a task's log: time, seconds since the event before, number, state or kind, text."""
+    time = time_of(logged)
+    delta = (time - before).total_seconds() if before else 0.0
+    what = logged.state or str(logged.record.get("kind") or "event")
+    head = f"{time.astimezone():%H:%M:%S}.{time.microsecond // 1000:03d}  +{delta:.3f}s  #{logged.generation}"
+    return f"{head}  {what}  {text_of(logged.event)}".rstrip()
+
+
+def time_of(logged: Logged) -> datetime:
+    """When the event was written."""
+    return datetime.fromisoformat(str(logged.record["time"]))
+
+
+def dump(value: Any, *, indent: bool) -> str:
+    """JSON, for people (`indent`) or one value a line for programs."""
+    return json.dumps(value, ensure_ascii=False, indent=2 if indent else None)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned columns, the last one ragged."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = (
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    )
+    return "\n".join(padded)
+
+
+def _said(message: Message) -> str:
+    return one_line(" ".join([message.text, *map(tool_line, message.tools)]))
+
+
+def _part(part: Json) -> str:
+    if isinstance(part.get("text"), str):
+        return str(part["text"])
+    if "data" in part:
+        return json.dumps(part["data"], ensure_ascii=False)
+    return str(part.get("url") or f"<{part.get('filename') or 'bytes'}>")

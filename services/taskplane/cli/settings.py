@@ -1,0 +1,21 @@
+"""The settings of all rooms together, so that a misspelt variable is noticed whichever process reads it."""
+
+from typing import Any, Final
+
+from taskplane.executor.settings import PREFIX as EXECUTOR
+from taskplane.executor.settings import ExecutorSettings
+from taskplane.gateway.settings import PREFIX as GATEWAY
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.sessions.settings import PREFIX as SESSIONS
+from taskplane.sessions.settings import SessionsSettings
+from taskplane.tasks.settings import PREFIX as TASKS
+from taskplane.tasks.settings import TasksSettings
+
+KNOWN: Final[tuple[tuple[type[Any], str], ...]] = (
+    (TasksSettings, TASKS),
+    (SessionsSettings, SESSIONS),
+    (ExecutorSettings, EXECUTOR),
+    (GatewaySettings, GATEWAY),
+)
+# Read by the command itself: the server that `chat`, `tail`, `task` and `session` talk to.
+ALSO: Final = ("TASKPLANE_URL",)

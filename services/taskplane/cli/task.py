@@ -1,0 +1,87 @@
+"""`taskplane task`: list, get and cancel tasks."""
+
+import sys
+from typing import Any
+
+from taskplane.cli import exits
+from taskplane.cli.client.events import FullTask, read_task
+from taskplane.cli.connection import Connection, run
+from taskplane.cli.options import Options
+from taskplane.cli.render import columns, dump, one_line, text_of, tool_line
+
+
+def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
+    """The caller's tasks, newest state change first, at most `limit`."""
+    filters: dict[str, Any] = {"historyLength": 1}
+    if session:
+        filters["contextId"] = session
+    if state:
+        filters["status"] = f"TASK_STATE_{state.upper().replace('-', '_')}"
+
+    async def main(connection: Connection) -> int:
+        found: list[dict[str, Any]] = []
+        async for task in connection.a2a.tasks(**filters):
+            if len(found) == limit:
+                break
+            found.append(task)
+        if options.output == "json":
+            print(dump(found, indent=True))
+        elif options.output == "ndjson":
+            print("".join(f"{dump(task, indent=False)}\n" for task in found), end="")
+        elif found:
+            rows = [["TASK", "STATE", "CHANGED", "SESSION", "LAST"]]
+            rows += [_row(task) for task in found]
+            print(columns(rows))
+        else:
+            print("No tasks.", file=sys.stderr)
+        return exits.OK
+
+    return run(options, main)
+
+
+def get_task(options: Options, task_id: str) -> int:
+    """One task with its history and artifacts."""
+
+    async def main(connection: Connection) -> int:
+        _show(options, await connection.a2a.task(task_id))
+        return exits.OK
+
+    return run(options, main)
+
+
+def cancel_task(options: Options, task_id: str) -> int:
+    """Ends a task as canceled, and shows it."""
+
+    async def main(connection: Connection) -> int:
+        _show(options, await connection.a2a.cancel(task_id))
+        return exits.OK
+
+    return run(options, main)
+
+
+def _show(options: Options, task: dict[str, Any]) -> None:
+    if options.output != "text":
+        print(dump(task, indent=options.output == "json"))
+        return
+    print(task_text(read_task(task)))
+
+
+def task_text(task: FullTask) -> str:
+    """A task for people: its state, what was said, what was made."""
+    lines = [f"task     {task.id}", f"session  {task.context_id}", f"state    {task.state}"]
+    said = [*task.history]
+    if task.message is not None and all(task.message.id != message.id for message in said):
+        said.append(task.message)
+    for message in said:
+        body = [one_line(message.text)] if message.text else []
+        lines += [f"{message.role:<7}  {line}" for line in [*body, *map(tool_line, message.tools)]]
+    for artifact in task.artifacts:
+        text = "".join(str(part["text"]) for part in artifact.parts if isinstance(part.get("text"), str))
+        lines.append(f"artifact {artifact.name or artifact.id}: {one_line(text)}")
+    return "\n".join(lines)
+
+
+def _row(body: dict[str, Any]) -> list[str]:
+    task = read_task(body)
+    changed = str(body.get("status", {}).get("timestamp", ""))[:19].replace("T", " ")
+    return [task.id, task.state, changed, task.context_id, one_line(text_of(task), 40)]

@@ -1,0 +1,19 @@
+"""`taskplane --version`: the versions of everything a bug report needs."""
+
+import platform
+import sqlite3
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+_PARTS: Final = ("grpcio", "protobuf", "sqlalchemy", "asyncpg", "starlette", "uvicorn")
+
+
+def versions() -> str:
+    """One line per part, taskplane first."""
+    lines = [f"taskplane {version('taskplane')}", f"python {platform.python_version()}"]
+    for part in _PARTS:
+        try:
+            lines.append(f"{part} {version(part)}")
+        except PackageNotFoundError:
+            lines.append(f"{part} not installed")
+    return "\n".join([*lines, f"sqlite {sqlite3.sqlite_version}"])

@@ -1,0 +1,259 @@
+"""The port that an author of agents implements: an object with a card and a `run` that yields changes.
+
+Nothing here does anything; everything here is public. A smallest agent:
+
+    class Greeter:
+        card = AgentCard(name="greeter", description="Greets.", version="1")
+
+        async def run(self, turn: Turn) -> AsyncIterator[Change]:
+            yield Text("Hello ")
+            yield Complete(f"Hello {turn.text}")
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Message, Part, Task
+from taskplane.runtime.principal import Principal
+
+__all__ = [
+    "Agent",
+    "AgentCard",
+    "ArtifactChunk",
+    "AskAuth",
+    "AskInput",
+    "Change",
+    "Complete",
+    "Fail",
+    "Final",
+    "Message",
+    "Part",
+    "Policied",
+    "Policy",
+    "Reject",
+    "Router",
+    "Say",
+    "Task",
+    "Text",
+    "ToolCall",
+    "ToolResult",
+    "Turn",
+    "Working",
+    "text_of",
+]
+
+
+def text_of(message: Message) -> str:
+    """The text parts of a message, one per line."""
+    texts = [part.text for part in message.parts if part.HasField("text")]
+    return texts[0] if len(texts) == 1 else "\n".join(texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Turn:
+    """One message of the user and what an agent may know when it answers it. Read only.
+
+    `task_id` is, while a Router decides, the id the task would have. `message` carries the invocation id of the turn in
+    its metadata. `history` is what the conversation shows without `message`, oldest first. `task` is the task as the
+    turn began, None while a Router decides. `attempt` counts the processes that worked on this input, from 1. `fence`
+    grows with every lease of the task, so `task_id:fence:step` names a side effect once. `caller` is who it is done for.
+    `cancelled` is set before the run is cancelled.
+    """
+
+    task_id: str
+    context_id: str
+    invocation_id: str
+    message: Message
+    history: Sequence[Message]
+    task: Task | None
+    attempt: int
+    fence: int
+    caller: Principal
+    cancelled: asyncio.Event
+    read_incoming: Callable[[], Awaitable[list[Message]]]
+
+    @property
+    def text(self) -> str:
+        """The text parts of `message`, one per line."""
+        return text_of(self.message)
+
+    async def incoming(self) -> list[Message]:
+        """The user's messages that arrived since the turn began or since the last call, oldest first.
+
+        What is returned here counts as read and gets no turn of its own.
+        """
+        return await self.read_incoming()
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """The agent works; `text` is a progress line, shown while it is news and kept out of the conversation."""
+
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The next piece of a growing text. Pieces that wait for the same append become one event.
+
+    The text ends with a Say or Complete of the same words (which may add parts, and take its place), or by itself
+    before whatever else is said.
+    """
+
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A whole message."""
+
+    message: str | Message
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactChunk:
+    """An artifact, or the next part of one; exactly one of `text`, `data` (JSON), `raw`, `url` and `parts`.
+
+    The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`; `append=False`
+    on a known id replaces the artifact. Chunks that wait for the same append become one event unless `mergeable=False`.
+    At most 1 MiB a chunk. ValueError: not exactly one content.
+    """
+
+    artifact_id: str
+    text: str | None = None
+    data: Any = None
+    raw: bytes | None = None
+    url: str | None = None
+    parts: Sequence[Part] | None = None
+    name: str | None = None
+    description: str | None = None
+    filename: str | None = None
+    media_type: str | None = None
+    append: bool = False
+    last: bool = False
+    mergeable: bool = True
+
+    def __post_init__(self) -> None:
+        given = (
+            (self.text is not None)
+            + (self.data is not None)
+            + (self.raw is not None)
+            + (self.url is not None)
+            + bool(self.parts)
+        )
+        if given != 1 or not self.artifact_id:
+            raise ValueError("an ArtifactChunk takes an artifact_id and one of text, data, raw, url and parts")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The agent calls a tool; `args` is a JSON object."""
+
+    id: str
+    name: str
+    args: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the tool call `id` gave; `response` is JSON."""
+
+    id: str
+    name: str
+    response: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AskInput:
+    """Ends the run until the user answers: the task is input-required."""
+
+    message: str | Message
+
+
+@dataclass(frozen=True, slots=True)
+class AskAuth:
+    """Ends the run until the user has authenticated elsewhere and says so: the task is auth-required."""
+
+    message: str | Message
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Ends the task well, with a last message or without."""
+
+    message: str | Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Ends the task as failed; `reason` is shown to the user."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Ends the task as rejected: the agent does not take it on."""
+
+    reason: str
+
+
+Final = AskInput | AskAuth | Complete | Fail | Reject
+Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What becomes of a task in trouble.
+
+    `on_orphan`: when the process that runs it is lost, it fails, or it runs again from its input (only for agents whose
+    effects may be repeated), at most `max_attempts` times. `run_limit`: seconds a run may take before its task fails;
+    None: the executor's setting.
+    """
+
+    on_orphan: Literal["fail", "rerun"] = "fail"
+    max_attempts: int = 3
+    run_limit: float | None = None
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """What an executor runs. The gateway fills in the interfaces of the card."""
+
+    card: AgentCard
+
+    def run(self, turn: Turn) -> AsyncIterator[Change]:
+        """Works on one turn. Ends with a final change, or completes by returning; an exception fails the task.
+
+        Nothing may be yielded after a final change. The iterator is closed when the task is cancelled or its lease is
+        lost; what it still yields then is discarded. It waits at a `yield` while the log cannot keep up.
+        """
+        ...
+
+
+@runtime_checkable
+class Router(Protocol):
+    """An agent that may answer without a task.
+
+    With `routes_at_sight = True` on the agent, `route` looks at the message alone: it is tried before the message is
+    stored, with an empty `turn.history`, and one that decides without waiting for anything costs no extra write.
+    """
+
+    async def route(self, turn: Turn) -> Message | str | None:
+        """A direct answer, or None: make a task. May run again for a repeated request that was not decided yet.
+
+        One that takes longer than the executor's `route_timeout` goes on inside a task, and its answer becomes the
+        completion. One that raises makes a task that fails.
+        """
+        ...
+
+
+@runtime_checkable
+class Policied(Protocol):
+    """An agent with a policy of its own."""
+
+    def policy(self, turn: Turn) -> Policy:
+        """The policy of the task that this turn begins. Must be quick; it is asked while the caller waits."""
+        ...

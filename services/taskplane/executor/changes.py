@@ -1,0 +1,193 @@
+"""What an agent yields, as the changes that the task store takes."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError
+from google.protobuf.struct_pb2 import Struct, Value
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.agent import ArtifactChunk
+
+INVOCATION: Final = "kagent_invocation_id"
+PARTIAL: Final = "kagent_adk_partial"
+PARTIAL_KEYS: Final = (PARTIAL, "adk_partial")
+TOOL_KEYS: Final = ("kagent_type", "adk_type")
+STATUS_TEXT: Final = "status-message"
+# Deeper JSON can be written as a protobuf message but not be read again (each level costs three of upb's hundred).
+MAX_DEPTH: Final = 24
+MAX_CHUNK_BYTES: Final = 1024 * 1024
+# A message travels in one request of at most 4 MiB.
+MAX_MESSAGE_BYTES: Final = 3 * 1024 * 1024
+
+
+class Voice:
+    """Makes the messages of one turn: ids, role, and the invocation id in the metadata of each (R1)."""
+
+    def __init__(self, *, task_id: str, context_id: str, invocation_id: str, fence: int) -> None:
+        self._task_id = task_id
+        self._context_id = context_id
+        self.invocation_id = invocation_id
+        self._fence = fence
+        self._count = 0
+        self._mark = Struct()
+        self._mark.fields[INVOCATION].string_value = invocation_id
+        self._partial_mark: Struct | None = None
+
+    def new_id(self) -> str:
+        """The next message id: unique per turn and attempt, and the same whoever asks in the same order."""
+        self._count += 1
+        return f"{self.invocation_id}-{self._fence}-{self._count}"
+
+    def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
+        """A final message of the agent. `message_id` is used where `given` has none.
+
+        ValueError: it is larger than 3 MiB, or its data is nested too deeply to be read again. TypeError: it is neither text nor a Message.
+        """
+        made = a2a.Message()
+        if isinstance(given, str):
+            made.parts.add().text = given
+        elif isinstance(given, a2a.Message):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
+            made.CopyFrom(given)
+            for key in PARTIAL_KEYS:
+                if key in made.metadata.fields:
+                    del made.metadata.fields[key]
+            _check_readable(made)
+        else:
+            raise TypeError(f"a message is text or a Message, not {type(given).__name__}")
+        if not made.message_id:
+            made.message_id = message_id or self.new_id()
+        made.role = a2a.ROLE_AGENT
+        made.task_id, made.context_id = self._task_id, self._context_id
+        made.metadata.MergeFrom(self._mark)
+        if made.ByteSize() > MAX_MESSAGE_BYTES:
+            raise ValueError("a message is larger than 3 MiB")
+        return made
+
+    def tool(self, kind: str, data: dict[str, Any]) -> a2a.Message:
+        """A message with one data part of `kind` `function_call` or `function_response`. ValueError as `message`."""
+        message = self.message("")
+        part = message.parts[0]
+        part.data.CopyFrom(value_of(data))
+        for key in TOOL_KEYS:
+            part.metadata.fields[key].string_value = kind
+        return message
+
+    def status_text(self, text: str) -> a2a.Message:
+        """A progress line, marked so that it stays out of every history."""
+        message = self.message(text)
+        message.metadata.fields["kind"].string_value = STATUS_TEXT
+        return message
+
+    def partial(self, message_id: str, text: str) -> pb.Change:
+        """The change that carries the next piece of the growing text `message_id`."""
+        if self._partial_mark is None:
+            self._partial_mark = Struct()
+            self._partial_mark.CopyFrom(self._mark)
+            self._partial_mark.fields[PARTIAL].bool_value = True
+        change = pb.Change()
+        change.status.status.state = a2a.TASK_STATE_WORKING
+        message = change.status.status.message
+        message.message_id = message_id
+        message.role = a2a.ROLE_AGENT
+        message.parts.add().text = text
+        message.metadata.CopyFrom(self._partial_mark)
+        return change
+
+
+def status(state: a2a.TaskState, message: a2a.Message | None = None, reason: str = "") -> pb.Change:
+    """The change to `state`; `reason` becomes `metadata.reason` of the event."""
+    change = pb.Change()
+    change.status.status.state = state
+    if message is not None:
+        change.status.status.message.CopyFrom(message)
+    if reason:
+        change.status.metadata.fields["reason"].string_value = reason
+    return change
+
+
+def artifact(chunk: ArtifactChunk) -> pb.Change:
+    """The change of one chunk. ValueError: it is too large, or its data is nested too deeply to be read again."""
+    change = pb.Change()
+    update = change.artifact
+    update.artifact.artifact_id = chunk.artifact_id
+    if chunk.name is not None:
+        update.artifact.name = chunk.name
+    if chunk.description is not None:
+        update.artifact.description = chunk.description
+    update.append = chunk.append
+    update.last_chunk = chunk.last
+    update.artifact.parts.extend(parts_of(chunk))
+    return change
+
+
+def parts_of(chunk: ArtifactChunk) -> Sequence[a2a.Part]:
+    """The content of a chunk. ValueError as `artifact`."""
+    if chunk.parts is not None:
+        for given in chunk.parts:
+            _check_readable(given)
+        return _checked(chunk.parts)
+    part = a2a.Part()
+    if chunk.text is not None:
+        part.text = chunk.text
+    elif chunk.raw is not None:
+        part.raw = chunk.raw
+    elif chunk.url is not None:
+        part.url = chunk.url
+    else:
+        part.data.CopyFrom(value_of(chunk.data))
+    if chunk.filename is not None:
+        part.filename = chunk.filename
+    if chunk.media_type is not None:
+        part.media_type = chunk.media_type
+    return _checked((part,))
+
+
+def is_plain_text(chunk: ArtifactChunk) -> bool:
+    """A text with nothing beside it, so that two of them are one longer text."""
+    return chunk.text is not None and chunk.filename is None and chunk.media_type is None
+
+
+def is_plain_part(part: a2a.Part) -> bool:
+    """Like `is_plain_text`, of a part."""
+    return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
+
+
+def text_size(text: str) -> int:
+    """Bytes of a text in UTF-8. UnicodeEncodeError: it has lone surrogates and cannot be stored."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def value_of(data: Any) -> Value:
+    """JSON as a protobuf value. ValueError: nested deeper than 24 levels."""
+    if _depth(data) > MAX_DEPTH:
+        raise ValueError(f"data is nested deeper than {MAX_DEPTH} levels")
+    return ParseDict(data, Value())
+
+
+def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
+    if sum(part.ByteSize() for part in parts) > MAX_CHUNK_BYTES:
+        raise ValueError("a chunk of an artifact is larger than 1 MiB; send it in several")
+    return parts
+
+
+def _check_readable(message: a2a.Message | a2a.Part) -> None:
+    parts = message.parts if isinstance(message, a2a.Message) else (message,)
+    if not message.HasField("metadata") and not any(part.HasField("data") or part.HasField("metadata") for part in parts):
+        return
+    try:
+        type(message).FromString(message.SerializeToString())
+    except DecodeError as error:
+        raise ValueError("data is nested too deeply to be read again") from error
+
+
+def _depth(data: Any, limit: int = MAX_DEPTH + 1) -> int:
+    if limit == 0:
+        return 1
+    if isinstance(data, dict):
+        return 1 + max((_depth(value, limit - 1) for value in data.values()), default=0)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(data, (list, tuple)):
+        return 1 + max((_depth(value, limit - 1) for value in data), default=0)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return 0

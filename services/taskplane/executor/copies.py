@@ -1,0 +1,196 @@
+"""Copies of committed messages, from the task log into the session.
+
+Copying means: read every message after `copied_generation`, append all of them in the order of their generations, then
+claim the last one. The ids are fixed (`<task uid>-<generation>`, a user's message has that of its invocation), so
+copying twice changes nothing, and anybody may copy a task at rest.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.changes import INVOCATION
+from taskplane.executor.history import SessionLog
+from taskplane.executor.outbox import Committed
+from taskplane.executor.tasklog import events
+from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+# Above this a run forgets what it said and reads it from the log when it copies.
+MAX_REMEMBERED_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The task that is copied: who it is, and the turn that created it."""
+
+    uid: str
+    task_id: str
+    context_id: str
+    invocation_id: str
+
+    def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
+        """The copy of an agent's message."""
+        return sessions.Entry(
+            id=f"{self.uid}-{generation}",
+            kind=sessions.ENTRY_KIND_MESSAGE,
+            invocation_id=invocation_id,
+            task_id=self.task_id,
+            task_invocation_id=self.invocation_id,
+            generation=generation,
+            actor=actor,
+            message=message,
+        )
+
+    def user_entry(
+        self, generation: int, message: a2a.Message, invocation_id: str, actor: str, request_hash: bytes = b""
+    ) -> sessions.Entry:
+        """The copy of a further message of the user."""
+        entry = self.entry(generation, message, invocation_id, actor)
+        entry.id = invocation_id
+        entry.request_hash = request_hash
+        return entry
+
+    def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
+        """The copies of speaking events, in order. The creating message is not copied: it was an entry first."""
+        entries: list[sessions.Entry] = []
+        turn = self.invocation_id
+        for event in happened:
+            if event.kind == pb.EVENT_KIND_CREATED:
+                continue
+            if event.event.HasField("message"):
+                message = event.event.message
+            else:
+                message = event.event.status_update.status.message
+            if event.kind == pb.EVENT_KIND_MESSAGE:
+                turn = event.invocation_id
+                entries.append(self.user_entry(event.generation, message, turn, event.actor))
+            else:
+                said_in = message.metadata.fields[INVOCATION].string_value if INVOCATION in message.metadata.fields else ""
+                entries.append(self.entry(event.generation, message, said_in or turn, event.actor))
+        return entries
+
+
+class Copier:
+    """Copies tasks. Acts for the principal of the current context, which must be the task's owner."""
+
+    def __init__(self, store: TaskStoreStub, log: SessionLog) -> None:
+        self._store = store
+        self._sessions = log
+
+    async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> None:
+        """Appends copies. A session that is gone needs none."""
+        try:
+            await self._sessions.append_many(source.context_id, entries)
+        except NotFound:
+            log.info("session %s is gone; %d messages of task %s stay in its log", source.context_id, len(entries), source.task_id)
+        except Refused as error:
+            if error.reason != "KEY_REUSED":
+                raise
+            # The key of a follow-up had named another turn before: its message is a copy like any other.
+            for entry in entries:
+                entry.id = f"{source.uid}-{entry.generation}"
+                entry.ClearField("request_hash")
+            await self._sessions.append_many(source.context_id, entries)
+
+    async def from_log(self, source: Source, copied: int) -> tuple[int, int]:
+        """Copies what the log has after `copied`. The generation that may be claimed, and the head it was read at."""
+        found: list[pb.Event] = []
+        head = copied
+        async for page in events(self._store, source.task_id, after=copied, speaking=True):
+            found.extend(page.events)
+            head = page.record.generation
+        if not found:
+            return copied, head
+        await self.write(source, source.entries_of(found))
+        return found[-1].generation, head
+
+    async def task(self, source: Source, copied: int) -> bool:
+        """Copies a task that no run of ours is at work on, and claims it; whether there was anything to copy."""
+        generation, _ = await self.from_log(source, copied)
+        if generation == copied:
+            return False
+        await self.mark(source, generation)
+        return True
+
+    async def mark(self, source: Source, generation: int) -> None:
+        """Claims that the session has every message of the task up to `generation`."""
+        await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
+
+    async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> int:
+        """Copies tasks at rest, each for its owner; how many were copied. A failure leaves the others their turn."""
+        done = 0
+        for task in tasks:
+            source = Source(
+                uid=task.uid, task_id=task.task_id, context_id=task.context_id, invocation_id=task.invocation_id
+            )
+            try:
+                with acting_as(Principal(task.tenant, task.owner, actor, service=True)):
+                    done += await self.task(source, task.copied_generation)
+            except PlaneError as error:
+                log.warning("task %s could not be copied to its session: %s", task.task_id, error)
+        return done
+
+    async def sweep(self, actor: str) -> None:
+        """Copies every task at rest that nobody copied. Unavailable and the like are the caller's."""
+        while True:
+            response = await self._store.ListUncopied(pb.ListUncopiedRequest(limit=100))
+            if not response.tasks or await self.uncopied(response.tasks, actor) < 100:
+                return
+
+
+class Speech:
+    """What a run said and its session does not have yet, remembered so that it need not be read back."""
+
+    def __init__(self, source: Source, *, head: int, copied: int, complete: bool, actor: str) -> None:
+        """The log stands at `head`. `complete`: the session has every message up to there."""
+        self._source = source
+        self._actor = actor
+        self._head = head
+        self.copied = copied
+        self._remembered = complete
+        self._said: list[sessions.Entry] = []
+        self._bytes = 0
+        self.invocation_id = source.invocation_id
+
+    def committed(self, item: Committed) -> None:
+        """An item of this run is in the log."""
+        if item.count == 0:
+            return
+        if item.first != self._head + 1 or item.last - item.first + 1 != item.count:
+            self._remembered = False
+        self._head = item.last
+        for generation, message in item.spoken:
+            self._bytes += message.ByteSize()
+            if self._remembered and self._bytes <= MAX_REMEMBERED_BYTES:
+                self._said.append(self._source.entry(generation, message, self.invocation_id, self._actor))
+            else:
+                self._remembered = False
+        if not self._remembered:
+            self._said.clear()
+
+    @property
+    def silent(self) -> bool:
+        """Whether the session has all there is."""
+        return self._remembered and not self._said
+
+    async def copy(self, copier: Copier) -> int:
+        """Copies everything up to now; the generation that may be claimed. Everything put must be committed."""
+        if self.silent:
+            return self.copied
+        if self._remembered:
+            await copier.write(self._source, self._said)
+            self.copied = self._said[-1].generation
+        else:
+            self.copied, head = await copier.from_log(self._source, self.copied)
+            self._head = max(self._head, head)
+            self._remembered = True
+        self._said.clear()
+        self._bytes = 0
+        return self.copied

@@ -1,0 +1,88 @@
+"""The session log as the executor needs it: append entries, read what is in effect, look one entry up."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+
+# Requests are limited to 4 MiB.
+MAX_CALL_BYTES: Final = 3_500_000
+MAX_CALL_ENTRIES: Final = 1000
+
+
+class SessionLog:
+    """Acts for the principal of the current context, like every stub. Raises what the service raises."""
+
+    def __init__(self, service: SessionHistoryStub) -> None:
+        self._service = service
+
+    async def append(
+        self, context_id: str, entries: Sequence[pb.Entry], create: pb.NewSession | None = None
+    ) -> pb.AppendEntriesResponse:
+        """All or none, in one call; repeating it changes nothing."""
+        return await self._service.AppendEntries(
+            pb.AppendEntriesRequest(context_id=context_id, entries=entries, create=create)
+        )
+
+    async def append_many(self, context_id: str, entries: Sequence[pb.Entry]) -> None:
+        """Any number of entries in order, in as few calls as their size allows."""
+        if len(entries) == 1:
+            await self.append(context_id, entries)
+            return
+        batch: list[pb.Entry] = []
+        size = 0
+        for entry in entries:
+            weight = entry.ByteSize() + 16
+            if batch and (size + weight > MAX_CALL_BYTES or len(batch) == MAX_CALL_ENTRIES):
+                await self.append(context_id, batch)
+                batch, size = [], 0
+            batch.append(entry)
+            size += weight
+        if batch:
+            await self.append(context_id, batch)
+
+    async def effective(self, context_id: str) -> list[pb.Entry]:
+        """What the conversation shows, in reading order."""
+        return [entry async for entry in self._entries(pb.ListEntriesRequest(context_id=context_id, effective=True))]
+
+    async def outcome(self, context_id: str, invocation_id: str) -> pb.Entry | None:
+        """What the turn was decided to be; None: nothing yet."""
+        request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_OUTCOME], newest_first=True)
+        async with aclosing(self._entries(request)) as entries:
+            async for entry in entries:
+                if entry.id == outcome_id(invocation_id):
+                    return entry
+        return None
+
+    async def is_void(self, context_id: str, invocation_id: str) -> bool:
+        """Whether the turn was voided and this was not taken back."""
+        request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_VOID], newest_first=True)
+        async with aclosing(self._entries(request)) as entries:
+            async for entry in entries:
+                if entry.target == invocation_id:
+                    return not entry.off
+        return False
+
+    async def delete(self, context_id: str) -> None:
+        """Deletes the session with its entries. NotFound."""
+        await self._service.DeleteSession(pb.DeleteSessionRequest(context_id=context_id))
+
+    async def check_exists(self, context_id: str) -> None:
+        """NotFound, if the caller has no such session."""
+        await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))
+
+    async def _entries(self, request: pb.ListEntriesRequest) -> AsyncGenerator[pb.Entry]:
+        while True:
+            page = await self._service.ListEntries(request)
+            for entry in page.entries:
+                yield entry
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+
+def outcome_id(invocation_id: str) -> str:
+    """The id of the entry that decides what a turn is."""
+    return f"{invocation_id}-outcome"

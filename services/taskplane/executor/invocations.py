@@ -1,0 +1,49 @@
+"""The invocation of a turn: its idempotency key, the hash of its request, and the ids derived from it."""
+
+import hashlib
+import secrets
+from typing import Any
+
+import orjson
+from google.protobuf.json_format import MessageToDict
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.principal import Principal
+
+MAX_KEY = 255
+
+
+def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[str, bytes]:
+    """The invocation id of a send and the hash of its request.
+
+    With a key the id is derived from kind of key, tenant, owner, agent and key, so that a repeat has the same one, and
+    the hash is that of the canonical JSON of message, configuration and metadata. Without one both are random.
+    Invalid: the key is longer than 255 characters.
+    """
+    key = request.idempotency_key
+    if not key:
+        token = secrets.token_bytes(16)
+        return token.hex(), hashlib.sha256(token).digest()
+    if len(key) > MAX_KEY:
+        raise Invalid(
+            f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"}
+        )
+    kind = "message" if request.key_is_message_id else "key"
+    scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
+    return hashlib.sha256(scope).hexdigest()[:32], _hash(request.request)
+
+
+def derived(invocation_id: str, what: str) -> str:
+    """An id that a repeat of the turn makes again, and nobody else."""
+    return hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()[:32]
+
+
+def _hash(request: a2a.SendMessageRequest) -> bytes:
+    canonical: dict[str, Any] = {"message": MessageToDict(request.message)}
+    if request.HasField("configuration"):
+        canonical["configuration"] = MessageToDict(request.configuration)
+    if request.HasField("metadata"):
+        canonical["metadata"] = MessageToDict(request.metadata)
+    return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).digest()

@@ -1,0 +1,130 @@
+"""What a session gets of a new turn: the user's message, what the turn is, and the void of one that was refused."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.executor.agent import text_of
+from taskplane.executor.history import SessionLog, outcome_id
+from taskplane.executor.routing import Routing
+from taskplane.executor.tasklog import persistently
+from taskplane.runtime.errors import NotFound
+
+TITLE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a turn is: answered directly, or a task. `begins_session`: there was nothing in the session before it."""
+
+    answer: a2a.Message | None
+    begins_session: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A new turn, before it is a task. `message` is the executor's own copy."""
+
+    invocation_id: str
+    request_hash: bytes
+    context_id: str
+    task_id: str
+    agent: str
+    message: a2a.Message
+
+    async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
+        """Saves the user's message and what its turn is, in one call where nothing has to be waited for.
+
+        Whatever was stored first is the decision. Refused KEY_REUSED, Unavailable and the like are the caller's.
+        """
+        if routing is None or await routing.at_sight():
+            outcome = self._outcome(routing)
+            stored = await self._save(log, [self._user(is_task=not outcome.HasField("message")), outcome])
+            if stored.appended < 2:
+                await unvoid(log, self.context_id, self.invocation_id)
+            begins = stored.appended == 2 == stored.session.entry_count
+            return Decision(_answer(stored, outcome), begins)
+        saved = await self._save(log, [self._user(is_task=False)])
+        if saved.appended == 0:
+            await unvoid(log, self.context_id, self.invocation_id)
+            decided = await log.outcome(self.context_id, self.invocation_id)
+            if decided is not None:
+                return Decision(decided.message if decided.HasField("message") else None, begins_session=False)
+        begins = saved.appended == 1 == saved.session.entry_count
+        await routing.wait(route_timeout, () if begins else await self._history(log))
+        outcome = self._outcome(routing)
+        return Decision(_answer(await self._save(log, [outcome]), outcome), begins)
+
+    async def _save(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
+        create = pb.NewSession(agent=self.agent, title=title_of(self.message))
+        return await persistently(lambda: log.append(self.context_id, entries, create))
+
+    async def _history(self, log: SessionLog) -> list[a2a.Message]:
+        entries = await log.effective(self.context_id)
+        return [entry.message for entry in entries if entry.id != self.invocation_id]
+
+    def _user(self, *, is_task: bool) -> pb.Entry:
+        entry = pb.Entry(
+            id=self.invocation_id,
+            kind=pb.ENTRY_KIND_MESSAGE,
+            invocation_id=self.invocation_id,
+            request_hash=self.request_hash,
+            message=self.message,
+        )
+        if is_task:
+            entry.task_id, entry.generation = self.task_id, 1
+            entry.message.task_id = self.task_id
+        return entry
+
+    def _outcome(self, routing: Routing | None) -> pb.Entry:
+        answer = routing.answer() if routing is not None else None
+        return pb.Entry(
+            id=outcome_id(self.invocation_id),
+            kind=pb.ENTRY_KIND_OUTCOME,
+            invocation_id=self.invocation_id,
+            task_id="" if answer is not None else self.task_id,
+            message=answer,
+        )
+
+
+def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:
+    """The direct answer that was stored first, if the turn has one; `ours` is the last entry of the call."""
+    first = ours if stored.appended else stored.entries[-1]
+    return first.message if first.HasField("message") else None
+
+
+async def void(log: SessionLog, context_id: str, invocation_id: str) -> None:
+    """Takes a turn that came to nothing out of the conversation."""
+    await _mark(log, context_id, invocation_id, off=False)
+
+
+async def unvoid(log: SessionLog, context_id: str, invocation_id: str) -> None:
+    """A turn that was voided is tried once more: puts it back."""
+    if await log.is_void(context_id, invocation_id):
+        await _mark(log, context_id, invocation_id, off=True)
+
+
+async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bool) -> None:
+    entry = pb.Entry(
+        id=f"{invocation_id}-void-{secrets.token_hex(4)}",
+        kind=pb.ENTRY_KIND_VOID,
+        invocation_id=invocation_id,
+        target=invocation_id,
+        off=off,
+    )
+    try:
+        await persistently(lambda: log.append(context_id, [entry]))
+    except NotFound:
+        return
+
+
+def title_of(message: a2a.Message) -> str:
+    """The first words of a message, at most 60 characters, as the title of the session it begins."""
+    text = " ".join(text_of(message)[: 20 * TITLE].split())
+    if len(text) <= TITLE:
+        return text
+    words = text[: TITLE + 1].rsplit(" ", 1)[0] if " " in text[: TITLE + 1] else text[:TITLE]
+    return words[:TITLE]

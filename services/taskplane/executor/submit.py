@@ -1,0 +1,320 @@
+"""Submit: what becomes of one message. Order of a new turn: user entry, routing, outcome entry, CreateTask.
+
+From the user entry on the work belongs to the executor's crew; the caller only waits, and one that goes away cancels
+nothing. Every write carries the invocation, and repeating it changes nothing.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Agent, Router
+from taskplane.executor.changes import INVOCATION, status
+from taskplane.executor.copies import Source
+from taskplane.executor.crew import Crew
+from taskplane.executor.invocations import derived, identify
+from taskplane.executor.loading import Agents
+from taskplane.executor.routing import Proposal, Routing
+from taskplane.executor.run import Fresh
+from taskplane.executor.runs import Runs, certain_until
+from taskplane.executor.saving import Opening, void
+from taskplane.executor.tasklog import RETRYABLE, persistently
+from taskplane.runtime.errors import (
+    AlreadyExists,
+    DeadlineExceeded,
+    Invalid,
+    NotFound,
+    PlaneError,
+    Refused,
+    Unavailable,
+)
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+# After how many seconds a turn whose task does not exist is voided.
+ABANDONED_AFTER: Final = 60.0
+_WORKING: Final = (status(a2a.TASK_STATE_WORKING),)
+_ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Send:
+    """One message on its way. `message` is ours: the caller's stays as it is."""
+
+    agent_name: str
+    agent: Agent
+    caller: Principal
+    acting: Principal
+    invocation_id: str
+    request_hash: bytes
+    explicit_key: bool
+    create_unknown_task: bool
+    request: a2a.SendMessageRequest
+    message: a2a.Message
+    task_id: str
+    context_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A turn that may have been saved, and whose task may exist."""
+
+    acting: Principal
+    context_id: str
+    task_id: str
+    since: float = field(default_factory=time.monotonic)
+
+
+class Submits:
+    """Takes messages for the agents of one executor."""
+
+    def __init__(self, runs: Runs, agents: Agents, crew: Crew, *, route_timeout: float) -> None:
+        """`route_timeout`: seconds a router may take before its turn becomes a task."""
+        self._runs = runs
+        self._agents = agents
+        self._crew = crew
+        self._route_timeout = route_timeout
+        self._store = runs.ports.store
+        self._sessions = runs.ports.sessions
+        self._copier = runs.ports.copier
+        self._unfinished: dict[str, _Unfinished] = {}
+
+    async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
+        """The direct answer, or the task that works on the message; either is committed. Errors as in the contract."""
+        send = self._read(request, caller)
+        with acting_as(send.acting):
+            work = self._crew.start(self._take(send), name=f"submit {send.invocation_id}")
+        return await asyncio.shield(work)
+
+    async def sweep(self) -> None:
+        """Voids the turns that submits of this process left behind, if their task does not exist after 60 s."""
+        due = time.monotonic() - ABANDONED_AFTER
+        for invocation_id, left in list(self._unfinished.items()):
+            if left.since > due:
+                continue
+            with acting_as(left.acting):
+                try:
+                    await self._store.GetTask(tasks.GetTaskRequest(task_id=left.task_id, history_length=0))
+                except NotFound:
+                    await void(self._sessions, left.context_id, invocation_id)
+            self._unfinished.pop(invocation_id, None)
+
+    def _read(self, request: pb.SubmitRequest, caller: Principal) -> _Send:
+        name, agent = self._agents.named(request.agent)
+        given = request.request.message
+        if not given.parts:
+            raise Invalid("a message needs at least one part", fields={"message.parts": "is empty"})
+        invocation_id, request_hash = identify(request, caller, name)
+        message = a2a.Message()
+        message.CopyFrom(given)
+        message.role = a2a.ROLE_USER
+        if not message.message_id:
+            message.message_id = derived(invocation_id, "message")
+        message.metadata.fields[INVOCATION].string_value = invocation_id
+        return _Send(
+            agent_name=name,
+            agent=agent,
+            caller=caller,
+            acting=replace(caller, service=True),
+            invocation_id=invocation_id,
+            request_hash=request_hash,
+            explicit_key=bool(request.idempotency_key) and not request.key_is_message_id,
+            create_unknown_task=request.create_unknown_task,
+            request=request.request,
+            message=message,
+            task_id=given.task_id,
+            context_id=given.context_id or derived(invocation_id, "context"),
+        )
+
+    async def _take(self, send: _Send) -> pb.SubmitResponse:
+        if send.message.reference_task_ids:
+            await self._drop_foreign_references(send.message)
+        if not send.task_id:
+            return await self._begin(send, derived(send.invocation_id, "task"))
+        try:
+            return await self._go_on(send)
+        except NotFound:
+            if not send.create_unknown_task:
+                raise
+        except Refused as error:
+            # The turn that created a task is no further message to it: its repeat is answered as the new turn it was.
+            if not (send.create_unknown_task and error.reason == "KEY_REUSED"):
+                raise
+        return await self._begin(send, send.task_id)
+
+    async def _drop_foreign_references(self, message: a2a.Message) -> None:
+        """References to tasks that the caller may not see are left out without a word (I3)."""
+        kept: list[str] = []
+        for task_id in message.reference_task_ids:
+            try:
+                await self._store.GetTask(tasks.GetTaskRequest(task_id=task_id, history_length=0))
+            except NotFound:
+                continue
+            kept.append(task_id)
+        message.reference_task_ids[:] = kept
+
+    async def _go_on(self, send: _Send) -> pb.SubmitResponse:
+        """A message to a task that exists: the store decides, then the message is copied."""
+        request = tasks.AddMessageRequest(
+            task_id=send.task_id,
+            invocation_id=send.invocation_id,
+            request_hash=send.request_hash,
+            message=send.message,
+            expected_context=send.request.message.context_id,
+        )
+        response = await persistently(lambda: self._store.AddMessage(request))
+        if response.record.copied_generation < response.generation:
+            await self._copy_message(send, response)
+        return _reference(response.record)
+
+    async def _copy_message(self, send: _Send, added: tasks.AddMessageResponse) -> None:
+        """The message is in the log whatever happens here; a copy that fails is left to whoever copies the task next."""
+        record, generation = added.record, added.generation
+        source = Source(
+            uid=record.uid, task_id=record.id, context_id=record.context_id, invocation_id=record.invocation_id
+        )
+        try:
+            if added.added and record.copied_generation == generation - 1:
+                send.message.task_id, send.message.context_id = record.id, record.context_id
+                entry = source.user_entry(
+                    generation, send.message, send.invocation_id, send.caller.actor, send.request_hash
+                )
+                await self._copier.write(source, [entry])
+                await self._copier.mark(source, generation)
+            else:
+                await self._copier.task(source, record.copied_generation)
+        except PlaneError as error:
+            log.warning("a message to task %s is not copied to its session yet: %s", record.id, error)
+
+    async def _begin(self, send: _Send, task_id: str) -> pb.SubmitResponse:
+        """A new turn: saved, decided, and made a task unless it was answered."""
+        send.message.context_id = send.context_id
+        send.message.ClearField("task_id")
+        opening = Opening(
+            invocation_id=send.invocation_id,
+            request_hash=send.request_hash,
+            context_id=send.context_id,
+            task_id=task_id,
+            agent=send.agent_name,
+            message=send.message,
+        )
+        proposal = Proposal(
+            agent=send.agent,
+            invocation_id=send.invocation_id,
+            task_id=task_id,
+            message=send.message,
+            caller=send.caller,
+        )
+        routing = Routing(proposal, send.agent) if isinstance(send.agent, Router) else None
+        asked = False
+        try:
+            decision = await opening.decide(self._sessions, routing, self._route_timeout)
+            if decision.answer is not None:
+                return pb.SubmitResponse(message=decision.answer)
+            await afp("submit.after_outcome")
+            send.message.task_id = task_id
+            response, asked = await self._create(send, proposal, routing, begins_session=decision.begins_session)
+        except (Unavailable, DeadlineExceeded):
+            self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
+            raise
+        finally:
+            if routing is not None and not asked:
+                routing.drop()
+        return response
+
+    async def _create(
+        self, send: _Send, proposal: Proposal, routing: Routing | None, *, begins_session: bool
+    ) -> tuple[pb.SubmitResponse, bool]:
+        """The reply, and whether a run was started that waits for the routing."""
+        policy = proposal.policy()
+        claim_for = self._runs.reserve()
+        try:
+            request = tasks.CreateTaskRequest(
+                invocation_id=send.invocation_id,
+                request_hash=send.request_hash,
+                task_id=proposal.task_id,
+                context_id=send.context_id,
+                agent=send.agent_name,
+                message=send.message,
+                metadata=send.request.metadata if send.request.HasField("metadata") else None,
+                on_orphan=_ON_ORPHAN[policy.on_orphan],
+                max_attempts=policy.max_attempts,
+                first_changes=_WORKING if claim_for else (),
+                claim_for=claim_for,
+            )
+            asked_at = 0.0
+
+            async def create() -> tasks.CreateTaskResponse:
+                nonlocal asked_at
+                asked_at = time.monotonic()
+                return await self._store.CreateTask(request)
+
+            response = await persistently(create)
+            record = response.record
+            if record.id != proposal.task_id:
+                raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
+            started = response.fence > 0 and self._runs.start_fresh(
+                send.agent,
+                record,
+                response.fence,
+                until=certain_until(asked_at, response.lease_ttl),
+                caller=send.caller,
+                fresh=Fresh(
+                    message=send.message,
+                    task=record.task if response.created else _as_created(send),
+                    uncopied=response.uncopied,
+                    begins_session=begins_session,
+                    routing=routing.unfinished() if routing is not None else None,
+                ),
+            )
+        except AlreadyExists as error:
+            if error.reason == "TASK_EXISTS":
+                return await self._go_on(send), False
+            await void(self._sessions, send.context_id, send.invocation_id)
+            raise NotFound(f"task {proposal.task_id} was not found", reason="TASK_NOT_FOUND") from error
+        except PlaneError as error:
+            await self._void_refused(send, proposal.task_id, error)
+            raise
+        finally:
+            if claim_for:
+                self._runs.give_back()
+        return _reference(record, created=response.created), started
+
+    async def _void_refused(self, send: _Send, task_id: str, error: PlaneError) -> None:
+        """A refused turn must not be in the next prompt; one whose outcome is open is left to its repeat or the sweep."""
+        if error.reason == "KEY_REUSED" or isinstance(error, (Unavailable, DeadlineExceeded)):
+            return
+        if send.explicit_key and isinstance(error, RETRYABLE):
+            self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
+            return
+        try:
+            await void(self._sessions, send.context_id, send.invocation_id)
+        except PlaneError as failure:
+            log.warning("a refused turn is not voided yet: %s", failure)
+            self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
+
+
+def _reference(record: tasks.TaskRecord, *, created: bool = False) -> pb.SubmitResponse:
+    """A task that this call created is shown as it began; any other is better read than repeated."""
+    reference = pb.TaskReference(task_id=record.id, context_id=record.context_id)
+    if created:
+        reference.cursor = f"{record.incarnation}-1"
+        reference.task.CopyFrom(record.task)
+    return pb.SubmitResponse(task=reference)
+
+
+def _as_created(send: _Send) -> a2a.Task:
+    return a2a.Task(
+        id=send.message.task_id,
+        context_id=send.context_id,
+        status=a2a.TaskStatus(state=a2a.TASK_STATE_SUBMITTED),
+        history=[send.message],
+        metadata=send.request.metadata if send.request.HasField("metadata") else None,
+    )

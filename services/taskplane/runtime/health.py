@@ -1,0 +1,82 @@
+"""grpc.health.v1 over a readiness probe: SERVING while it passes, NOT_SERVING while it does not, and back again."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from taskplane.runtime.errors import PlaneError
+
+Probe = Callable[[], Awaitable[bool]]
+
+PERIOD: Final = 1.0
+"""Seconds between two probes, and the longest one may take."""
+PATIENCE: Final = 5.0
+"""Seconds a service that was ready may fail its probe before it says NOT_SERVING: a hiccup empties no load balancer."""
+
+_log = logging.getLogger(__name__)
+_SERVING: Final = int(health_pb2.HealthCheckResponse.SERVING)
+_NOT_SERVING: Final = int(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+
+class Health:
+    """The health of some services and of the process (the empty name), which always agree."""
+
+    def __init__(
+        self, names: Iterable[str], probe: Probe | None, *, period: float = PERIOD, patience: float = PATIENCE
+    ) -> None:
+        """Without a probe it is ready as long as it runs. `period` and `patience` are in seconds."""
+        self._names = ["", *names]
+        self._probe = probe
+        self._period = period
+        self._patience = patience
+        self._servicer = health.aio.HealthServicer()
+        self._serving = False
+
+    @property
+    def serving(self) -> bool:
+        """What was last said."""
+        return self._serving
+
+    async def register(self, server: grpc.aio.Server) -> None:
+        """Adds the health service to a server before it starts. NOT_SERVING until the first probe passes."""
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+        await self._say(False)
+
+    async def run(self) -> None:
+        """Probes until it is cancelled."""
+        if self._probe is None:
+            await self._say(True)
+            return
+        loop = asyncio.get_running_loop()
+        passed = loop.time() - self._patience
+        while True:
+            if await self._passes(self._probe):
+                passed = loop.time()
+                if not self._serving:
+                    await self._say(True)
+            elif self._serving and loop.time() - passed >= self._patience:
+                _log.warning("not ready: the readiness probe has failed for %.1f s", loop.time() - passed)
+                await self._say(False)
+            await asyncio.sleep(self._period)
+
+    async def shut(self) -> None:
+        """NOT_SERVING for good: the process drains."""
+        self._serving = False
+        await self._servicer.enter_graceful_shutdown()
+
+    async def _passes(self, probe: Probe) -> bool:
+        try:
+            async with asyncio.timeout(self._period):
+                return await probe()
+        except (PlaneError, TimeoutError, OSError) as error:
+            _log.debug("the readiness probe failed: %s", error)
+            return False
+
+    async def _say(self, serving: bool) -> None:
+        self._serving = serving
+        for name in self._names:
+            await self._servicer.set(name, _SERVING if serving else _NOT_SERVING)

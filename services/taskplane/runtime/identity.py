@@ -1,0 +1,71 @@
+"""The principal in the metadata of a call: one ASCII value, signed where a secret is configured.
+
+The value is base64url JSON (RFC 4648 section 5); with a secret, "." and its HMAC-SHA256 (RFC 2104) follow.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from taskplane.runtime.errors import Unauthenticated
+from taskplane.runtime.principal import Principal
+
+PRINCIPAL_KEY: Final = "x-taskplane-principal"
+
+# What else is signed with the same secret (page tokens, for one) can never be taken for a principal.
+_PURPOSE: Final = b"taskplane principal 1\0"
+_REMEMBERED: Final = 1_024
+
+
+class Seal:
+    """Writes principals into metadata and reads them back. Values seen before cost one look-up."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Without a secret values are neither signed nor checked: for loopback only."""
+        self._secret = secret
+        self.write = lru_cache(_REMEMBERED)(self._write)
+        self.read = lru_cache(_REMEMBERED)(self._read)
+
+    def _write(self, principal: Principal) -> str:
+        fields = {"t": principal.tenant, "o": principal.owner, "a": principal.actor, "s": principal.service}
+        payload = base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).rstrip(b"=")
+        if not self._secret:
+            return payload.decode()
+        return f"{payload.decode()}.{self._signature(payload).decode()}"
+
+    def _read(self, value: str) -> Principal:
+        """The principal of a value. Unauthenticated: not a principal, or not signed with our secret."""
+        payload, _, signature = value.partition(".")
+        if self._secret and not hmac.compare_digest(signature.encode(), self._signature(payload.encode())):
+            raise Unauthenticated(
+                "the caller's principal is not signed with this service's secret",
+                reason="BAD_SIGNATURE",
+                suggestion="give every process the same internal_secret",
+            )
+        try:
+            raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
+            fields = json.loads(raw)
+        except (binascii.Error, ValueError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise _malformed()
+        values = cast("dict[str, Any]", fields)
+        tenant, owner, actor = (values.get(key) for key in "toa")
+        service = values.get("s", False)
+        if not (
+            isinstance(tenant, str) and isinstance(owner, str) and isinstance(actor, str) and isinstance(service, bool)
+        ):
+            raise _malformed()
+        return Principal(tenant, owner, actor, service)
+
+    def _signature(self, payload: bytes) -> bytes:
+        digest = hmac.digest(self._secret, _PURPOSE + payload, hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).rstrip(b"=")
+
+
+def _malformed() -> Unauthenticated:
+    return Unauthenticated("the caller's principal cannot be read", reason="BAD_PRINCIPAL")

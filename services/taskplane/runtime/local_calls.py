@@ -1,0 +1,106 @@
+"""Calls on a local channel as their clients hold them: what grpc.aio's call objects do, over an `Exchange`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any
+
+import grpc
+
+from taskplane.runtime.exchange import EMPTY, OK, Exchange
+
+
+class _Call:
+    """A call as its client holds it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def cancel(self) -> bool:
+        return self._exchange.cancel()
+
+    def cancelled(self) -> bool:
+        return self._exchange.locally_cancelled or self._exchange.cancelled()
+
+    def done(self) -> bool:
+        return self._exchange.done()
+
+    def time_remaining(self) -> float | None:
+        remaining: float | None = self._exchange.time_remaining()
+        return remaining
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        exchange = self._exchange
+        if exchange.status is not None:
+            exchange.loop.call_soon(callback, self)
+        else:
+            exchange.settled.add_done_callback(lambda _: callback(self))
+
+    async def initial_metadata(self) -> grpc.aio.Metadata:
+        await self._end()
+        return grpc.aio.Metadata(*self._exchange.initial)
+
+    async def trailing_metadata(self) -> grpc.aio.Metadata:
+        await self._end()
+        return grpc.aio.Metadata(*self._exchange.trailing)
+
+    async def code(self) -> grpc.StatusCode:
+        await self._end()
+        return self._exchange.status or grpc.StatusCode.UNKNOWN
+
+    async def details(self) -> str:
+        await self._end()
+        return self._exchange.text
+
+    async def wait_for_connection(self) -> None:
+        """There is nothing to connect to."""
+
+    async def _end(self) -> None:
+        exchange = self._exchange
+        if exchange.status is None and exchange.task is not None:
+            await asyncio.wait((exchange.settled, exchange.task), return_when=asyncio.FIRST_COMPLETED)
+            if exchange.status is None:
+                await exchange.ended()
+
+
+class UnaryCall(_Call, grpc.aio.UnaryUnaryCall[Any, Any]):
+    """A call with one reply. It runs whether it is awaited or not."""
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        exchange = self._exchange
+        if exchange.status is None:
+            try:
+                yield from exchange.settled
+            except asyncio.CancelledError:
+                exchange.cancel()
+                yield from exchange.ended().__await__()
+                raise
+        if exchange.status is OK:
+            return exchange.reply
+        raise exchange.failure()
+
+
+class StreamCall(_Call, grpc.aio.UnaryStreamCall[Any, Any]):
+    """A call with a stream of replies."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        message = await self.read()
+        if message is grpc.aio.EOF:
+            raise StopAsyncIteration
+        return message
+
+    async def read(self) -> Any:
+        exchange = self._exchange
+        try:
+            message = await exchange.take()
+        except asyncio.CancelledError:
+            exchange.cancel()
+            await exchange.ended()
+            raise
+        if message is not EMPTY:
+            return message
+        if exchange.status is OK:
+            return grpc.aio.EOF
+        raise exchange.failure()

@@ -1,0 +1,104 @@
+"""Logging, set up once per process: JSON lines, or a line a human reads on a terminal; secrets never.
+
+Everybody logs through `logging.getLogger(__name__)`. What a record may carry beside its text is the list `FIELDS`
+(passed as `extra=`); ids come from context variables that are set per call and per run.
+"""
+
+import logging
+import random
+import re
+import sys
+import time
+from contextvars import ContextVar
+from typing import Final
+
+import orjson
+
+request_id: ContextVar[str] = ContextVar("taskplane_request_id", default="")
+task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
+
+FIELDS: Final = ("method", "code", "reason", "ms", "actor", "agent", "generation", "count", "attempt")
+"""What a record may carry as `extra=`. Anything else is not written; payloads and addresses have no name here."""
+
+_HIDDEN: Final = "[hidden]"
+_SECRETS: Final = (
+    # the password of a URL
+    (re.compile(r"(?P<keep>\b[a-zA-Z][\w+.-]*://[^\s/:@]*:)[^\s@/]+(?=@)"), rf"\g<keep>{_HIDDEN}"),
+    # an Authorization header, and a credential that follows its scheme
+    (re.compile(r"(?i)(?P<keep>authorization['\"]?\s*[:=]\s*['\"]?)[^'\"\r\n,;}]+"), rf"\g<keep>{_HIDDEN}"),
+    (re.compile(r"(?i)(?P<keep>\b(?:bearer|basic)\s+)[\w.~+/=-]{8,}"), rf"\g<keep>{_HIDDEN}"),
+    # name=value and name: value, in text, JSON and query strings
+    (
+        re.compile(
+            r"(?i)(?P<keep>[\w-]*(?:token|secret|password|passwd|credentials?|api[_-]?key)['\"]?\s*[:=]\s*['\"]?"
+            r"|[?&]key=)[^\s'\"&,;}]+"
+        ),
+        rf"\g<keep>{_HIDDEN}",
+    ),
+)
+_LEVELS: Final = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+
+def new_request_id() -> str:
+    """A new request id: 16 hexadecimal digits, unlikely to repeat and of no other worth."""
+    return f"{random.getrandbits(64):016x}"
+
+
+def redact(text: str) -> str:
+    """The text without what looks like a credential."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def setup(level: str = "INFO", human: bool | None = None) -> None:
+    """Sends the whole process's log to stderr. `human` None means: human if stderr is a terminal, else JSON lines."""
+    if human is None:
+        human = sys.stderr.isatty()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_HumanLines() if human else _JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # These log what they do for every request and connection, with addresses.
+    for noisy in ("asyncio", "httpx", "httpcore", "uvicorn.access", "aiosqlite"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+    logging.captureWarnings(True)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if request := request_id.get():
+        found["request_id"] = request
+    if task := task_id.get():
+        found["task_id"] = task
+    for name in FIELDS:
+        value = record.__dict__.get(name)
+        if value is not None:
+            found[name] = redact(value) if isinstance(value, str) else value
+    return found
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redact(record.getMessage()),
+            **_fields(record),
+        }
+        if record.exc_info:
+            line["traceback"] = redact(self.formatException(record.exc_info))
+        return orjson.dumps(line, default=str).decode(errors="replace")
+
+
+class _HumanLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        colour = _LEVELS.get(record.levelname, "0")
+        text = f"{clock} \x1b[{colour}m{record.levelname:7}\x1b[0m {redact(record.getMessage())}"
+        text += "".join(f"  \x1b[2m{name}=\x1b[0m{value}" for name, value in _fields(record).items())
+        if record.exc_info:
+            text += "\n" + redact(self.formatException(record.exc_info))
+        return text

@@ -1,0 +1,22 @@
+"""The process's metrics in the Prometheus text format. Labels carry method names and codes, never ids or owners."""
+
+from typing import Final
+
+import prometheus_client
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge, Histogram
+
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+CALLS: Final = Counter("taskplane_rpc_calls", "RPCs answered, by method and status code.", ["method", "code"])
+SECONDS: Final = Histogram(
+    "taskplane_rpc_seconds",
+    "Seconds a unary RPC took.",
+    ["method"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+STREAMS: Final = Gauge("taskplane_rpc_open_streams", "Streams being served.", ["method"])
+
+
+def exposition() -> tuple[bytes, str]:
+    """Everything measured in this process, and its content type."""
+    return prometheus_client.generate_latest(REGISTRY), CONTENT_TYPE_LATEST

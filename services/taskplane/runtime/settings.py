@@ -1,0 +1,122 @@
+"""Settings of a process: one frozen dataclass, read from the environment. The only module that reads it.
+
+A field `lease_ttl` loaded with the prefix "TASKPLANE_TASKS_" is the variable TASKPLANE_TASKS_LEASE_TTL. Defaults live
+in the dataclass and nowhere else. A variable that begins with TASKPLANE_ and that nobody knows is an error.
+"""
+
+import dataclasses
+import difflib
+import os
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+from taskplane.runtime.errors import Invalid
+
+T = TypeVar("T")
+
+FAILPOINTS: Final = "TASKPLANE_FAILPOINTS"
+
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off"})
+
+
+def environment() -> Mapping[str, str]:
+    """The process's environment."""
+    return os.environ
+
+
+def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **overrides: Any) -> T:
+    """The settings `cls` from the variables with `prefix`; an override that is not None wins (a flag, for instance).
+
+    Fields may be str, int, float, bool, Path, tuple[str, ...] (separated by commas), Literal of strings, or any of
+    these or None (empty means None). Invalid: names every variable that is missing or cannot be read, at once.
+    """
+    environ = environment() if environ is None else environ
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for field in dataclasses.fields(typing.cast("Any", cls)):
+        variable = prefix + field.name.upper()
+        if (given := overrides.pop(field.name, None)) is not None:
+            values[field.name] = given
+        elif variable in environ:
+            try:
+                values[field.name] = _parsed(hints[field.name], environ[variable])
+            except ValueError as error:
+                wrong[variable] = str(error)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            wrong[variable] = "is not set, and there is no default"
+    if overrides:
+        raise TypeError(f"{cls.__name__} has no field {', '.join(overrides)}")
+    if wrong:
+        raise Invalid(
+            "these settings cannot be used: " + "; ".join(f"{name} {what}" for name, what in wrong.items()),
+            reason="BAD_SETTING",
+            fields=wrong,
+        )
+    return cls(**values)
+
+
+def variables(cls: type[Any], prefix: str) -> list[str]:
+    """The names of the variables of `cls`."""
+    return [prefix + field.name.upper() for field in dataclasses.fields(cls)]
+
+
+def check_unknown(
+    environ: Mapping[str, str] | None,
+    known: Iterable[tuple[type[Any], str]],
+    also: Iterable[str] = (),
+) -> None:
+    """Invalid if the environment has a TASKPLANE_ variable that no (class, prefix) of `known`, nor `also`, explains."""
+    environ = environment() if environ is None else environ
+    names = {FAILPOINTS, *also}
+    for cls, prefix in known:
+        names.update(variables(cls, prefix))
+    wrong: dict[str, str] = {}
+    for name in sorted(environ):
+        if name.startswith("TASKPLANE_") and name not in names:
+            near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
+            wrong[name] = f"did you mean {near[0]}?" if near else "no setting has this name"
+    if wrong:
+        raise Invalid(
+            "unknown settings: " + "; ".join(f"{name} ({what})" for name, what in wrong.items()),
+            reason="UNKNOWN_SETTING",
+            suggestion="correct the name or unset the variable",
+            fields=wrong,
+        )
+
+
+def _parsed(hint: Any, text: str) -> Any:
+    origin = get_origin(hint)
+    if origin is Union or origin is types.UnionType:
+        if text == "":
+            return None
+        (hint,) = (each for each in get_args(hint) if each is not type(None))
+        return _parsed(hint, text)
+    if origin is Literal:
+        if text not in get_args(hint):
+            raise ValueError(f"must be one of {', '.join(map(str, get_args(hint)))}")
+        return text
+    if origin is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return _plain(hint, text)
+
+
+def _plain(hint: Any, text: str) -> Any:
+    if hint is str:
+        return text
+    if hint is Path:
+        return Path(text).expanduser()
+    if hint is bool:
+        if text.lower() not in _TRUE | _FALSE:
+            raise ValueError("must be true or false")
+        return text.lower() in _TRUE
+    if hint in (int, float):
+        try:
+            return hint(text)
+        except ValueError:
+            raise ValueError(f"must be {'a whole number' if hint is int else 'a number'}") from None
+    raise TypeError(f"settings cannot have fields of type {hint}")

@@ -1,0 +1,1 @@
+"""The rules of sessions. Nothing here does I/O, reads a clock or logs."""

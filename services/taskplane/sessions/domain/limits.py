@@ -1,0 +1,155 @@
+"""What a store accepts: lengths, characters, and which payload belongs to which kind. Each refusal is typed."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
+
+MAX_ID: Final = 255
+MAX_TITLE: Final = 1000
+MAX_ENTRIES: Final = 1000
+MAX_PAGE_SIZE: Final = 1000
+DIGEST: Final = 32
+
+# Bytes of payload that one answer may hold: the replies on our channels are limited to 64 MiB.
+PAGE_BYTES: Final = 8 * 1024 * 1024
+REPLY_BYTES: Final = 60 * 1024 * 1024
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def is_id(value: str) -> bool:
+    """Whether `value` can be stored as an id."""
+    return 0 < len(value) <= MAX_ID and not _CONTROL.search(value)
+
+
+def check_id(field: str, value: str, *, required: bool = True) -> None:
+    """Invalid `BAD_ID`: empty where it is required, longer than 255 characters, or with a control character in it."""
+    if not value:
+        if required:
+            raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
+    elif len(value) > MAX_ID:
+        raise Invalid(f"{field} is too long", reason="BAD_ID", fields={field: f"has at most {MAX_ID} characters"})
+    elif _CONTROL.search(value):
+        raise Invalid(f"{field} has control characters", reason="BAD_ID", fields={field: "has no control characters"})
+
+
+def check_text(field: str, value: str) -> None:
+    """Invalid `BAD_TEXT`: longer than 1,000 characters, or with U+0000 in it, which no database text may hold."""
+    if len(value) > MAX_TITLE:
+        raise Invalid(f"{field} is too long", reason="BAD_TEXT", fields={field: f"has at most {MAX_TITLE} characters"})
+    if "\0" in value:
+        raise Invalid(f"{field} has a NUL character", reason="BAD_TEXT", fields={field: "has no U+0000"})
+
+
+def check_page_size(size: int) -> None:
+    """Invalid `BAD_PAGE_SIZE` unless it is 1 to 1,000."""
+    if not 0 < size <= MAX_PAGE_SIZE:
+        raise Invalid(
+            f"a page of {size} cannot be given",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is 1 to {MAX_PAGE_SIZE}"},
+        )
+
+
+def check_order(effective: bool, newest_first: bool) -> None:
+    """Invalid `BAD_ORDER`: what is in effect is listed in reading order only."""
+    if effective and newest_first:
+        raise Invalid(
+            "what is in effect is listed in reading order only",
+            reason="BAD_ORDER",
+            fields={"newest_first": "does not go with effective"},
+        )
+
+
+def check(op: ops.Operation) -> None:
+    """Invalid where the operation could not be stored whatever the session looks like."""
+    check_id("context_id", op.context_id)
+    match op:
+        case ops.Create():
+            _check_new("", op.agent, op.title, op.source)
+        case ops.Update():
+            if op.title is None and op.agent is None:
+                raise Invalid(
+                    "nothing is to be changed",
+                    reason="NOTHING_TO_CHANGE",
+                    fields={"title": "or agent is required"},
+                )
+            _check_new("", op.agent or "", op.title or "", "")
+        case ops.Append():
+            if op.create is not None:
+                _check_new("create.", op.create.agent, op.create.title, op.create.source)
+            if op.expected_version < 0:
+                raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
+            _check_entries(op.entries)
+        case ops.Delete():
+            pass
+
+
+def _check_new(prefix: str, agent: str, title: str, source: str) -> None:
+    check_id(f"{prefix}agent", agent, required=False)
+    check_text(f"{prefix}title", title)
+    check_text(f"{prefix}source", source)
+
+
+def _check_entries(entries: Sequence[Entry]) -> None:
+    if len(entries) > MAX_ENTRIES:
+        raise Invalid(
+            f"{len(entries)} entries are too many for one call",
+            reason="TOO_MANY_ENTRIES",
+            fields={"entries": f"are at most {MAX_ENTRIES}"},
+        )
+    if len({entry.id for entry in entries}) < len(entries):
+        raise Invalid("two entries have the same id", reason="DUPLICATE_ID", fields={"entries": "have different ids"})
+    for index, entry in enumerate(entries):
+        _check_entry(f"entries[{index}]", entry)
+
+
+def _check_entry(where: str, entry: Entry) -> None:
+    if entry.kind not in KINDS:
+        raise Invalid(
+            f"{where} is of no known kind",
+            reason="BAD_KIND",
+            fields={f"{where}.kind": "is one of " + ", ".join(_kind_name(kind) for kind in sorted(KINDS))},
+        )
+    check_id(f"{where}.id", entry.id)
+    check_id(f"{where}.invocation_id", entry.invocation_id, required=False)
+    check_id(f"{where}.task_id", entry.task_id, required=False)
+    check_id(f"{where}.task_invocation_id", entry.task_invocation_id, required=False)
+    check_id(f"{where}.actor", entry.actor, required=False)
+    check_id(f"{where}.target", entry.target, required=entry.kind in (REWIND, VOID))
+    if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
+        raise Invalid(f"{where} has no SHA-256", fields={f"{where}.request_hash": f"has {DIGEST} bytes"})
+    if entry.generation < 0:
+        raise Invalid(f"{where} has no such generation", fields={f"{where}.generation": "is not negative"})
+
+
+# Which payload an entry of a kind has; None: it may have none. Kinds that are not here may have any but a pushed one.
+_PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
+    MESSAGE: ("message",),
+    OUTCOME: ("message", None),
+    EVENT: ("data",),
+    PUSHED: ("pushed",),
+}
+_ANY: Final = ("message", "data", None)
+
+
+def check_payload(index: int, kind: int, payload: str | None) -> None:
+    """Invalid `BAD_PAYLOAD`: an entry of this kind (a known one) has another payload, or has to have one."""
+    allowed = _PAYLOADS.get(kind, _ANY)
+    if payload in allowed or kind not in KINDS:
+        return
+    names = " or ".join(name or "nothing" for name in allowed)
+    raise Invalid(
+        f"an entry of kind {_kind_name(kind)} carries {names}, not {payload or 'nothing'}",
+        reason="BAD_PAYLOAD",
+        fields={f"entries[{index}].{payload or allowed[0]}": f"the payload is {names}"},
+    )
+
+
+def _kind_name(kind: int) -> str:
+    return pb.EntryKind.Name(kind).removeprefix("ENTRY_KIND_")  # type: ignore[arg-type]

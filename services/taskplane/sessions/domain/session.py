@@ -1,0 +1,82 @@
+"""The nouns: a session, an entry of its log, and the kinds of entries."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+
+MESSAGE: Final = int(pb.ENTRY_KIND_MESSAGE)
+OUTCOME: Final = int(pb.ENTRY_KIND_OUTCOME)
+EVENT: Final = int(pb.ENTRY_KIND_EVENT)
+REWIND: Final = int(pb.ENTRY_KIND_REWIND)
+UNDO: Final = int(pb.ENTRY_KIND_UNDO)
+VOID: Final = int(pb.ENTRY_KIND_VOID)
+PUSHED: Final = int(pb.ENTRY_KIND_PUSHED)
+KINDS: Final = frozenset({MESSAGE, OUTCOME, EVENT, REWIND, UNDO, VOID, PUSHED})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose sessions an operation may touch, and who is named in what it writes."""
+
+    tenant: str
+    owner: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session without its entries; the field order is the table's. Times are microseconds since 1970, UTC.
+
+    `seq` is the number of its newest entry, and so of its entries: they are numbered without a gap.
+    """
+
+    tenant: str
+    owner: str
+    context_id: str
+    seq: int
+    # Rises by one with every entry and every change of the session itself; a session without entries begins at 1.
+    version: int
+    agent: str
+    title: str
+    source: str
+    has_session_task: bool
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a session's log; the field order is the table's.
+
+    `payload` is a serialized `Entry` of the contract in which only the payload is set; None where it has none, or where
+    it was not read. `target` is the invocation meant by a rewind or a void, also by the event of an agent runtime that
+    rewinds by itself. `speaks`: the payload is an A2A message that a conversation shows. `listed`: of a pushed history,
+    the invocation that each of its messages names, or nothing, a line each.
+    """
+
+    tenant: str
+    owner: str
+    context_id: str
+    seq: int
+    id: str
+    kind: int
+    invocation_id: str
+    task_id: str
+    task_invocation_id: str
+    generation: int
+    actor: str
+    request_hash: bytes | None
+    target: str
+    off: bool
+    speaks: bool
+    listed: str
+    payload: bytes | None
+    created_at: int
+
+
+def begins_session_task(entry: Entry) -> bool:
+    """Whether this entry makes the session task worth showing: a rewind, a pushed history, a direct answer (R5)."""
+    if entry.kind == OUTCOME:
+        return entry.speaks
+    return entry.kind in (REWIND, PUSHED) or (entry.kind == EVENT and bool(entry.target))

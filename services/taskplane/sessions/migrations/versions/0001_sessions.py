@@ -1,0 +1,116 @@
+"""The log of sessions: session_meta, session, entry, and the guards.
+
+The tables stand here as they were in this version; a test holds them against `tables.py`. A later version that changes
+a guarded table drops the guards first and creates them after it.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+from taskplane.sessions.sql.guards import create_guards, drop_guards
+from taskplane.storage.dialects import dialect_of
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    conn = op.get_bind()
+    # Not one by one: the two tables refer to each other, which one engine wants said inside and the other afterwards.
+    _tables().create_all(conn, checkfirst=False)
+    for statement in create_guards(dialect_of(conn)):
+        conn.exec_driver_sql(statement)
+
+
+def downgrade() -> None:
+    conn = op.get_bind()
+    for statement in drop_guards(dialect_of(conn)):
+        conn.exec_driver_sql(statement)
+    _tables().drop_all(conn, checkfirst=False)
+
+
+def _tables() -> sa.MetaData:
+    metadata = sa.MetaData()
+    sa.Table(
+        "session_meta",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("page_key", sa.LargeBinary, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.CheckConstraint("id = 1", name="session_meta_one_row"),
+    )
+    sa.Table(
+        "session",
+        metadata,
+        sa.Column("tenant", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("context_id", sa.Text, nullable=False),
+        sa.Column("seq", sa.BigInteger),
+        sa.Column("version", sa.BigInteger, nullable=False),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("title", sa.Text, nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("has_session_task", sa.Boolean, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("updated_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "owner", "context_id", name="session_pkey"),
+        sa.ForeignKeyConstraint(
+            ["tenant", "owner", "context_id", "seq"],
+            ["entry.tenant", "entry.owner", "entry.context_id", "entry.seq"],
+            name="session_newest_entry",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        sa.CheckConstraint("seq IS NULL OR seq >= 1", name="session_seq_from_one"),
+        sa.CheckConstraint("version > COALESCE(seq, 0)", name="session_version_counts_entries"),
+        sa.Index("session_by_update", "tenant", "owner", "updated_at", "context_id"),
+    )
+    _entry(metadata)
+    return metadata
+
+
+def _entry(metadata: sa.MetaData) -> None:
+    sa.Table(
+        "entry",
+        metadata,
+        sa.Column("tenant", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("context_id", sa.Text, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("kind", sa.Integer, nullable=False),
+        sa.Column("invocation_id", sa.Text, nullable=False),
+        sa.Column("task_id", sa.Text, nullable=False),
+        sa.Column("task_invocation_id", sa.Text, nullable=False),
+        sa.Column("generation", sa.BigInteger, nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("request_hash", sa.LargeBinary),
+        sa.Column("target", sa.Text, nullable=False),
+        sa.Column("off", sa.Boolean, nullable=False),
+        sa.Column("speaks", sa.Boolean, nullable=False),
+        sa.Column("listed", sa.Text, nullable=False),
+        sa.Column("payload", sa.LargeBinary),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "owner", "context_id", "seq", name="entry_pkey"),
+        sa.UniqueConstraint("tenant", "owner", "id", name="entry_id"),
+        sa.ForeignKeyConstraint(
+            ["tenant", "owner", "context_id"],
+            ["session.tenant", "session.owner", "session.context_id"],
+            name="entry_session",
+            ondelete="CASCADE",
+        ),
+        sa.CheckConstraint("seq >= 1", name="entry_seq_from_one"),
+        sa.Index(
+            "entry_by_task",
+            "tenant",
+            "owner",
+            "context_id",
+            "task_id",
+            "seq",
+            sqlite_where=sa.text("task_id <> ''"),
+            postgresql_where=sa.text("task_id <> ''"),
+        ),
+    )

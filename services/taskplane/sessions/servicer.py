@@ -1,0 +1,76 @@
+"""The service of the session history: wire, log, wire. No rule about sessions stands here."""
+
+import secrets
+from typing import Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
+from taskplane.runtime.principal import caller
+from taskplane.runtime.server import Access, Context
+from taskplane.sessions import wire
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.session import Scope
+from taskplane.sessions.store import SessionLog
+
+_HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
+_SESSIONS_PAGE: Final = 100
+_ENTRIES_PAGE: Final = 1000
+
+# A service acts for the owner that its principal names, so it needs no line of its own.
+POLICY: Final[dict[str, Access]] = {
+    _HISTORY + "CreateSession": Access.USER,
+    _HISTORY + "GetSession": Access.USER,
+    _HISTORY + "ListSessions": Access.USER,
+    _HISTORY + "UpdateSession": Access.USER,
+    _HISTORY + "DeleteSession": Access.USER,
+    _HISTORY + "AppendEntries": Access.USER,
+    _HISTORY + "ListEntries": Access.USER,
+    _HISTORY + "GetSessionTask": Access.USER,
+}
+
+
+class SessionHistory(pb_grpc.SessionHistoryServicer):
+    """Every call acts for the caller and sees the caller's sessions only."""
+
+    def __init__(self, log: SessionLog) -> None:
+        self._log = log
+
+    async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
+        created = await self._log.create(wire.create(request, _scope(), context_id=secrets.token_hex(16)))
+        return pb.CreateSessionResponse(session=wire.session(created.session), created=created.created)
+
+    async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
+        return pb.GetSessionResponse(session=wire.session(await self._log.session(_scope(), request.context_id)))
+
+    async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
+        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token)
+        return pb.ListSessionsResponse(
+            sessions=[wire.session(session) for session in page.sessions], next_page_token=page.next_page_token
+        )
+
+    async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
+        return pb.UpdateSessionResponse(session=wire.session(await self._log.update(wire.update(request, _scope()))))
+
+    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
+        await self._log.delete(ops.Delete(scope=_scope(), context_id=request.context_id))
+        return pb.DeleteSessionResponse()
+
+    async def AppendEntries(self, request: pb.AppendEntriesRequest, context: Context) -> pb.AppendEntriesResponse:
+        return wire.appended(await self._log.append(wire.append(request, _scope())))
+
+    async def ListEntries(self, request: pb.ListEntriesRequest, context: Context) -> pb.ListEntriesResponse:
+        page = await self._log.entries(_scope(), request.context_id, wire.entry_filter(request, _ENTRIES_PAGE))
+        return pb.ListEntriesResponse(
+            entries=[wire.entry(stored) for stored in page.entries],
+            next_page_token=page.next_page_token,
+            session=wire.session(page.session),
+        )
+
+    async def GetSessionTask(self, request: pb.GetSessionTaskRequest, context: Context) -> pb.GetSessionTaskResponse:
+        session, history = await self._log.conversation(_scope(), request.context_id)
+        return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
+
+
+def _scope() -> Scope:
+    who = caller()
+    return Scope(tenant=who.tenant, owner=who.owner, actor=who.actor)

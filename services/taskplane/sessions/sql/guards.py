@@ -1,0 +1,99 @@
+"""What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
+
+A service with a bug, or a person with a shell, can break none of them. Every column of `session` stands in exactly one
+of the three sets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.storage.dialects import Dialect, Timing
+
+# Set when the row is made.
+FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at"})
+# Never become less.
+GROWING: Final = frozenset({"seq", "version", "has_session_task"})
+# Change in any direction.
+FREE: Final = frozenset({"agent", "title", "source", "updated_at"})
+
+_OF_SESSION: Final = "s.tenant = {row}.tenant AND s.owner = {row}.owner AND s.context_id = {row}.context_id"
+_NEW_SESSION: Final = _OF_SESSION.format(row="NEW")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A trigger that refuses a change where `condition` is true. `columns`: only if one of them is named in SET."""
+
+    name: str
+    table: str
+    timing: Timing
+    condition: str
+    message: str
+    columns: Sequence[str] | None = None
+
+
+def guards(dialect: Dialect) -> list[Guard]:
+    """All of them, in the words of one engine."""
+    return [
+        Guard(
+            "entry_follows_its_predecessor",
+            "entry",
+            "BEFORE INSERT",
+            f"NOT EXISTS (SELECT 1 FROM session s WHERE {_NEW_SESSION} AND NEW.seq <= s.seq)"
+            " OR (NEW.seq <> 1 AND NOT EXISTS (SELECT 1 FROM entry e WHERE e.tenant = NEW.tenant"
+            " AND e.owner = NEW.owner AND e.context_id = NEW.context_id AND e.seq = NEW.seq - 1))",
+            "an entry directly follows its predecessor and never lies beyond the newest entry of its session",
+        ),
+        # Otherwise INSERT OR REPLACE would rewrite an entry on SQLite, which runs no trigger for what it replaces.
+        Guard(
+            "entry_is_never_replaced",
+            "entry",
+            "BEFORE INSERT",
+            "EXISTS (SELECT 1 FROM entry e WHERE e.tenant = NEW.tenant AND e.owner = NEW.owner"
+            " AND e.context_id = NEW.context_id AND e.seq = NEW.seq)"
+            " OR EXISTS (SELECT 1 FROM entry e WHERE e.tenant = NEW.tenant AND e.owner = NEW.owner AND e.id = NEW.id)",
+            "there is an entry with this number or id already",
+        ),
+        Guard("entry_is_never_rewritten", "entry", "BEFORE UPDATE", "1 = 1", "entries are never rewritten"),
+        Guard(
+            "entry_goes_with_its_session",
+            "entry",
+            "BEFORE DELETE",
+            f"EXISTS (SELECT 1 FROM session s WHERE {_OF_SESSION.format(row='OLD')})",
+            "no entry of a session is deleted",
+        ),
+        Guard(
+            "session_identity_is_fixed",
+            "session",
+            "BEFORE UPDATE",
+            " OR ".join(dialect.distinct(f"NEW.{column}", f"OLD.{column}") for column in sorted(FIXED)),
+            "the identity of a session never changes",
+            sorted(FIXED),
+        ),
+        Guard(
+            "session_never_goes_back",
+            "session",
+            "BEFORE UPDATE",
+            "COALESCE(NEW.seq, 0) < COALESCE(OLD.seq, 0) OR NEW.has_session_task < OLD.has_session_task"
+            " OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0)",
+            "numbers and versions never shrink, and a version rises with every entry",
+            sorted(GROWING),
+        ),
+    ]
+
+
+def create_guards(dialect: Dialect) -> list[str]:
+    """The statements that make every guard, to be executed one by one on a database that has none."""
+    return [
+        statement
+        for guard in guards(dialect)
+        for statement in dialect.guard_trigger(
+            guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
+        )
+    ]
+
+
+def drop_guards(dialect: Dialect) -> list[str]:
+    """The statements that remove what `create_guards` made."""
+    return [statement for guard in guards(dialect) for statement in dialect.drop_guard_trigger(guard.name, guard.table)]

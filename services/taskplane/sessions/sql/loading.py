@@ -1,0 +1,115 @@
+"""Entries with their payloads: small ones come with their row, large ones are fetched when it is known that they count.
+
+So a page of small entries is one statement, and no statement reads more than some megabytes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Select, bindparam, case, func, select
+
+from taskplane.sessions.domain.history import Line
+from taskplane.sessions.domain.session import Entry, Session
+from taskplane.sessions.sql.statements import ENTRY_FIELDS, padded, to_entry
+from taskplane.sessions.tables import entry
+
+# A payload up to this many bytes comes with its row.
+_SMALL: Final = 16 * 1024
+# A log of up to this many entries is read whole where its effective history is asked for.
+_SHORT: Final = 512
+
+OF_SESSION: Final = (
+    entry.c.tenant == bindparam("of_tenant"),
+    entry.c.owner == bindparam("of_owner"),
+    entry.c.context_id == bindparam("of_context_id"),
+)
+_size: Final = func.coalesce(func.length(entry.c.payload), 0)
+_small_payload: Final = case((_size <= _SMALL, entry.c.payload)).label("payload")
+ROWS: Final[Select[Any]] = select(
+    *(_small_payload if name == "payload" else entry.c[name] for name in ENTRY_FIELDS), _size.label("size")
+).where(*OF_SESSION)
+
+_ROWS_UP_TO: Final = ROWS.where(entry.c.seq <= bindparam("up_to")).order_by(entry.c.seq)
+_ROWS_OF: Final = ROWS.where(entry.c.seq.in_(bindparam("seqs", expanding=True)))
+_PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(
+    *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
+)
+_LINES_UP_TO: Final = (
+    select(*(entry.c[name] for name in Line._fields), _size.label("size"))
+    .where(*OF_SESSION, entry.c.seq <= bindparam("up_to"))
+    .order_by(entry.c.seq)
+)
+
+
+class Read(NamedTuple):
+    """An entry as it was read: without its payload where that is large. `size` is that of the payload."""
+
+    entry: Entry
+    size: int
+
+
+def to_read(values: Sequence[Any]) -> Read:
+    """A row of `ROWS`."""
+    return Read(to_entry(values[:-1]), values[-1])
+
+
+def key_of(session: Session) -> dict[str, Any]:
+    """The parameters of `OF_SESSION`."""
+    return {"of_tenant": session.tenant, "of_owner": session.owner, "of_context_id": session.context_id}
+
+
+class Log(NamedTuple):
+    """A session's log without its payloads: `sizes` has their sizes and `reads` what was read whole, by number."""
+
+    lines: Sequence[Line]
+    sizes: Mapping[int, int]
+    reads: Mapping[int, Read]
+
+
+def read_log(conn: Connection, session: Session, up_to: int) -> Log:
+    """The entries of the session with numbers up to `up_to`, in order."""
+    parameters = {**key_of(session), "up_to": up_to}
+    if up_to > _SHORT:
+        rows = conn.execute(_LINES_UP_TO, parameters).all()
+        return Log([Line._make(row[:-1]) for row in rows], {row[0]: row[-1] for row in rows}, {})
+    reads = {read.entry.seq: read for read in map(to_read, conn.execute(_ROWS_UP_TO, parameters))}
+    lines = [_line(read.entry) for read in reads.values()]
+    return Log(lines, {seq: read.size for seq, read in reads.items()}, reads)
+
+
+def read_entries(conn: Connection, session: Session, seqs: Iterable[int]) -> dict[int, Read]:
+    """The entries with these numbers, by number."""
+    wanted = padded(seqs)
+    if not wanted:
+        return {}
+    rows = conn.execute(_ROWS_OF, {**key_of(session), "seqs": wanted})
+    return {read.entry.seq: read for read in map(to_read, rows)}
+
+
+def complete(conn: Connection, session: Session, reads: Sequence[Read]) -> list[Entry]:
+    """The entries with the payloads that were too large to come with their rows."""
+    large = [read.entry.seq for read in reads if read.size and read.entry.payload is None]
+    if not large:
+        return [read.entry for read in reads]
+    rows = conn.execute(_PAYLOADS_OF, {**key_of(session), "seqs": padded(large)})
+    payloads: dict[int, bytes] = dict(rows.tuples().all())
+    return [
+        replace(read.entry, payload=payloads[read.entry.seq]) if read.entry.seq in payloads else read.entry
+        for read in reads
+    ]
+
+
+def _line(one: Entry) -> Line:
+    return Line(
+        seq=one.seq,
+        kind=one.kind,
+        invocation_id=one.invocation_id,
+        task_id=one.task_id,
+        task_invocation_id=one.task_invocation_id,
+        generation=one.generation,
+        target=one.target,
+        off=one.off,
+        speaks=one.speaks,
+        listed=one.listed,
+    )

@@ -1,0 +1,112 @@
+"""The one implementation of the port: a committer above `apply_batch`, and the reads."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Self, cast
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.sessions.domain import limits
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.decide import session_not_found
+from taskplane.sessions.domain.operations import Answer, Operation
+from taskplane.sessions.domain.session import Scope, Session
+from taskplane.sessions.sql import reads
+from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
+from taskplane.sessions.sql.meta import read_or_make_page_key
+from taskplane.sessions.sql.statements import locked_sessions
+from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
+from taskplane.storage.committer import Committer
+from taskplane.storage.engine import Engine
+
+
+class SqlSessionLog:
+    """The session log in a database that `taskplane.storage` opened; see `store.SessionLog` for what it promises.
+
+    To be used with `async with`: on exit, what waits is still written.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        max_ops: int = 256,
+        max_bytes: int = 8 * 1024 * 1024,
+        queue_ops: int = 10_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most."""
+        self._engine = engine
+        self._page_key = b""
+        self._committer: Committer[Operation, Answer] = Committer(
+            engine,
+            partial(apply_batch, locked=locked_sessions(engine.dialect)),
+            key=key_of,
+            size=size_of,
+            max_ops=max_ops,
+            max_bytes=max_bytes,
+            queue_ops=queue_ops,
+            queue_bytes=queue_bytes,
+        )
+
+    async def __aenter__(self) -> Self:
+        self._page_key = await self._engine.write(read_or_make_page_key, self._engine.dialect)
+        await self._committer.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._committer.__aexit__(kind, error, trace)
+
+    async def create(self, op: ops.Create) -> ops.Created:
+        """See `SessionLog.create`."""
+        return cast("ops.Created", await self._submit(op))
+
+    async def update(self, op: ops.Update) -> Session:
+        """See `SessionLog.update`."""
+        return cast("Session", await self._submit(op))
+
+    async def delete(self, op: ops.Delete) -> Session:
+        """See `SessionLog.delete`."""
+        return cast("Session", await self._submit(op))
+
+    async def append(self, op: ops.Append) -> ops.Appended:
+        """See `SessionLog.append`."""
+        answer = cast("ops.Appended", await self._submit(op))
+        seqs = [entry.seq for entry in answer.entries if entry.id in answer.known]
+        if not seqs:
+            return answer
+        # Entries never change, so they are read after the transaction as well as in it.
+        stored = await self._engine.read(reads.read_stored, op.scope, op.context_id, seqs)
+        if len(stored) < len(seqs):
+            raise session_not_found(op.context_id)
+        return replace(answer, entries=[stored.get(entry.seq, entry) for entry in answer.entries])
+
+    async def session(self, scope: Scope, context_id: str) -> Session:
+        """See `SessionLog.session`."""
+        limits.check_id("context_id", context_id)
+        return await self._engine.read(reads.get_session, scope, context_id)
+
+    async def list(self, scope: Scope, page_size: int, page_token: str) -> SessionPage:
+        """See `SessionLog.list`."""
+        limits.check_page_size(page_size)
+        return await self._engine.read(reads.list_sessions, scope, page_size, page_token, self._page_key)
+
+    async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
+        """See `SessionLog.entries`."""
+        limits.check_id("context_id", context_id)
+        limits.check_id("task_id", query.task_id, required=False)
+        limits.check_page_size(query.page_size)
+        limits.check_order(query.effective, query.newest_first)
+        return await self._engine.read(reads.list_entries, scope, context_id, query, self._page_key)
+
+    async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
+        """See `SessionLog.conversation`."""
+        limits.check_id("context_id", context_id)
+        return await self._engine.read(reads.read_conversation, scope, context_id)
+
+    async def _submit(self, op: Operation) -> Answer:
+        limits.check(op)
+        return await self._committer.submit(op)

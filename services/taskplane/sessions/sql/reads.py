@@ -1,0 +1,171 @@
+"""The reads: each is one snapshot, bounded in rows and in bytes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, Connection, Select, bindparam, select, text, tuple_
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import Exhausted
+from taskplane.sessions.domain.decide import session_not_found
+from taskplane.sessions.domain.history import InEffect, conversation, effective
+from taskplane.sessions.domain.limits import PAGE_BYTES, REPLY_BYTES
+from taskplane.sessions.domain.payload import keep_messages, messages
+from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
+from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_log, to_read
+from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
+from taskplane.sessions.sql.statements import SESSION_COLUMNS, padded, to_session
+from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
+from taskplane.sessions.tables import entry, session
+
+_IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
+_SESSION: Final = select(*SESSION_COLUMNS).where(*_IN_SCOPE, session.c.context_id == bindparam("context_id"))
+_SESSIONS: Final = (
+    select(*SESSION_COLUMNS)
+    .where(*_IN_SCOPE)
+    .order_by(session.c.updated_at.desc(), session.c.context_id.desc())
+    .limit(bindparam("count"))
+)
+_SESSIONS_AFTER: Final = _SESSIONS.where(
+    tuple_(session.c.updated_at, session.c.context_id) < tuple_(bindparam("after_at"), bindparam("after_id"))
+)
+_SAID: Final = (MESSAGE, OUTCOME, PUSHED)
+_BEYOND: Final = 1 << 62
+
+
+def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
+    """The row. NotFound."""
+    found = conn.execute(
+        _SESSION, {"tenant": scope.tenant, "owner": scope.owner, "context_id": context_id}
+    ).one_or_none()
+    if found is None:
+        raise session_not_found(context_id)
+    return to_session(found)
+
+
+def list_sessions(conn: Connection, scope: Scope, page_size: int, page_token: str, key: bytes) -> SessionPage:
+    """See `SessionLog.list`."""
+    bound = (scope.tenant, scope.owner)
+    parameters: dict[str, Any] = {"tenant": scope.tenant, "owner": scope.owner, "count": page_size + 1}
+    query = _SESSIONS
+    if page_token:
+        place = SessionPlace.read(page_token, key, bound)
+        query = _SESSIONS_AFTER
+        parameters |= {"after_at": place.updated_at, "after_id": place.context_id}
+    found = [to_session(row) for row in conn.execute(query, parameters)]
+    token = ""
+    if len(found) > page_size:
+        del found[page_size:]
+        token = SessionPlace(found[-1].updated_at, found[-1].context_id).token(key, bound)
+    return SessionPage(found, token)
+
+
+def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
+    """See `SessionLog.entries`."""
+    of = get_session(conn, scope, context_id)
+    # A session that was deleted and made again is another one.
+    bound = (
+        *(scope.tenant, scope.owner, context_id, of.created_at),
+        *(query.effective, tuple(query.kinds), query.task_id, query.newest_first),
+    )
+    if query.effective:
+        return _list_effective(conn, of, query, key, bound)
+    after: int = _BEYOND if query.newest_first else 0
+    if query.page_token:
+        after = EntryPlace.read(query.page_token, key, bound).seq
+    rows = conn.execute(
+        _page_query(bool(query.kinds), bool(query.task_id), query.newest_first),
+        {
+            **key_of(of),
+            "after": after,
+            "count": query.page_size + 1,
+            **({"kinds": padded(set(query.kinds))} if query.kinds else {}),
+            **({"task_id": query.task_id} if query.task_id else {}),
+        },
+    )
+    found = [to_read(row) for row in rows]
+    page = found[: _fitting((read.size for read in found), query.page_size)]
+    token = EntryPlace(page[-1].entry.seq).token(key, bound) if len(page) < len(found) else ""
+    return EntryPage(of, complete(conn, of, page), token)
+
+
+@cache
+def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
+    after: BindParameter[int] = bindparam("after")
+    query = ROWS.where(entry.c.seq < after if newest_first else entry.c.seq > after)
+    if kinds:
+        query = query.where(entry.c.kind.in_(bindparam("kinds", expanding=True)))
+    if task:
+        # Said in the words of the partial index, so that it is seen to serve.
+        query = query.where(entry.c.task_id == bindparam("task_id"), entry.c.task_id != text("''"))
+    return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))
+
+
+def _list_effective(conn: Connection, of: Session, query: EntryFilter, key: bytes, bound: Bound) -> EntryPage:
+    place = EffectivePlace(of.seq, of.version, 0)
+    if query.page_token:
+        place = EffectivePlace.read(query.page_token, key, bound)
+        of = replace(of, seq=place.seq, version=place.version)
+    log = read_log(conn, of, place.seq)
+    tasks = {line.seq: line.task_id for line in log.lines} if query.task_id else {}
+    wanted = [
+        one
+        for one in effective(log.lines)
+        if one.kind in (query.kinds or _SAID) and (not query.task_id or tasks[one.seq] == query.task_id)
+    ][place.offset :]
+    page = wanted[: _fitting((log.sizes[one.seq] for one in wanted), query.page_size)]
+    token = ""
+    if len(page) < len(wanted):
+        token = place._replace(offset=place.offset + len(page)).token(key, bound)
+    return EntryPage(of, _shown(conn, of, page, log.reads), token)
+
+
+def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
+    """See `SessionLog.conversation`."""
+    of = get_session(conn, scope, context_id)
+    log = read_log(conn, of, of.seq)
+    said = [one for one in effective(log.lines) if one.kind in _SAID]
+    _check_reply(sum(log.sizes[one.seq] for one in said), context_id)
+    shown = _shown(conn, of, said, log.reads)
+    return of, conversation(message for one in shown for message in messages(one.payload))
+
+
+def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[int]) -> dict[int, Entry]:
+    """These entries with their payloads, by number. NotFound: the session is gone. Exhausted `HISTORY_TOO_LARGE`."""
+    of = get_session(conn, scope, context_id)
+    reads = list(read_entries(conn, of, seqs).values())
+    _check_reply(sum(read.size for read in reads), context_id)
+    return {one.seq: one for one in complete(conn, of, reads)}
+
+
+def _shown(conn: Connection, of: Session, page: Sequence[InEffect], reads: Mapping[int, Read]) -> list[Entry]:
+    """The entries, a pushed history with what is in effect of it only."""
+    missing = [one.seq for one in page if one.seq not in reads]
+    reads = {**reads, **read_entries(conn, of, missing)} if missing else reads
+    entries = complete(conn, of, [reads[one.seq] for one in page])
+    return [
+        replace(stored, payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
+        for one, stored in zip(page, entries, strict=True)
+    ]
+
+
+def _fitting(sizes: Iterable[int], most: int) -> int:
+    """How many of them make a page: at most `most`, and at most `PAGE_BYTES` together unless the first is larger."""
+    count = room = 0
+    for size in sizes:
+        room += size
+        if count == most or (count and room > PAGE_BYTES):
+            break
+        count += 1
+    return count
+
+
+def _check_reply(size: int, context_id: str) -> None:
+    if size > REPLY_BYTES:
+        raise Exhausted(
+            f"the history of session {context_id} has {size} bytes and does not fit one reply",
+            reason="HISTORY_TOO_LARGE",
+            suggestion="read it by pages, with ListEntries",
+        )

@@ -1,0 +1,109 @@
+"""The port of the session log: what is promised to whoever writes to it or reads from it, whatever is below."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.limits import MAX_PAGE_SIZE
+from taskplane.sessions.domain.session import Entry, Scope, Session
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """`next_page_token` is empty on the last page."""
+
+    sessions: Sequence[Session]
+    next_page_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryFilter:
+    """Which entries of a session to list; an empty field does not filter.
+
+    `effective`: what is in effect, in the order in which a conversation reads; without `kinds` only what is said:
+    messages, direct answers, and the pushed history that they follow.
+    """
+
+    effective: bool = False
+    kinds: Sequence[int] = ()
+    task_id: str = ""
+    newest_first: bool = False
+    page_size: int = MAX_PAGE_SIZE
+    page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """`session` stands where the entries were read; `next_page_token` is empty on the last page."""
+
+    session: Session
+    entries: Sequence[Entry]
+    next_page_token: str
+
+
+class SessionLog(Protocol):
+    """The log of all sessions.
+
+    Every answer is given after its transaction is committed and synced, and every read is one snapshot of committed
+    data. A session of another owner is answered like one that does not exist. Besides the errors named below each
+    method raises Invalid for what could never be stored or listed (`domain.limits`), and Unavailable where the database
+    cannot be reached: a read may be repeated, and so may an append, since a repeat of one that had taken effect is
+    answered with what it stored. Exhausted: too much is waiting already; nothing was changed, try again after
+    `retry_after` seconds.
+    """
+
+    async def create(self, op: ops.Create) -> ops.Created:
+        """Makes the session, or gives the one that is there the values that are not empty.
+
+        Where nothing changes, its version does not, either.
+        """
+        ...
+
+    async def update(self, op: ops.Update) -> Session:
+        """Gives the session its new values and raises its version by one. NotFound."""
+        ...
+
+    async def delete(self, op: ops.Delete) -> Session:
+        """Removes the session with all its entries, in one transaction; their ids are free again. NotFound."""
+        ...
+
+    async def append(self, op: ops.Append) -> ops.Appended:
+        """Appends entries in their order, all or none, each with the next number.
+
+        An entry whose id is stored already is not stored again: the answer has what is stored, with its payload, and of
+        racing callers all get the one that was first. Where every id is stored already, nothing is asked of
+        `expected_version`. NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with
+        another request hash or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its
+        metadata: the session is not at the one expected; the version of one that does not exist is 0.
+        """
+        ...
+
+    async def session(self, scope: Scope, context_id: str) -> Session:
+        """The session without its entries. NotFound."""
+        ...
+
+    async def list(self, scope: Scope, page_size: int, page_token: str) -> SessionPage:
+        """One page of the sessions of `scope`, newest update first.
+
+        A session that is updated between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`;
+        `BAD_PAGE_TOKEN`: not made for this listing.
+        """
+        ...
+
+    async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
+        """One page of the entries of a session, oldest first unless asked otherwise.
+
+        A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
+        an empty `next_page_token` ends the list. The pages of an effective listing all show what was in effect when the
+        first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`.
+        """
+        ...
+
+    async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
+        """All messages in effect, in reading order; of equal messageIds the first. NotFound.
+
+        Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
+        """
+        ...

@@ -1,0 +1,109 @@
+"""The tables of the session log. The columns of `session` and `entry` are the fields of the domain's nouns, in order.
+
+Times are microseconds since 1970. What the constraints here cannot say, the guards in `sql/guards.py` do.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata: Final = MetaData()
+
+# One row. `page_key` signs page tokens, for every process of the store alike.
+session_meta: Final = Table(
+    "session_meta",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("page_key", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="session_meta_one_row"),
+)
+
+session: Final = Table(
+    "session",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    # Null while there are no entries.
+    Column("seq", BigInteger),
+    Column("version", BigInteger, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("has_session_task", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "owner", "context_id", name="session_pkey"),
+    # The newest entry exists when the transaction ends. Together with the guard that an entry follows its predecessor
+    # this makes gaps impossible.
+    ForeignKeyConstraint(
+        ["tenant", "owner", "context_id", "seq"],
+        ["entry.tenant", "entry.owner", "entry.context_id", "entry.seq"],
+        name="session_newest_entry",
+        deferrable=True,
+        initially="DEFERRED",
+        use_alter=True,
+    ),
+    CheckConstraint("seq IS NULL OR seq >= 1", name="session_seq_from_one"),
+    CheckConstraint("version > COALESCE(seq, 0)", name="session_version_counts_entries"),
+)
+Index("session_by_update", session.c.tenant, session.c.owner, session.c.updated_at, session.c.context_id)
+
+entry: Final = Table(
+    "entry",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("kind", Integer, nullable=False),
+    Column("invocation_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("task_invocation_id", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("request_hash", LargeBinary),
+    Column("target", Text, nullable=False),
+    Column("off", Boolean, nullable=False),
+    Column("speaks", Boolean, nullable=False),
+    Column("listed", Text, nullable=False),
+    Column("payload", LargeBinary),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "owner", "context_id", "seq", name="entry_pkey"),
+    UniqueConstraint("tenant", "owner", "id", name="entry_id"),
+    # Entries go with their session, and in no other way.
+    ForeignKeyConstraint(
+        ["tenant", "owner", "context_id"],
+        ["session.tenant", "session.owner", "session.context_id"],
+        name="entry_session",
+        ondelete="CASCADE",
+    ),
+    CheckConstraint("seq >= 1", name="entry_seq_from_one"),
+)
+Index(
+    "entry_by_task",
+    entry.c.tenant,
+    entry.c.owner,
+    entry.c.context_id,
+    entry.c.task_id,
+    entry.c.seq,
+    sqlite_where=text("task_id <> ''"),
+    postgresql_where=text("task_id <> ''"),
+)

@@ -1,0 +1,148 @@
+"""Domain <-> protobuf: sessions and entries as the contract shows them, requests as operations. Decides nothing."""
+
+from collections.abc import Sequence
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.limits import check_payload
+from taskplane.sessions.domain.payload import RuntimeEvent, listed, pack, read_event
+from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.store import EntryFilter
+
+_SECOND = 1_000_000
+_NO_EVENT = RuntimeEvent("", "")
+
+
+def session(of: Session) -> pb.Session:
+    """The session as it stands."""
+    message = pb.Session(
+        context_id=of.context_id,
+        owner=of.owner,
+        agent=of.agent,
+        title=of.title,
+        source=of.source,
+        version=of.version,
+        entry_count=of.seq,
+        has_session_task=of.has_session_task,
+    )
+    _set_time(message.created_at, of.created_at)
+    _set_time(message.updated_at, of.updated_at)
+    return message
+
+
+def entry(stored: Entry, *, payload: bool = True) -> pb.Entry:
+    """An entry of the log; its payload is parsed here, or left out."""
+    message = pb.Entry()
+    if payload and stored.payload:
+        message.ParseFromString(stored.payload)
+    message.seq = stored.seq
+    message.id = stored.id
+    message.kind = stored.kind  # type: ignore[assignment]
+    message.invocation_id = stored.invocation_id
+    message.task_id = stored.task_id
+    message.task_invocation_id = stored.task_invocation_id
+    message.generation = stored.generation
+    message.actor = stored.actor
+    message.request_hash = stored.request_hash or b""
+    message.target = stored.target
+    message.off = stored.off
+    _set_time(message.created_at, stored.created_at)
+    return message
+
+
+def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:
+    """What is stored now, without the payloads that the caller has just sent."""
+    return pb.AppendEntriesResponse(
+        session=session(answer.session),
+        entries=[entry(stored, payload=stored.id in answer.known) for stored in answer.entries],
+        appended=len(answer.entries) - len(answer.known),
+    )
+
+
+def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
+    """The session as one completed task (R5)."""
+    task = a2a.Task(id=of.context_id, context_id=of.context_id, history=history)
+    task.status.state = a2a.TASK_STATE_COMPLETED
+    _set_time(task.status.timestamp, of.updated_at)
+    return task
+
+
+def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -> ops.Create:
+    """`context_id` is used where the request names none."""
+    return ops.Create(
+        scope=scope,
+        context_id=request.context_id or context_id,
+        agent=request.agent,
+        title=request.title,
+        source=request.source,
+    )
+
+
+def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
+    """A field that is not set stays None."""
+    return ops.Update(
+        scope=scope,
+        context_id=request.context_id,
+        title=request.title if request.HasField("title") else None,
+        agent=request.agent if request.HasField("agent") else None,
+    )
+
+
+def append(request: pb.AppendEntriesRequest, scope: Scope) -> ops.Append:
+    """Invalid where a payload is not the one of its kind, or cannot be stored."""
+    create = None
+    if request.HasField("create"):
+        create = ops.NewSession(agent=request.create.agent, title=request.create.title, source=request.create.source)
+    return ops.Append(
+        scope=scope,
+        context_id=request.context_id,
+        entries=[_new_entry(index, given, request.context_id, scope) for index, given in enumerate(request.entries)],
+        create=create,
+        expected_version=request.expected_version,
+    )
+
+
+def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> Entry:
+    which = given.WhichOneof("payload")
+    check_payload(index, int(given.kind), which)
+    event = read_event(given.data) if which == "data" and given.kind == pb.ENTRY_KIND_EVENT else _NO_EVENT
+    return Entry(
+        tenant=scope.tenant,
+        owner=scope.owner,
+        context_id=context_id,
+        seq=0,
+        id=given.id,
+        kind=int(given.kind),
+        invocation_id=given.invocation_id or event.invocation_id,
+        task_id=given.task_id,
+        task_invocation_id=given.task_invocation_id,
+        generation=given.generation,
+        actor=given.actor or scope.actor,
+        request_hash=given.request_hash or None,
+        target=event.rewinds_before if given.kind == pb.ENTRY_KIND_EVENT else given.target,
+        off=given.off,
+        speaks=which == "message" and given.kind in (pb.ENTRY_KIND_MESSAGE, pb.ENTRY_KIND_OUTCOME),
+        listed=listed(given.pushed) if which == "pushed" else "",
+        payload=pack(given),
+        created_at=0,
+    )
+
+
+def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
+    """`page_size` is used where the request names none."""
+    return EntryFilter(
+        effective=request.effective,
+        kinds=[int(kind) for kind in request.kinds],
+        task_id=request.task_id,
+        newest_first=request.newest_first,
+        page_size=request.page_size or page_size,
+        page_token=request.page_token,
+    )
+
+
+def _set_time(stamp: Timestamp, micros: int) -> None:
+    stamp.seconds, rest = divmod(micros, _SECOND)
+    stamp.nanos = rest * 1000

@@ -1,0 +1,97 @@
+"""Runs the Alembic versions of a room, as a program: no ini file, no env.py, nothing but the package's own folder.
+
+A room's schema lies in `<package>/migrations/versions`; its place is kept in the table `alembic_version_<room>`, so
+that several rooms may share a database.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from taskplane.runtime.errors import Refused
+from taskplane.storage.dialects import dialect_of
+from taskplane.storage.engine import Engine, run_alone, shown
+
+_log = logging.getLogger(__name__)
+
+
+async def upgrade(url: str, package: str, revision: str = "head") -> None:
+    """Brings the schema of `package` (such as "taskplane.tasks") up to `revision`, in one transaction.
+
+    Does nothing where it is there already. Safe if several processes start at once: one migrates, the others wait and
+    find it done. Errors as in `open_engine`; what a version raises undoes all of them.
+    """
+    moved = await run_alone(url, _move, package, revision, True)
+    if moved:
+        _log.info("%s: schema of %s is now at %s", shown(url), package, moved)
+
+
+async def downgrade(url: str, package: str, revision: str = "base") -> None:
+    """Takes the schema of `package` back to `revision`, in one transaction. The tables it drops are lost."""
+    await run_alone(url, _move, package, revision, False)
+
+
+async def current(engine: Engine, package: str) -> str | None:
+    """The revision at which the schema of `package` is; None before the first."""
+    return await engine.read(_current, package)
+
+
+async def check(engine: Engine, package: str) -> None:
+    """Returns if the schema is the one this release was written for.
+
+    Refused: it is older (migrate first), or made by a newer release.
+    """
+    found = await current(engine, package)
+    script = _script(package)
+    if found == script.get_current_head():
+        return
+    known = found is None or any(found == version.revision for version in script.walk_revisions())
+    raise Refused(
+        f"the schema of {package} is at {found or 'nothing'}, and this release needs {script.get_current_head()}",
+        reason="SCHEMA_BEHIND" if known else "SCHEMA_AHEAD",
+        suggestion="run `taskplane migrate`" if known else "a newer release migrated it: run that one",
+    )
+
+
+def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None:
+    dialect_of(conn).exclusive(conn, f"taskplane migrations of {package}")
+    script = _script(package)
+    before = _current(conn, package)
+
+    def steps(found: Any, _context: MigrationContext) -> Sequence[Any]:
+        if up:
+            return script._upgrade_revs(revision, found)  # pyright: ignore[reportPrivateUsage]
+        return script._downgrade_revs(revision, found)  # pyright: ignore[reportPrivateUsage]
+
+    with EnvironmentContext(Config(), script, fn=steps) as environment:
+        environment.configure(connection=conn, version_table=_version_table(package), transactional_ddl=True)
+        environment.run_migrations()
+    after = _current(conn, package)
+    return after if after != before else None
+
+
+def _current(conn: Connection, package: str) -> str | None:
+    context = MigrationContext.configure(conn, opts={"version_table": _version_table(package)})
+    return context.get_current_revision()
+
+
+@cache
+def _script(package: str) -> ScriptDirectory:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(f"{package} is not a package")
+    folder = Path(next(iter(spec.submodule_search_locations))) / "migrations"
+    return ScriptDirectory(str(folder), version_locations=[str(folder / "versions")])
+
+
+def _version_table(package: str) -> str:
+    return f"alembic_version_{package.rpartition('.')[2]}"

@@ -1,0 +1,103 @@
+"""What waits to be committed: bounded in number and bytes, in order by key."""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, Generic, TypeVar
+
+from taskplane.runtime.errors import Exhausted, PlaneError
+
+Op = TypeVar("Op")
+Answer = TypeVar("Answer")
+
+_RETRY_AFTER: Final = 0.2
+
+
+class Waiting(Generic[Op, Answer]):
+    """An operation between its submission and its answer.
+
+    `settle` delivers the answer; `dropped` tells whether its caller is gone. `suspect`: a transaction with it failed.
+    """
+
+    __slots__ = ("dropped", "key", "op", "settle", "size", "suspect")
+
+    def __init__(
+        self,
+        op: Op,
+        key: Hashable | None,
+        size: int,
+        settle: "Callable[[Answer | PlaneError], None]",
+        dropped: Callable[[], bool],
+    ) -> None:
+        self.op = op
+        self.key = key
+        self.size = size
+        self.settle = settle
+        self.dropped = dropped
+        self.suspect = False
+
+
+class Queue(Generic[Op, Answer]):
+    """Operations that are not answered yet. Those of one key leave it one by one, in the order they came in."""
+
+    def __init__(self, *, max_ops: int, max_bytes: int) -> None:
+        self._max_ops, self._max_bytes = max_ops, max_bytes
+        self._ops = self._bytes = 0
+        self._ready: deque[Waiting[Op, Answer]] = deque()
+        # For each key that is ready or taken: those that wait behind it.
+        self._behind: dict[Hashable, deque[Waiting[Op, Answer]] | None] = {}
+
+    def __len__(self) -> int:
+        """How many could be taken now."""
+        return len(self._ready)
+
+    def put(self, waiting: Waiting[Op, Answer]) -> None:
+        """Takes it in. Exhausted: there is no room; one that is too large for the bounds goes in when it is alone."""
+        if self._ops and (self._ops >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
+            raise Exhausted("too many writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
+        self._ops += 1
+        self._bytes += waiting.size
+        key = waiting.key
+        if key is None:
+            self._ready.append(waiting)
+        elif key not in self._behind:
+            self._behind[key] = None
+            self._ready.append(waiting)
+        elif (behind := self._behind[key]) is not None:
+            behind.append(waiting)
+        else:
+            self._behind[key] = deque([waiting])
+
+    def take(self, max_ops: int, max_bytes: int) -> list[Waiting[Op, Answer]]:
+        """The next batch, at most one operation per key; one larger than `max_bytes` goes alone.
+
+        What was taken stays counted, and holds its key, until it is released or put back.
+        """
+        batch: list[Waiting[Op, Answer]] = []
+        ready = self._ready
+        while ready and len(batch) < max_ops:
+            waiting = ready[0]
+            if waiting.dropped():
+                ready.popleft()
+                self.release(waiting)
+                continue
+            max_bytes -= waiting.size
+            if batch and max_bytes < 0:
+                break
+            batch.append(ready.popleft())
+        return batch
+
+    def put_back(self, taken: Iterable[Waiting[Op, Answer]]) -> None:
+        """Puts back what was taken, in its order, before all others."""
+        self._ready.extendleft(reversed(list(taken)))
+
+    def release(self, waiting: Waiting[Op, Answer]) -> None:
+        """It is done with: frees its room, and its key for the next."""
+        self._ops -= 1
+        self._bytes -= waiting.size
+        if waiting.key is None:
+            return
+        behind = self._behind[waiting.key]
+        if behind:
+            self._ready.append(behind.popleft())
+        else:
+            del self._behind[waiting.key]

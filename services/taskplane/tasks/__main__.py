@@ -1,0 +1,39 @@
+"""The task store as a process of its own: `python -m taskplane.tasks`, settings from TASKPLANE_TASKS_*."""
+
+import asyncio
+import sys
+from functools import partial
+
+from taskplane.runtime import logs, process
+from taskplane.runtime.server import Services, serving
+from taskplane.runtime.settings import load
+from taskplane.storage import migrate
+from taskplane.storage.engine import open_engine
+from taskplane.tasks.composition import open_tasks
+from taskplane.tasks.servicer import POLICY
+from taskplane.tasks.settings import PREFIX, TasksSettings
+
+
+async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set, then drains."""
+    await migrate.upgrade(settings.database_url, "taskplane.tasks")
+    services = Services(policy=POLICY, secret=settings.internal_secret.encode())
+    async with (
+        open_engine(settings.database_url, readers=settings.readers, durability=settings.durability) as engine,
+        open_tasks(settings, engine) as room,
+    ):
+        room.register(services)
+        async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout):
+            await stop.wait()
+            await room.drain()
+
+
+def main() -> int:
+    """Reads the settings and runs until SIGTERM."""
+    settings = load(TasksSettings, PREFIX)
+    logs.setup(settings.log_level)
+    return process.run(partial(serve, settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,352 @@
+"""What a request must look like before anything is done about it; whatever is wrong is named, field by field.
+
+Each function raises Invalid: with the fields that are wrong, or with reason `TOO_DEEP`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.struct_pb2 import Struct, Value
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.task import STATES
+from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE
+
+MAX_ID: Final = 255
+MAX_CHANGES: Final = 1000
+MAX_CAPACITY: Final = 100_000
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_HASH_BYTES: Final = 32
+_KINDS: Final = frozenset(pb.EventKind.values()) - {0}
+_ON_ORPHAN: Final = frozenset(pb.OnOrphan.values())
+_ROLES: Final = frozenset(a2a.Role.values()) - {0}
+# A parser of protobuf gives up at 100 nested messages, and whatever stores or shows a value wraps it in some more.
+# A nested message takes at least two bytes, so that a small value cannot be too deep.
+_WRAPPERS: Final = 16
+_HARMLESS_BYTES: Final = 2 * (100 - _WRAPPERS)
+
+
+class _Problems:
+    """Collects what is wrong with the fields of one request."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def add(self, field: str, problem: str) -> None:
+        self._fields.setdefault(field, problem)
+
+    def name(self, field: str, value: str, *, required: bool = True) -> None:
+        """An id or a name: short, without control characters."""
+        if not value:
+            if required:
+                self.add(field, "is required")
+        elif len(value) > MAX_ID:
+            self.add(field, f"is longer than {MAX_ID} characters")
+        elif _CONTROL.search(value):
+            self.add(field, "has control characters")
+
+    def names(self, fields: Iterable[tuple[str, str]]) -> None:
+        for field, value in fields:
+            self.name(field, value)
+
+    def request_hash(self, value: bytes) -> None:
+        if len(value) != _HASH_BYTES:
+            self.add("request_hash", f"is not of {_HASH_BYTES} bytes")
+
+    def at_least(self, field: str, value: int, least: int = 0) -> None:
+        if value < least:
+            self.add(field, f"is less than {least}")
+
+    def at_most(self, field: str, value: int, most: int) -> None:
+        self.at_least(field, value)
+        if value > most:
+            self.add(field, f"is more than {most}")
+
+    def message(self, field: str, message: a2a.Message) -> None:
+        """A message that a user sent: complete, readable and storable."""
+        self.name(f"{field}.message_id", message.message_id)
+        if int(message.role) not in _ROLES:
+            self.add(f"{field}.role", "is required" if not message.role else "is unknown")
+        if not message.parts:
+            self.add(f"{field}.parts", "is empty")
+        for index, part in enumerate(message.parts):
+            if part.WhichOneof("content") is None:
+                self.add(f"{field}.parts[{index}]", "has no content")
+        self.texts(field, message.parts)
+
+    def texts(self, field: str, parts: Iterable[a2a.Part]) -> None:
+        for index, part in enumerate(parts):
+            if "\0" in part.text:
+                self.add(f"{field}.parts[{index}].text", "has the character U+0000")
+
+    def change(self, field: str, change: pb.Change) -> None:
+        """A change of an executor; whether the task allows it is the store's to say."""
+        if change.HasField("status"):
+            message = change.status.status.message
+            if change.status.status.HasField("message"):
+                self.name(f"{field}.status.message.message_id", message.message_id)
+                self.texts(f"{field}.status.message", message.parts)
+        elif change.HasField("artifact"):
+            self.name(f"{field}.artifact.artifact_id", change.artifact.artifact.artifact_id)
+            self.texts(f"{field}.artifact", change.artifact.artifact.parts)
+        else:
+            self.add(field, "is empty")
+
+    def done(self) -> None:
+        if self._fields:
+            text = "; ".join(f"{field} {problem}" for field, problem in self._fields.items())
+            raise Invalid(f"the request is not valid: {text}", fields=self._fields)
+
+
+def create(request: pb.CreateTaskRequest) -> None:
+    """Of CreateTask."""
+    problems = _Problems()
+    problems.names(
+        (("invocation_id", request.invocation_id), ("context_id", request.context_id), ("agent", request.agent))
+    )
+    problems.name("task_id", request.task_id, required=False)
+    problems.name("claim_for", request.claim_for, required=False)
+    problems.request_hash(request.request_hash)
+    problems.message("message", request.message)
+    if int(request.on_orphan) not in _ON_ORPHAN:
+        problems.add("on_orphan", "is unknown")
+    problems.at_least("max_attempts", request.max_attempts)
+    if len(request.first_changes) > MAX_CHANGES:
+        problems.add("first_changes", f"has more than {MAX_CHANGES}")
+    if request.first_changes and not request.claim_for:
+        problems.add("claim_for", "is required with first_changes")
+    for index, change in enumerate(request.first_changes):
+        problems.change(f"first_changes[{index}]", change)
+    problems.done()
+    _shallow("metadata", (request.metadata,))
+    _shallow("message", _of_message(request.message))
+    for change in request.first_changes:
+        _shallow("first_changes", _of_change(change))
+
+
+def append(request: pb.AppendEventsRequest) -> None:
+    """Of AppendEvents: at most 1,000 changes together and one item per task."""
+    problems = _Problems()
+    if sum(len(item.changes) for item in request.items) > MAX_CHANGES:
+        problems.add("items", f"has more than {MAX_CHANGES} changes")
+    if len({item.task_uid for item in request.items}) < len(request.items):
+        problems.add("items", "has two items of one task")
+    for index, item in enumerate(request.items):
+        field = f"items[{index}]"
+        problems.name(f"{field}.task_uid", item.task_uid)
+        problems.at_least(f"{field}.consumed_generation", item.consumed_generation)
+        problems.at_least(f"{field}.copied_generation", item.copied_generation)
+        for place, change in enumerate(item.changes):
+            problems.change(f"{field}.changes[{place}]", change)
+    problems.done()
+    for item in request.items:
+        for change in item.changes:
+            _shallow("items", _of_change(change))
+
+
+def add_message(request: pb.AddMessageRequest) -> None:
+    """Of AddMessage."""
+    problems = _Problems()
+    problems.names((("task_id", request.task_id), ("invocation_id", request.invocation_id)))
+    problems.name("expected_context", request.expected_context, required=False)
+    problems.request_hash(request.request_hash)
+    problems.message("message", request.message)
+    problems.done()
+    _shallow("message", _of_message(request.message))
+
+
+def watch(request: pb.WatchTaskRequest) -> None:
+    """Of WatchTask, but for its cursor."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    if not STATES.issuperset(int(state) for state in request.stop_at):
+        problems.add("stop_at", "has an unknown state")
+    problems.done()
+
+
+def get(request: pb.GetTaskRequest) -> None:
+    """Of GetTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("history_length", request.history_length)
+    problems.done()
+
+
+def list_tasks(request: pb.ListTasksRequest) -> None:
+    """Of ListTasks; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id, required=False)
+    problems.name("agent", request.agent, required=False)
+    if request.state and int(request.state) not in STATES:
+        problems.add("state", "is unknown")
+    if int(request.order) not in pb.TaskOrder.values():
+        problems.add("order", "is unknown")
+    problems.at_least("history_length", request.history_length)
+    problems.done()
+    if not 0 <= request.page_size <= MAX_PAGE_SIZE:
+        raise Invalid(
+            f"a page has 1 to {MAX_PAGE_SIZE} tasks, not {request.page_size}",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is not within 1 and {MAX_PAGE_SIZE}"},
+        )
+
+
+def list_events(request: pb.ListEventsRequest) -> None:
+    """Of ListEvents."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    if not _KINDS.issuperset(int(kind) for kind in request.kinds):
+        problems.add("kinds", "has an unknown kind")
+    problems.at_least("after_generation", request.after_generation)
+    problems.at_most("limit", request.limit, MAX_EVENTS)
+    problems.done()
+
+
+def cancel(request: pb.CancelTaskRequest) -> None:
+    """Of CancelTask."""
+    task_id(request.task_id)
+    _shallow("metadata", (request.metadata,))
+
+
+def task_id(value: str, field: str = "task_id") -> None:
+    """Of every request that names one task and nothing else."""
+    problems = _Problems()
+    problems.name(field, value)
+    problems.done()
+
+
+def put(request: pb.PutTaskRequest) -> None:
+    """Of PutTask. What a document says about its task is its runtime's business; that it can be read again is ours."""
+    task = request.task
+    problems = _Problems()
+    problems.name("task.id", task.id, required=False)
+    problems.name("task.context_id", task.context_id)
+    problems.name("agent", request.agent, required=False)
+    problems.at_least("expected_generation", request.expected_generation)
+    if task.status.state and int(task.status.state) not in STATES:
+        problems.add("task.status.state", "is unknown")
+    problems.texts("task.status.message", task.status.message.parts)
+    for index, message in enumerate(task.history):
+        problems.texts(f"task.history[{index}]", message.parts)
+    for index, artifact in enumerate(task.artifacts):
+        problems.texts(f"task.artifacts[{index}]", artifact.parts)
+    problems.done()
+    _shallow("task.metadata", (task.metadata,))
+    _shallow("task.status", _of_message(task.status.message))
+    for message in task.history:
+        _shallow("task.history", _of_message(message))
+    for artifact in task.artifacts:
+        _shallow("task.artifacts", _of_artifact(artifact))
+
+
+def list_uncopied(request: pb.ListUncopiedRequest) -> None:
+    """Of ListUncopied."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id, required=False)
+    problems.at_most("limit", request.limit, MAX_EVENTS)
+    problems.done()
+
+
+def mark_copied(request: pb.MarkCopiedRequest) -> None:
+    """Of MarkCopied."""
+    problems = _Problems()
+    problems.name("task_uid", request.task_uid)
+    problems.at_least("generation", request.generation, 1)
+    problems.done()
+
+
+def claim(request: pb.ClaimRequest) -> None:
+    """Of Claim."""
+    problems = _Problems()
+    problems.name("process_id", request.process_id)
+    for index, agent in enumerate(request.agents):
+        problems.name(f"agents[{index}]", agent)
+    problems.at_most("capacity", request.capacity, MAX_CAPACITY)
+    problems.done()
+
+
+def leases(request: pb.RenewRequest | pb.ReleaseRequest) -> None:
+    """Of Renew and Release."""
+    problems = _Problems()
+    problems.name("process_id", request.process_id)
+    for index, lease in enumerate(request.leases):
+        problems.name(f"leases[{index}].task_uid", lease.task_uid)
+    problems.done()
+
+
+def _of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
+    for part in parts:
+        if part.HasField("data"):
+            yield part.data
+        if part.HasField("metadata"):
+            yield part.metadata
+
+
+def _of_message(message: a2a.Message) -> Iterator[Struct | Value]:
+    yield from _of_parts(message.parts)
+    if message.HasField("metadata"):
+        yield message.metadata
+
+
+def _of_artifact(artifact: a2a.Artifact) -> Iterator[Struct | Value]:
+    yield from _of_parts(artifact.parts)
+    if artifact.HasField("metadata"):
+        yield artifact.metadata
+
+
+def _of_change(change: pb.Change) -> Iterator[Struct | Value]:
+    if change.HasField("status"):
+        yield change.status.metadata
+        yield from _of_message(change.status.status.message)
+    else:
+        yield change.artifact.metadata
+        yield from _of_artifact(change.artifact.artifact)
+
+
+def _shallow(field: str, values: Iterable[Struct | Value]) -> None:
+    """Refuses what could be written but, inside the messages that carry it, never be read again.
+
+    A protobuf parser stops at 100 nested messages, its builder does not: such a value would make its task unreadable.
+    """
+    for value in values:
+        if value.ByteSize() > _HARMLESS_BYTES and not _readable(value):
+            raise Invalid(
+                f"{field} is nested too deeply to be stored",
+                reason="TOO_DEEP",
+                suggestion="send the data with fewer levels, or as a file",
+                fields={field: "is nested too deeply"},
+            )
+
+
+def _readable(value: Struct | Value) -> bool:
+    try:
+        content = value.SerializeToString()
+        Value.FromString(_wrapping(len(content), isinstance(value, Struct)) + content)
+    except (DecodeError, EncodeError):
+        return False
+    return True
+
+
+def _wrapping(size: int, struct: bool) -> bytes:
+    """What stands before `size` bytes of a value so that it is the innermost one of `_WRAPPERS` nested messages."""
+    # Value.struct_value is field 5, Value.list_value 6, ListValue.values 1; 2 is the wire type of nested messages.
+    numbers = ([5] if struct else []) + [1, 6] * (_WRAPPERS // 2)
+    wrapping = b""
+    for number in numbers:
+        header = bytes([number << 3 | 2]) + _varint(size)
+        wrapping = header + wrapping
+        size += len(header)
+    return wrapping
+
+
+def _varint(value: int) -> bytes:
+    low = bytearray()
+    while value > 0x7F:
+        low.append(value & 0x7F | 0x80)
+        value >>= 7
+    low.append(value)
+    return bytes(low)

@@ -1,0 +1,99 @@
+"""Puts the parts of the task store together."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
+from taskplane.runtime.server import Services
+from taskplane.storage.engine import Engine
+from taskplane.tasks import wire
+from taskplane.tasks.queue import Claims, Leases, Sweeper
+from taskplane.tasks.servicer import TaskQueue, TaskStore
+from taskplane.tasks.settings import TasksSettings
+from taskplane.tasks.sql import SqlTaskLog
+from taskplane.tasks.store import Committed
+from taskplane.tasks.uncopied import Uncopied
+from taskplane.tasks.watch import Hot, Watch, Watched
+from taskplane.tasks.wire import Wire
+
+DRAIN_NOTICE = 1.0
+
+
+class TasksRoom:
+    """The task store, open: what it serves, whether it can, and how it ends."""
+
+    def __init__(self, engine: Engine, store: TaskStore, queue: TaskQueue, claims: Claims, watched: Watched) -> None:
+        self._engine = engine
+        self._store = store
+        self._queue = queue
+        self.claims = claims
+        self.watched = watched
+
+    def register(self, services: Services) -> None:
+        """Adds both services; `services` needs the lines of `servicer.POLICY`."""
+        pb_grpc.add_TaskStoreServicer_to_server(self._store, services)
+        pb_grpc.add_TaskQueueServicer_to_server(self._queue, services)
+
+    async def ready(self) -> bool:
+        """Whether the database can be worked with just now. Unavailable if not."""
+        await self._engine.probe()
+        return True
+
+    async def drain(self) -> None:
+        """Ends every stream at a boundary; executors have a second to hear of it. To be done before serving ends."""
+        self.watched.drain()
+        await self.claims.drain(DRAIN_NOTICE)
+
+
+@asynccontextmanager
+async def open_tasks(
+    settings: TasksSettings, engine: Engine, *, resident: str | None = None
+) -> AsyncGenerator[TasksRoom, None]:
+    """The task store over a database whose schema is up to date; who opens the engine closes it, afterwards.
+
+    `resident`: the process id of the executor in this very process (it begins with `queue.RESIDENT`); it counts only
+    where this store is alone on its database, that is on SQLite. Should one of the store's own tasks die, the body is
+    cancelled and the error raised.
+    """
+    alone = engine.dialect.name == "sqlite"
+    commits = _Commits()
+    async with SqlTaskLog(engine, on_commit=commits.take) as log:
+        records = Wire(await log.epoch())
+        hot = Hot(wire.event)
+        watched = Watched(log, poll_every=settings.poll_every)
+        watch = Watch(log, hot, watched, records, alone=alone)
+        leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
+        claims = Claims(log, leases, records, poll_every=settings.poll_every, keepalive=min(5.0, settings.renew_every))
+        sweeper = Sweeper(log, leases, every=settings.sweep_every)
+        uncopied = Uncopied(log, alone=alone)
+        commits.to = (hot, uncopied, claims, watched)
+        await uncopied.load()
+        if alone:
+            await leases.adopt()
+        store = TaskStore(log, records, hot=hot, watch=watch, leases=leases, uncopied=uncopied)
+        room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
+        async with _beside(watched.run(), claims.run(), sweeper.run()):
+            yield room
+
+
+class _Commits:
+    """Tells the parts of each commit, in their order: what is hot before those who are woken to read it."""
+
+    def __init__(self) -> None:
+        self.to: tuple[Hot, Uncopied, Claims, Watched] | tuple[()] = ()
+
+    def take(self, commit: Committed) -> None:
+        for part in self.to:
+            part.committed(commit)
+
+
+@asynccontextmanager
+async def _beside(*runs: Coroutine[Any, Any, None]) -> AsyncGenerator[None, None]:
+    """Runs them beside the body and cancels them after it."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run) for run in runs]
+        yield
+        for task in tasks:
+            task.cancel()

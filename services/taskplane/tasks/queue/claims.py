@@ -1,0 +1,230 @@
+"""Claim streams: one per executor process, and the dispatcher that gives them tasks."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Collection
+from typing import Final, Protocol
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Conflict, PlaneError
+from taskplane.tasks.domain.operations import Claim, Done
+from taskplane.tasks.domain.task import MESSAGE, Row
+from taskplane.tasks.queue.leases import Leases, settled
+from taskplane.tasks.store import Committed, TaskLog
+
+_log = logging.getLogger(__name__)
+_MAX_CLAIMS: Final = 64
+
+
+class Records(Protocol):
+    """How rows are shown."""
+
+    def record(self, row: Row, task: a2a.Task | None = None) -> pb.TaskRecord:
+        """The row."""
+        ...
+
+
+class _Stream:
+    """One executor process that listens."""
+
+    def __init__(self, process_id: str, agents: Collection[str], capacity: int) -> None:
+        self.process_id = process_id
+        self.agents = frozenset(agents)
+        self.capacity = capacity
+        self.assigned: deque[Row] = deque()
+        self.renew_now = False
+        self.replaced = False
+        self.changed = asyncio.Event()
+
+    def assign(self, row: Row) -> None:
+        self.assigned.append(row)
+        self.changed.set()
+
+    def hint(self) -> None:
+        self.renew_now = True
+        self.changed.set()
+
+
+class Claims:
+    """The executor processes connected here, what they hold, and what they are told.
+
+    Everything said here may be lost: a lease lives by its renewals, and an assignment that nobody saw runs out.
+    """
+
+    def __init__(
+        self, log: TaskLog, leases: Leases, records: Records, *, poll_every: float, keepalive: float = 5.0
+    ) -> None:
+        self._log = log
+        self._leases = leases
+        self._records = records
+        self._poll_every = poll_every
+        self._keepalive = keepalive
+        self._streams: dict[str, _Stream] = {}
+        # Who holds which task, as far as commits of this store tell; of connected processes only.
+        self._holders: dict[str, str] = {}
+        self._unseen: list[tuple[str, Row]] = []
+        self._work = asyncio.Event()
+        self._starved = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self.draining = False
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    async def stream(
+        self, process_id: str, agents: Collection[str], capacity: int
+    ) -> AsyncGenerator[pb.ClaimResponse, None]:
+        """The messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`."""
+        mine = _Stream(process_id, agents, capacity)
+        old = self._streams.get(process_id)
+        if old is not None:
+            mine.assigned.extend(old.assigned)
+            old.assigned.clear()
+            old.replaced = True
+            old.changed.set()
+        self._streams[process_id] = mine
+        self._idle.clear()
+        try:
+            for row in await self._log.held(process_id):
+                self._holders.setdefault(row.uid, process_id)
+            yield _hint(now=self.draining)
+            self._work.set()
+            while not self._closed:
+                if mine.replaced:
+                    raise Conflict("another stream of this process took over", reason="REPLACED")
+                if mine.renew_now:
+                    mine.renew_now = False
+                    yield _hint(now=True)
+                elif mine.assigned:
+                    row = mine.assigned.popleft()
+                    response = pb.ClaimResponse()
+                    response.assignment.fence = row.fence
+                    response.assignment.record.CopyFrom(self._records.record(row))
+                    yield response
+                else:
+                    mine.changed.clear()
+                    try:
+                        await asyncio.wait_for(mine.changed.wait(), self._keepalive)
+                    except TimeoutError:
+                        yield _hint(now=False)
+        finally:
+            self._leave(mine)
+
+    def _leave(self, stream: _Stream) -> None:
+        if self._streams.get(stream.process_id) is stream:
+            del self._streams[stream.process_id]
+            for uid in [uid for uid, holder in self._holders.items() if holder == stream.process_id]:
+                del self._holders[uid]
+        if stream.assigned:
+            self._unseen.extend((stream.process_id, row) for row in stream.assigned)
+            self._work.set()
+        if not self._streams:
+            self._idle.set()
+
+    def committed(self, commit: Committed) -> None:
+        """Takes in one commit: wakes the dispatcher, and tells holders what happened to their tasks."""
+        for row in commit.rows:
+            holder = row.lease_owner
+            before = self._holders.get(row.uid)
+            if holder in self._streams:
+                self._holders[row.uid] = holder
+            elif before is not None:
+                del self._holders[row.uid]
+            # Its own completion or pause is no news to a holder.
+            if before is not None and before != holder and row.item_last != row.generation:
+                self._hint(before)
+            if row.ready_at is not None or (self._starved and holder is None):
+                self._work.set()
+        for row in commit.deleted:
+            self._hint(self._holders.pop(row.uid, None))
+        if self._holders:
+            for event in commit.events:
+                if event.kind == MESSAGE:
+                    self._hint(self._holders.get(event.task_uid))
+
+    def _hint(self, process_id: str | None) -> None:
+        stream = self._streams.get(process_id) if process_id is not None else None
+        if stream is not None:
+            stream.hint()
+
+    def forget(self, uids: Collection[str]) -> None:
+        """Their holder is giving them up and needs no hint about it."""
+        for uid in uids:
+            self._holders.pop(uid, None)
+
+    async def run(self) -> None:
+        """The dispatcher; ends when it is cancelled."""
+        while True:
+            self._work.clear()
+            try:
+                await self._give_back()
+                await self._dispatch()
+            except PlaneError as error:
+                _log.warning("tasks could not be given to executors: %s", error)
+            try:
+                await asyncio.wait_for(self._work.wait(), self._poll_every)
+            except TimeoutError:
+                continue
+
+    async def _give_back(self) -> None:
+        """Assignments whose stream ended before it took them."""
+        unseen, self._unseen = self._unseen, []
+        for process_id, row in unseen:
+            stream = self._streams.get(process_id)
+            if stream is not None:
+                stream.assign(row)
+            else:
+                await self._leases.release(process_id, [(row.uid, row.fence)])
+
+    async def _dispatch(self) -> None:
+        """Gives every queued task to the process with the most room that serves its agent, as far as there is room."""
+        self._starved = False
+        for agents in {stream.agents for stream in self._streams.values()}:
+            while not self.draining and await self._claim(agents):
+                pass
+
+    async def _claim(self, agents: frozenset[str]) -> bool:
+        """One round for processes that serve exactly `agents`; whether another one may find more."""
+        ready = await self._log.claimable(sorted(agents), _MAX_CLAIMS)
+        if not ready:
+            return False
+        room: dict[str, int] = {}
+        for stream in [stream for stream in self._streams.values() if stream.agents == agents]:
+            room[stream.process_id] = stream.capacity - len(await self._log.held(stream.process_id))
+        until = await self._leases.until()
+        claims: list[Claim] = []
+        for uid in ready:
+            process_id = max(room, key=room.__getitem__, default="")
+            if not process_id or room[process_id] <= 0:
+                self._starved = True
+                break
+            room[process_id] -= 1
+            claims.append(Claim(task_uid=uid, process_id=process_id, lease_until=until))
+        answers = await self._log.submit_all(claims)
+        for claim, answer in zip(claims, answers, strict=True):
+            if isinstance(answer, Done):
+                self._unseen.append((claim.process_id, answer.row))
+        await self._give_back()
+        settled(answers)
+        return len(ready) == len(claims) == _MAX_CLAIMS
+
+    async def drain(self, notice: float) -> None:
+        """Assigns nothing more, tells every process, and ends the streams after at most `notice` seconds."""
+        self.draining = True
+        for stream in self._streams.values():
+            stream.hint()
+        try:
+            await asyncio.wait_for(self._idle.wait(), notice)
+        except TimeoutError:
+            _log.info("%d executors are still connected", len(self._streams))
+        self._closed = True
+        for stream in self._streams.values():
+            stream.changed.set()
+
+
+def _hint(*, now: bool) -> pb.ClaimResponse:
+    return pb.ClaimResponse(hint=pb.RenewHint(now=now))

@@ -1,0 +1,60 @@
+"""Takes leases back that ran out."""
+
+import asyncio
+import logging
+import random
+import time
+from typing import Final
+
+from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.operations import Orphan
+from taskplane.tasks.queue.leases import Leases, settled
+from taskplane.tasks.store import TaskLog
+
+_log = logging.getLogger(__name__)
+_MAX_ORPHANS: Final = 1000
+
+
+class Sweeper:
+    """Looks every `every` seconds (give or take a quarter) for leases that ran out; any number of stores may.
+
+    A sweeper that wakes late grants one TTL: where its last successful pass is longer ago than that (the store just
+    started, was stopped, or could not reach its database), the executors could not renew either, so it takes nothing
+    back for one TTL.
+    """
+
+    def __init__(self, log: TaskLog, leases: Leases, *, every: float) -> None:
+        self._log = log
+        self._leases = leases
+        self._every = every
+        self._passed: float | None = None
+        self._grace_until = 0.0
+
+    async def run(self) -> None:
+        """Sweeps until it is cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except PlaneError as error:
+                _log.warning("the sweep of leases failed: %s", error)
+            await asyncio.sleep(self._every * random.uniform(0.75, 1.25))
+
+    async def sweep(self) -> int:
+        """One pass; the number of leases taken back. Unavailable: the pass does not count."""
+        began = time.monotonic()
+        if self._passed is None or began - self._passed > self._leases.ttl:
+            self._grace_until = began + self._leases.ttl
+        before = await self._log.now()
+        lost = [row for row in await self._log.expired(_MAX_ORPHANS) if not self._leases.spared(row)]
+        taken = 0
+        if lost and began >= self._grace_until:
+            orphans = [
+                Orphan(task_uid=row.uid, process_id=row.lease_owner or "", fence=row.fence, expired_before=before)
+                for row in lost
+            ]
+            answers = settled(await self._log.submit_all(orphans))
+            taken = sum(answer is not None and not isinstance(answer, PlaneError) for answer in answers)
+            if taken:
+                _log.warning("%d tasks lost their executor: its lease ran out", taken)
+        self._passed = time.monotonic()
+        return taken

@@ -1,0 +1,232 @@
+"""The two services of the task store: checks, wire, log. No rule about tasks stands here."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
+from taskplane.runtime.errors import PermissionDenied
+from taskplane.runtime.principal import caller
+from taskplane.runtime.server import Access, Context
+from taskplane.tasks import checks, wire
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.operations import Answer
+from taskplane.tasks.domain.task import Row, Scope
+from taskplane.tasks.queue import Claims, Leases
+from taskplane.tasks.queue.leases import settled
+from taskplane.tasks.store import TaskLog
+from taskplane.tasks.uncopied import Uncopied
+from taskplane.tasks.watch import Hot, Watch
+from taskplane.tasks.wire import Wire
+
+T = TypeVar("T")
+_STORE: Final = "/taskplane.api.tasks.v1.TaskStore/"
+_QUEUE: Final = "/taskplane.api.tasks.v1.TaskQueue/"
+
+POLICY: Final[dict[str, Access]] = {
+    _STORE + "CreateTask": Access.USER,
+    _STORE + "AppendEvents": Access.SERVICE,
+    _STORE + "AddMessage": Access.USER,
+    _STORE + "WatchTask": Access.USER,
+    _STORE + "GetTask": Access.USER,
+    _STORE + "ListTasks": Access.USER,
+    _STORE + "ListEvents": Access.USER,
+    _STORE + "CancelTask": Access.USER,
+    _STORE + "PutTask": Access.USER,
+    _STORE + "DeleteTask": Access.USER,
+    _STORE + "ListUncopied": Access.USER,
+    _STORE + "MarkCopied": Access.SERVICE,
+    _QUEUE + "Claim": Access.SERVICE,
+    _QUEUE + "Renew": Access.SERVICE,
+    _QUEUE + "Release": Access.SERVICE,
+}
+
+
+class TaskStore(pb_grpc.TaskStoreServicer):
+    """Every call acts for the caller and sees the caller's tasks only; appends and copies name tasks by uid."""
+
+    def __init__(
+        self, log: TaskLog, records: Wire, *, hot: Hot, watch: Watch, leases: Leases, uncopied: Uncopied
+    ) -> None:
+        self._log = log
+        self._wire = records
+        self._hot = hot
+        self._watch = watch
+        self._leases = leases
+        self._uncopied = uncopied
+
+    async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
+        checks.create(request)
+        scope = _scope()
+        lease_until = await self._leases.until() if request.claim_for else 0
+        operation = wire.create(
+            request, scope, uid=_new_id(), salt=_new_id(), task_id=_new_id(), lease_until=lease_until
+        )
+        created = _expect(ops.Created, await self._log.submit(operation))
+        response = pb.CreateTaskResponse(created=created.created, fence=created.fence)
+        if created.fence:
+            response.lease_ttl = self._leases.ttl
+        if created.created:
+            await self._fill_first(response.record, scope, created.row)
+        else:
+            self._wire.fill(response.record, created.row)
+        row = created.row
+        rows = await self._uncopied.of((row.tenant, row.owner, row.context_id))
+        response.uncopied.extend([wire.uncopied(other) for other in rows if other.uid != row.uid])
+        return response
+
+    async def _fill_first(self, record: pb.TaskRecord, scope: Scope, row: Row) -> None:
+        """The task as its first event has it; that was committed a moment ago, so no read is needed as a rule."""
+        task = self._hot.first(row.uid)
+        if task is None:
+            page = await self._log.read_after(row.uid, 0, 1)
+            task = wire.event(page.events[0]).event.task
+        self._wire.fill(record, wire.at_first(row), task)
+
+    async def AppendEvents(self, request: pb.AppendEventsRequest, context: Context) -> pb.AppendEventsResponse:
+        checks.append(request)
+        answers = settled(await self._log.submit_all(wire.append(request, caller().actor)))
+        return pb.AppendEventsResponse(
+            results=[wire.append_result(item, answer) for item, answer in zip(request.items, answers, strict=True)]
+        )
+
+    async def AddMessage(self, request: pb.AddMessageRequest, context: Context) -> pb.AddMessageResponse:
+        checks.add_message(request)
+        added = _expect(ops.Added, await self._log.submit(wire.add_message(request, _scope())))
+        response = pb.AddMessageResponse(generation=added.generation, added=added.added)
+        self._wire.fill(response.record, added.row)
+        return response
+
+    async def WatchTask(self, request: pb.WatchTaskRequest, context: Context) -> AsyncIterator[pb.WatchTaskResponse]:
+        checks.watch(request)
+        stream = self._watch.stream(
+            _scope(),
+            request.task_id,
+            cursor=request.cursor,
+            stop_at=frozenset(int(state) for state in request.stop_at),
+            end_only=request.end_only,
+        )
+        async with aclosing(stream):
+            async for response in stream:
+                yield response
+
+    async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
+        checks.get(request)
+        row, task = await self._log.get(_scope(), request.task_id)
+        response = pb.GetTaskResponse()
+        self._wire.fill(response.record, row, task)
+        wire.trim(response.record.task, _history_length(request))
+        return response
+
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
+        checks.list_tasks(request)
+        query = wire.task_filter(request)
+        page = await self._log.list(_scope(), query)
+        response = pb.ListTasksResponse(
+            next_page_token=page.next_page_token, total_size=page.total, page_size=query.page_size
+        )
+        for row, task in zip(page.rows, page.tasks, strict=True):
+            record = response.records.add()
+            self._wire.fill(record, row, task)
+            wire.trim(record.task, _history_length(request), artifacts=request.include_artifacts)
+        return response
+
+    async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
+        checks.list_events(request)
+        row, events = await self._log.events(_scope(), request.task_id, wire.event_filter(request))
+        response = pb.ListEventsResponse(events=[wire.event(event) for event in events])
+        self._wire.fill(response.record, row)
+        return response
+
+    async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
+        checks.cancel(request)
+        scope = _scope()
+        done = _expect(ops.Done, await self._log.submit(wire.cancel(request, scope)))
+        response = pb.CancelTaskResponse()
+        await self._fill_current(response.record, scope, done.row)
+        return response
+
+    async def PutTask(self, request: pb.PutTaskRequest, context: Context) -> pb.PutTaskResponse:
+        checks.put(request)
+        scope = _scope()
+        operation = wire.put(request, scope, uid=_new_id(), salt=_new_id(), task_id=_new_id())
+        done = _expect(ops.Done, await self._log.submit(operation))
+        response = pb.PutTaskResponse(created=done.created)
+        await self._fill_current(response.record, scope, done.row)
+        return response
+
+    async def _fill_current(self, record: pb.TaskRecord, scope: Scope, row: Row) -> None:
+        """The row with its content, which the commit has left in memory as a rule."""
+        task = self._hot.task_at(row.uid, row.generation)
+        if task is None:
+            row, task = await self._log.get(scope, row.id)
+        self._wire.fill(record, row, task)
+
+    async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
+        checks.task_id(request.task_id)
+        await self._log.submit(ops.Delete(scope=_scope(), task_id=request.task_id))
+        return pb.DeleteTaskResponse()
+
+    async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
+        checks.list_uncopied(request)
+        who = caller()
+        if not request.context_id and not who.service:
+            raise PermissionDenied("only executors may list the uncopied tasks of every session")
+        of = (who.tenant, who.owner, request.context_id) if request.context_id else None
+        rows = await self._log.uncopied(of, request.limit or 100)
+        return pb.ListUncopiedResponse(tasks=[wire.uncopied(row) for row in rows])
+
+    async def MarkCopied(self, request: pb.MarkCopiedRequest, context: Context) -> pb.MarkCopiedResponse:
+        checks.mark_copied(request)
+        await self._log.submit(ops.MarkCopied(task_uid=request.task_uid, generation=request.generation))
+        return pb.MarkCopiedResponse()
+
+
+class TaskQueue(pb_grpc.TaskQueueServicer):
+    """For executors: what to run, and for how long it is theirs."""
+
+    def __init__(self, claims: Claims, leases: Leases) -> None:
+        self._claims = claims
+        self._leases = leases
+
+    async def Claim(self, request: pb.ClaimRequest, context: Context) -> AsyncIterator[pb.ClaimResponse]:
+        checks.claim(request)
+        stream = self._claims.stream(request.process_id, request.agents, request.capacity)
+        async with aclosing(stream):
+            async for response in stream:
+                yield response
+
+    async def Renew(self, request: pb.RenewRequest, context: Context) -> pb.RenewResponse:
+        checks.leases(request)
+        held = [(lease.task_uid, lease.fence) for lease in request.leases]
+        renewed = await self._leases.renew(request.process_id, held)
+        return pb.RenewResponse(
+            leases=wire.lease_states(request.leases, renewed), drain=self._claims.draining, lease_ttl=self._leases.ttl
+        )
+
+    async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
+        checks.leases(request)
+        self._claims.forget([lease.task_uid for lease in request.leases])
+        await self._leases.release(request.process_id, [(lease.task_uid, lease.fence) for lease in request.leases])
+        return pb.ReleaseResponse()
+
+
+def _scope() -> Scope:
+    who = caller()
+    return Scope(tenant=who.tenant, owner=who.owner, actor=who.actor)
+
+
+def _history_length(request: pb.GetTaskRequest | pb.ListTasksRequest) -> int | None:
+    return request.history_length if request.HasField("history_length") else None
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)
+
+
+def _expect(kind: type[T], answer: Answer) -> T:
+    if not isinstance(answer, kind):
+        raise TypeError(f"the log answered {type(answer).__name__}, not {kind.__name__}")
+    return answer

@@ -1,0 +1,179 @@
+"""One transaction of the task log: read what the operations concern, decide each, write what was decided.
+
+The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final, Self
+
+from sqlalchemy import Connection
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import PlaneError
+from taskplane.storage.committer import LATER, Batch, Later
+from taskplane.storage.dialects import Dialect
+from taskplane.tasks.domain.decide import decide, needs_lost_messages, needs_open_text
+from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.operations import Answer, Found, Operation, Write
+from taskplane.tasks.domain.task import Event, Row
+from taskplane.tasks.sql import statements as sql
+from taskplane.tasks.sql.clock import LeaseClock
+from taskplane.tasks.sql.contents import contents, said_under_fence
+from taskplane.tasks.sql.gather import Gathered, gather, public_id, turn_of
+from taskplane.tasks.sql.texts import nul_in_row
+from taskplane.tasks.sql.writing import Writing
+from taskplane.tasks.store import Committed
+
+_by_key: Final = attrgetter("row.tenant", "row.id")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What `apply_batch` works with, made once for an engine."""
+
+    locking: sql.Locking
+    writing: Writing
+    clock: LeaseClock
+
+    @classmethod
+    def of(cls, dialect: Dialect) -> Self:
+        """For an engine that speaks `dialect`."""
+        return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect))
+
+
+def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts) -> Batch[Answer]:
+    """Carries out the operations in their order, each as if it were alone. `effects` is a `Committed`.
+
+    At most one operation of a batch changes a task or begins a turn; another one is left for the next batch, and so is
+    one whose task another process holds just now. If nothing else is there to do, those are waited for.
+    """
+    gathered = gather(conn, operations, parts.locking)
+    decided = _Decided(conn, operations, gathered, parts.clock.now(conn))
+    for index, op in enumerate(operations):
+        decided.take(index, op)
+    effects = _write(conn, decided, parts.writing) if decided.writes else Committed()
+    return Batch(decided.outcomes, effects)
+
+
+class _Decided:
+    """The outcomes so far, and what is to be written for them."""
+
+    def __init__(self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, now: int) -> None:
+        self.outcomes: list[Answer | PlaneError | Later] = [LATER] * len(operations)
+        self.writes: dict[int, Write] = {}
+        self.gathered = gathered
+        # Tasks as stored, folded, where that was read already.
+        self.stored: dict[str, a2a.Task] = {}
+        self._now = now
+        self._taken: set[object] = set()
+        self._lost: dict[str, Sequence[str]] = {}
+        self._read_texts(conn, operations)
+
+    def take(self, index: int, op: Operation) -> None:
+        """Decides `op`, unless it has to wait for the next batch."""
+        gathered = self.gathered
+        name, turn = public_id(op), turn_of(op)
+        uid = gathered.target(op)
+        keys = {key for key in (uid, name, turn) if key is not None}
+        if gathered.waits(op) or not keys.isdisjoint(self._taken):
+            return
+        outcome = decide(self._found(op, uid), op, self._now)
+        if isinstance(outcome, Write):
+            refusal = nul_in_row(outcome.row)
+            if refusal is None:
+                self.writes[index] = outcome
+                self._taken |= keys
+                outcome = outcome.answer
+            else:
+                outcome = refusal
+        self.outcomes[index] = outcome
+
+    def later(self, index: int) -> None:
+        """Takes back what was decided: it is for the next batch."""
+        del self.writes[index]
+        self.outcomes[index] = LATER
+
+    def _found(self, op: Operation, uid: str | None) -> Found:
+        found = self.gathered.found(op)
+        if uid is None or (uid not in self.stored and uid not in self._lost):
+            return found
+        text: a2a.Message | None = None
+        if uid in self.stored and found.row is not None and found.row.partial_generation is not None:
+            text = a2a.Message()
+            text.CopyFrom(self.stored[uid].status.message)
+        return replace(found, open_text=text, lost_messages=self._lost.get(uid, ()))
+
+    def _read_texts(self, conn: Connection, operations: Sequence[Operation]) -> None:
+        """What open texts hold so far, and what lost attempts said, for the operations that need to know."""
+        texts: set[str] = set()
+        lost: set[str] = set()
+        for op in operations:
+            row = self.gathered.rows.get(self.gathered.target(op) or "")
+            if row is None:
+                continue
+            if needs_open_text(row, op):
+                texts.add(row.uid)
+            if needs_lost_messages(row, op):
+                lost.add(row.uid)
+        if texts:
+            self.stored.update(contents(conn, texts))
+        if lost:
+            self._lost.update(said_under_fence(conn, lost))
+
+
+def _write(conn: Connection, decided: _Decided, writing: Writing) -> Committed:
+    _insert_new(conn, decided, writing)
+    writes = list(decided.writes.values())
+    folded = _refold(conn, decided, writes)
+    rows: list[Row] = []
+    deleted: list[Row] = []
+    events: list[Event] = []
+    changes: list[tuple[Row, Row, bytes | None]] = []
+    for write in writes:
+        row, snapshot = write.row, write.document
+        old = decided.gathered.rows.get(row.uid)
+        events.extend(write.events)
+        if row.uid in folded and not write.delete:
+            snapshot = folded[row.uid].SerializeToString()
+            row = row._replace(
+                snapshot_generation=row.generation, snapshot_bytes=len(snapshot), folded_bytes=row.event_bytes
+            )
+        (deleted if write.delete else rows).append(row)
+        if old is not None and row is not old:
+            changes.append((old, row, snapshot))
+    writing.update_tasks(conn, changes)
+    writing.insert_events(conn, events)
+    writing.delete_tasks(conn, deleted)
+    return Committed(rows, events, deleted, folded)
+
+
+def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
+    """Inserts the tasks that are new, in the order of their keys, so that two processes cannot deadlock.
+
+    One whose id another process has taken meanwhile is decided again in the next batch, against what is there.
+    """
+    known = decided.gathered.rows
+    new = {index: write for index, write in decided.writes.items() if write.row.uid not in known}
+    if not new:
+        return
+    in_order = sorted(new.values(), key=_by_key)
+    inserted = writing.insert_tasks(conn, [(write.row, write.document or b"") for write in in_order])
+    arrived = {write.row.uid for write in in_order}
+    if len(in_order) > 1:
+        arrived = set(conn.execute(sql.EXISTING_UIDS, {"uids": sql.padded(arrived)}).scalars())
+    elif inserted == 0:
+        arrived.clear()
+    for index, write in new.items():
+        if write.row.uid not in arrived:
+            decided.later(index)
+
+
+def _refold(conn: Connection, decided: _Decided, writes: Sequence[Write]) -> dict[str, a2a.Task]:
+    """The tasks whose stored snapshot is rewritten, folded with their new events."""
+    folding = [write for write in writes if write.refold and write.row.uid in decided.gathered.rows]
+    missing = {write.row.uid for write in folding} - decided.stored.keys()
+    if missing:
+        decided.stored.update(contents(conn, missing))
+    return {write.row.uid: fold(decided.stored[write.row.uid], write.events) for write in folding}

@@ -1,0 +1,38 @@
+"""The clock of leases, read from the database and carried on for a moment without asking it again."""
+
+import time
+from typing import Final
+
+from sqlalchemy import Connection
+
+from taskplane.storage.dialects import Dialect
+
+# A step of the database server's clock is noticed after this long, in seconds.
+_FRESH: Final = 1.0
+
+
+class LeaseClock:
+    """Microseconds since 1970 by the database's clock, within `_FRESH` seconds of having asked it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        # The database's time and this machine's monotonic one when it was read; replaced as a whole, by any thread.
+        self._read: tuple[int, float] | None = None
+
+    def carried(self) -> int | None:
+        """The time without asking; None where that was too long ago."""
+        if self._read is None:
+            return None
+        base, at = self._read
+        passed = time.monotonic() - at
+        return base + int(passed * 1_000_000) if passed < _FRESH else None
+
+    def now(self, conn: Connection) -> int:
+        """The time, asking the database only where that was too long ago."""
+        carried = self.carried()
+        if carried is not None:
+            return carried
+        at = time.monotonic()
+        now = self._dialect.now(conn)
+        self._read = now, at
+        return now

@@ -1,0 +1,89 @@
+"""What tasks are: the stored snapshot and the events after it, read in one statement for any number of tasks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Connection,
+    Integer,
+    LargeBinary,
+    Text,
+    cast,
+    null,
+    select,
+    union_all,
+)
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.task import STATUS, Event
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, padded, to_event
+from taskplane.tasks.tables import event, task
+
+# The snapshot has the shape of an event, with generation 0. Nothing is sorted here: payloads are large and the order
+# inside a task is the index's.
+_SNAPSHOTS: Final = select(
+    task.c.uid,
+    cast(0, BigInteger).label("generation"),
+    cast(null(), Text),
+    cast(null(), Text),
+    cast(0, BigInteger),
+    cast(0, Integer),
+    cast(0, Integer),
+    cast("", Text),
+    cast(null(), Text),
+    cast(null(), LargeBinary),
+    cast(False, Boolean),
+    task.c.snapshot,
+    cast(0, BigInteger),
+).where(task.c.uid.in_(UIDS))
+_TAILS: Final = (
+    select(*EVENT_COLUMNS)
+    .join(task, (task.c.uid == event.c.task_uid) & (event.c.generation > task.c.snapshot_generation))
+    .where(task.c.uid.in_(UIDS))
+)
+_CONTENTS: Final = union_all(_SNAPSHOTS, _TAILS)
+
+_SAID_UNDER_FENCE: Final = (
+    select(event.c.task_uid, event.c.payload)
+    .join(task, (task.c.uid == event.c.task_uid) & (event.c.fence == task.c.fence))
+    .where(task.c.uid.in_(UIDS), event.c.kind == STATUS, event.c.speaks)
+    .order_by(event.c.task_uid, event.c.generation)
+)
+
+
+def contents(conn: Connection, uids: Iterable[str]) -> dict[str, a2a.Task]:
+    """The tasks as the log stands, folded. One statement; a task that is not there is left out."""
+    wanted = padded(uids)
+    if not wanted:
+        return {}
+    tasks: dict[str, a2a.Task] = {}
+    tails: dict[str, list[Event]] = {}
+    for values in conn.execute(_CONTENTS, {"uids": wanted}):
+        found = to_event(values)
+        if found.generation == 0:
+            tasks[found.task_uid] = a2a.Task.FromString(found.payload)
+        else:
+            tails.setdefault(found.task_uid, []).append(found)
+    for uid, tail in tails.items():
+        tail.sort(key=_generation)
+        fold(tasks[uid], tail)
+    return tasks
+
+
+def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Ids of the final messages that each task's executor said under the task's present fence, in order."""
+    wanted = padded(uids)
+    said: dict[str, list[str]] = {}
+    if wanted:
+        rows: Iterable[Any] = conn.execute(_SAID_UNDER_FENCE, {"uids": wanted})
+        for uid, payload in rows:
+            message = a2a.StreamResponse.FromString(payload).status_update.status.message
+            said.setdefault(uid, []).append(message.message_id)
+    return said
+
+
+def _generation(one: Event) -> int:
+    return one.generation

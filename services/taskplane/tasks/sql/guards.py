@@ -1,0 +1,210 @@
+"""What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
+
+A service with a bug, or a person with a shell, can break none of them. Which column falls under which rule is said
+here once, and every column of `task` stands in exactly one of the four sets.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.storage.dialects import Dialect, Timing
+from taskplane.tasks.domain.task import MANAGED, NEXT, SUBMITTED, WORKING
+
+# Set when the row is made.
+FIXED: Final = frozenset(
+    {
+        "uid",
+        "tenant",
+        "owner",
+        "id",
+        "origin",
+        "invocation_id",
+        "request_hash",
+        "on_orphan",
+        "max_attempts",
+        "salt",
+        "created_at",
+    }
+)
+# Never become less.
+GROWING: Final = frozenset(
+    {"generation", "fence", "copied_generation", "input_generation", "message_generation", "snapshot_generation"}
+)
+# Change while the task lives, in either direction.
+LIVE: Final = frozenset(
+    {
+        "agent",
+        "context_id",
+        "state",
+        "status_at",
+        "terminal_generation",
+        "consumed_generation",
+        "message_id",
+        "partial_generation",
+        "partial_id",
+        "item_fence",
+        "item_number",
+        "item_first",
+        "item_last",
+        "attempt",
+        "started",
+        "ready_at",
+        "lease_owner",
+        "lease_until",
+        "updated_at",
+        "event_bytes",
+    }
+)
+# The stored fold is a cache of the log and may be rewritten at any time.
+CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
+# All that may still change once a managed task has ended: nothing of it is what a client sees.
+AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation"}
+FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A trigger that refuses a change where `condition` is true. `columns`: only if one of them is named in SET."""
+
+    name: str
+    table: str
+    timing: Timing
+    condition: str
+    message: str
+    columns: Sequence[str] | None = None
+
+
+def guards(dialect: Dialect) -> list[Guard]:
+    """All of them, in the words of one engine."""
+    return [
+        Guard(
+            "event_follows_its_predecessor",
+            "event",
+            "BEFORE INSERT",
+            "NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid AND NEW.generation <= t.generation)"
+            " OR (NEW.generation <> 1 AND NOT EXISTS (SELECT 1 FROM event e WHERE e.task_uid = NEW.task_uid"
+            " AND e.generation = NEW.generation - 1))",
+            "an event directly follows its predecessor and never lies beyond the head of its task",
+        ),
+        Guard(
+            "event_is_of_its_writer",
+            "event",
+            "BEFORE INSERT",
+            "NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid"
+            " AND (NEW.fence = t.fence OR NEW.fence = t.item_fence)"
+            " AND (NEW.tenant IS NULL OR (NEW.tenant = t.tenant AND NEW.owner = t.owner))"
+            " AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation))",
+            "an event carries the fence of its writer, and none follows the end of its task",
+        ),
+        Guard("event_is_never_rewritten", "event", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
+        Guard(
+            "event_is_kept",
+            "event",
+            "BEFORE DELETE",
+            "EXISTS (SELECT 1 FROM task t WHERE t.uid = OLD.task_uid AND (OLD.generation = t.generation"
+            " OR OLD.generation > t.snapshot_generation"
+            f" OR (t.origin = '{MANAGED}' AND t.terminal_generation IS NULL)))",
+            "no event of a live task, no head event and none beyond the snapshot is deleted",
+        ),
+        Guard(
+            "task_live_is_kept",
+            "task",
+            "BEFORE DELETE",
+            f"OLD.origin = '{MANAGED}' AND OLD.terminal_generation IS NULL",
+            "no live task is deleted",
+        ),
+        Guard(
+            "task_identity_is_fixed",
+            "task",
+            "BEFORE UPDATE",
+            _any_differs(dialect, FIXED),
+            "the identity of a task and what was declared at its creation never change",
+            sorted(FIXED),
+        ),
+        Guard(
+            "task_never_goes_back",
+            "task",
+            "BEFORE UPDATE",
+            " OR ".join(f"NEW.{column} < OLD.{column}" for column in sorted(GROWING))
+            + " OR (NEW.state <> OLD.state AND NEW.generation = OLD.generation)",
+            "generations and fences never shrink, and a state changes with a new generation only",
+            sorted(GROWING | {"state"}),
+        ),
+        Guard(
+            "task_ended_is_frozen",
+            "task",
+            "BEFORE UPDATE",
+            f"OLD.terminal_generation IS NOT NULL AND ({_any_differs(dialect, FROZEN_AT_THE_END)})",
+            "a managed task that has ended does not change",
+            sorted(FROZEN_AT_THE_END),
+        ),
+        Guard(
+            "task_item_under_its_fence",
+            "task",
+            "BEFORE UPDATE",
+            _item_condition(dialect),
+            "an item is accepted once, in order, and only under the fence that the task had",
+            ["item_fence", "item_number"],
+        ),
+        Guard(
+            "task_lost_lease_raises_fence",
+            "task",
+            "BEFORE UPDATE",
+            f"OLD.lease_owner IS NOT NULL AND {dialect.distinct('NEW.lease_owner', 'OLD.lease_owner')}"
+            " AND NEW.fence = OLD.fence AND NEW.terminal_generation IS NULL",
+            "whoever loses a lease is fenced in the same change",
+            ["lease_owner"],
+        ),
+        Guard(
+            "task_state_follows",
+            "task",
+            "BEFORE UPDATE",
+            f"OLD.origin = '{MANAGED}' AND NEW.state <> OLD.state AND NOT ({_next_condition()})",
+            "this state may not follow that one",
+            ["state"],
+        ),
+    ]
+
+
+def create_guards(dialect: Dialect) -> list[str]:
+    """The statements that make every guard, to be executed one by one on a database that has none."""
+    return [
+        statement
+        for guard in guards(dialect)
+        for statement in dialect.guard_trigger(
+            guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
+        )
+    ]
+
+
+def drop_guards(dialect: Dialect) -> list[str]:
+    """The statements that remove what `create_guards` made."""
+    return [statement for guard in guards(dialect) for statement in dialect.drop_guard_trigger(guard.name, guard.table)]
+
+
+def _any_differs(dialect: Dialect, columns: Iterable[str]) -> str:
+    return " OR ".join(dialect.distinct(f"NEW.{column}", f"OLD.{column}") for column in sorted(columns))
+
+
+def _item_condition(dialect: Dialect) -> str:
+    changed = _any_differs(dialect, ("item_fence", "item_number"))
+    grows = (
+        "OLD.item_fence IS NULL OR NEW.item_fence > OLD.item_fence"
+        " OR (NEW.item_fence = OLD.item_fence AND NEW.item_number > OLD.item_number)"
+    )
+    return (
+        f"({changed}) AND (NEW.item_fence IS NULL OR NEW.item_number IS NULL"
+        f" OR NEW.item_fence <> OLD.fence OR NOT ({grows}))"
+    )
+
+
+def _next_condition() -> str:
+    """The table NEXT as SQL; back to SUBMITTED only when the store queues a lost attempt again."""
+    ways = [
+        f"(OLD.state = {state} AND NEW.state IN ({', '.join(map(str, sorted(following)))}))"
+        for state, following in sorted(NEXT.items())
+        if following
+    ]
+    ways.append(f"(OLD.state = {WORKING} AND NEW.state = {SUBMITTED} AND NEW.ready_at IS NOT NULL)")
+    return " OR ".join(ways)

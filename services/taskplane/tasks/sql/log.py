@@ -1,0 +1,182 @@
+"""The one implementation of the port: a committer above `apply_batch`, and the reads."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.storage.committer import Batch, Committer
+from taskplane.storage.engine import Engine
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.operations import Answer, Operation
+from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.sql import reads, watching
+from taskplane.tasks.sql.apply import Parts, apply_batch
+from taskplane.tasks.sql.gather import named_uid, public_id, turn_of
+from taskplane.tasks.sql.meta import Meta, read_or_make_meta
+from taskplane.tasks.sql.texts import has_nul, nul_in_operation
+from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, Committed, EventFilter, Page, TaskFilter, TaskPage
+
+
+class SqlTaskLog:
+    """The task log in a database that `taskplane.storage` opened; see `store.TaskLog` for what it promises.
+
+    `on_commit` is called on the event loop after each commit that changed something, before its operations are
+    answered; it must not raise. To be used with `async with`: on exit, what waits is still written.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        on_commit: Callable[[Committed], None] | None = None,
+        max_ops: int = 256,
+        max_bytes: int = 8 * 1024 * 1024,
+        queue_ops: int = 10_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most."""
+        self._engine = engine
+        self._on_commit = on_commit
+        parts = Parts.of(engine.dialect)
+        self._clock = parts.clock
+        self._meta: Meta | None = None
+        self._committer: Committer[Operation, Answer] = Committer(
+            engine,
+            partial(apply_batch, parts=parts),
+            key=key_of,
+            size=size_of,
+            committed=self._committed,
+            max_ops=max_ops,
+            max_bytes=max_bytes,
+            queue_ops=queue_ops,
+            queue_bytes=queue_bytes,
+        )
+
+    async def __aenter__(self) -> Self:
+        self._meta = await self._engine.write(read_or_make_meta, self._engine.dialect)
+        await self._committer.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._committer.__aexit__(kind, error, trace)
+
+    async def submit(self, op: Operation) -> Answer:
+        """See `TaskLog.submit`."""
+        refusal = nul_in_operation(op)
+        if refusal is not None:
+            raise refusal
+        return await self._committer.submit(op)
+
+    async def submit_all(self, ops: Sequence[Operation]) -> list[Answer | PlaneError]:
+        """See `TaskLog.submit_all`."""
+        refusals = [nul_in_operation(op) for op in ops]
+        answers = iter(
+            await self._committer.submit_all([op for op, refusal in zip(ops, refusals, strict=True) if refusal is None])
+        )
+        return [next(answers) if refusal is None else refusal for refusal in refusals]
+
+    async def get(self, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
+        """See `TaskLog.get`."""
+        return await self._engine.read(reads.get_task, scope, task_id)
+
+    async def row(self, scope: Scope, task_id: str) -> Row:
+        """See `TaskLog.row`."""
+        return await self._engine.read(reads.get_row, scope, task_id)
+
+    async def row_by_uid(self, uid: str) -> Row:
+        """See `TaskLog.row_by_uid`."""
+        return await self._engine.read(watching.get_row_by_uid, _known_text(uid))
+
+    async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
+        """See `TaskLog.list`."""
+        return await self._engine.read(reads.list_tasks, scope, query, self._opened().page_key)
+
+    async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
+        """See `TaskLog.events`."""
+        return await self._engine.read(reads.list_events, scope, task_id, query)
+
+    async def read_after(
+        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES
+    ) -> Page:
+        """See `TaskLog.read_after`."""
+        return await self._engine.read(watching.read_after, _known_text(uid), generation, limit, max_bytes)
+
+    async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
+        """See `TaskLog.heads`."""
+        return await self._engine.read(watching.heads, uids)
+
+    async def uncopied(self, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
+        """See `TaskLog.uncopied`."""
+        if context is not None and has_nul(*context):
+            return []
+        return await self._engine.read(watching.uncopied, context, limit)
+
+    async def claimable(self, agents: Sequence[str], limit: int) -> Sequence[str]:
+        """See `TaskLog.claimable`."""
+        wanted = [agent for agent in agents if not has_nul(agent)]
+        return await self._engine.read(watching.claimable, self._clock, wanted, limit)
+
+    async def expired(self, limit: int) -> Sequence[Row]:
+        """See `TaskLog.expired`."""
+        return await self._engine.read(watching.expired, self._clock, limit)
+
+    async def held(self, process_id: str | None = None) -> Sequence[Row]:
+        """See `TaskLog.held`."""
+        if process_id is not None and has_nul(process_id):
+            return []
+        return await self._engine.read(watching.held, process_id)
+
+    async def now(self) -> int:
+        """See `TaskLog.now`."""
+        carried = self._clock.carried()
+        return await self._engine.read(self._clock.now) if carried is None else carried
+
+    async def epoch(self) -> str:
+        """See `TaskLog.epoch`."""
+        return self._opened().epoch
+
+    def _opened(self) -> Meta:
+        if self._meta is None:
+            raise RuntimeError("the task log is used before it was opened")
+        return self._meta
+
+    def _committed(self, batch: Batch[Answer]) -> None:
+        effects: Committed = batch.effects
+        if self._on_commit is not None and (effects.rows or effects.deleted):
+            self._on_commit(effects)
+
+
+def key_of(op: Operation) -> Hashable:
+    """What at most one operation of a batch may name: its task, or the turn that makes one.
+
+    Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
+    """
+    if isinstance(op, ops.Create):
+        return turn_of(op)
+    return public_id(op) or named_uid(op)
+
+
+def size_of(op: Operation) -> int:
+    """About how many bytes the operation writes."""
+    if isinstance(op, ops.Append | ops.Create):
+        size = sum(change.ByteSize() for change in op.changes)
+        return _OVERHEAD + size + (2 * op.task.ByteSize() if isinstance(op, ops.Create) else 0)
+    if isinstance(op, ops.AddMessage):
+        return _OVERHEAD + op.message.ByteSize()
+    if isinstance(op, ops.Put):
+        return _OVERHEAD + op.task.ByteSize()
+    return _OVERHEAD
+
+
+def _known_text(uid: str) -> str:
+    if has_nul(uid):
+        raise NotFound("no such task", reason="TASK_NOT_FOUND")
+    return uid
+
+
+_OVERHEAD: Final = 512

@@ -1,0 +1,66 @@
+"""Page tokens: a place in a listing, signed, and good only for the caller and the filters it was made for."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.store import TaskFilter
+
+_SIGNATURE: Final = 16
+_HEAD: Final = struct.Struct("!qI")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """After the task `id` whose time is `at` (microseconds); `total` was counted when the first page was read."""
+
+    at: int
+    id: str
+    total: int
+
+
+def token_of(place: Place, key: bytes, scope: Scope, query: TaskFilter) -> str:
+    """URL-safe text that `place_of` gives back to the same caller with the same filters. The page size may differ."""
+    body = _HEAD.pack(place.at, place.total) + place.id.encode()
+    return base64.urlsafe_b64encode(_signature(body, key, scope, query) + body).decode().rstrip("=")
+
+
+def place_of(token: str, key: bytes, scope: Scope, query: TaskFilter) -> Place:
+    """Invalid `BAD_PAGE_TOKEN`: not a token of ours, or one of another caller or listing."""
+    try:
+        data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise _bad() from None
+    body = data[_SIGNATURE:]
+    if len(body) < _HEAD.size or not hmac.compare_digest(data[:_SIGNATURE], _signature(body, key, scope, query)):
+        raise _bad()
+    at, total = _HEAD.unpack_from(body)
+    return Place(at, body[_HEAD.size :].decode(), total)
+
+
+def _signature(body: bytes, key: bytes, scope: Scope, query: TaskFilter) -> bytes:
+    bound = (
+        scope.tenant,
+        scope.owner,
+        query.context_id,
+        query.agent,
+        query.state,
+        query.status_after,
+        query.by_creation,
+    )
+    return hmac.digest(key, repr(bound).encode() + b"\0" + body, hashlib.sha256)[:_SIGNATURE]
+
+
+def _bad() -> Invalid:
+    return Invalid(
+        "this page token was not made for this listing",
+        reason="BAD_PAGE_TOKEN",
+        suggestion="start again without a page token",
+        fields={"page_token": "is not valid here"},
+    )

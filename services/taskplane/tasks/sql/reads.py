@@ -1,0 +1,136 @@
+"""What clients read. Whatever is about a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select, tuple_
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.drafts import task_not_found
+from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.sql.contents import contents
+from taskplane.tasks.sql.pages import Place, place_of, token_of
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
+from taskplane.tasks.sql.texts import has_nul
+from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE, EventFilter, TaskFilter, TaskPage
+from taskplane.tasks.tables import event, task
+
+# A page of tasks with their content ends early beyond this many stored bytes.
+_PAGE_BYTES: Final = 16 * 1024 * 1024
+
+
+def owned(query: Select[Any]) -> Select[Any]:
+    """`query` on `task`, for the tasks of one caller only; execute it with the parameters of `owner`."""
+    return query.where(task.c.tenant == bindparam("tenant"), task.c.owner == bindparam("owner"))
+
+
+def owner(scope: Scope) -> dict[str, object]:
+    """The parameters of `owned`."""
+    return {"tenant": scope.tenant, "owner": scope.owner}
+
+
+_ROW: Final = owned(select(*ROW_COLUMNS)).where(task.c.id == bindparam("id"))
+
+
+def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
+    """See `TaskLog.row`."""
+    if has_nul(task_id):
+        raise task_not_found(task_id)
+    values = conn.execute(_ROW, {**owner(scope), "id": task_id}).one_or_none()
+    if values is None:
+        raise task_not_found(task_id)
+    return to_row(values)
+
+
+def get_task(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
+    """See `TaskLog.get`."""
+    row = get_row(conn, scope, task_id)
+    return row, contents(conn, [row.uid])[row.uid]
+
+
+def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
+    """See `TaskLog.list`."""
+    if not 1 <= query.page_size <= MAX_PAGE_SIZE:
+        raise Invalid(
+            f"a page has 1 to {MAX_PAGE_SIZE} tasks",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"must be between 1 and {MAX_PAGE_SIZE}"},
+        )
+    place = place_of(query.page_token, page_key, scope, query) if query.page_token else None
+    if has_nul(query.context_id, query.agent):
+        return TaskPage((), (), "", 0)
+    where, parameters = _filters(scope, query)
+    total = place.total if place is not None else _count(conn, where, parameters)
+    listing = owned(select(*ROW_COLUMNS)).where(*where).limit(bindparam("limit"))
+    at = task.c.created_at if query.by_creation else task.c.status_at
+    if place is not None:
+        here, after = tuple_(at, task.c.id), tuple_(bindparam("after_at"), bindparam("after_id"))
+        listing = listing.where(here > after if query.by_creation else here < after)
+        parameters |= {"after_at": place.at, "after_id": place.id}
+    listing = listing.order_by(at, task.c.id) if query.by_creation else listing.order_by(at.desc(), task.c.id.desc())
+    found = conn.execute(listing, {**parameters, "limit": query.page_size + 1})
+    rows = [to_row(values) for values in found]
+    page = _that_fit(rows[: query.page_size]) if query.content else rows[: query.page_size]
+    token = ""
+    if len(page) < len(rows):
+        last = page[-1]
+        token = token_of(
+            Place(last.created_at if query.by_creation else last.status_at, last.id, total), page_key, scope, query
+        )
+    if not query.content:
+        return TaskPage(page, (), token, total)
+    tasks = contents(conn, [row.uid for row in page])
+    return TaskPage(page, [tasks[row.uid] for row in page], token, total)
+
+
+def _filters(scope: Scope, query: TaskFilter) -> tuple[list[ColumnElement[bool]], dict[str, object]]:
+    where: list[ColumnElement[bool]] = []
+    parameters = owner(scope)
+    for name in ("context_id", "agent", "state"):
+        value = getattr(query, name)
+        if value:
+            where.append(task.c[name] == bindparam(name))
+            parameters[name] = value
+    if query.status_after:
+        where.append(task.c.status_at >= bindparam("status_after"))
+        parameters["status_after"] = query.status_after
+    return where, parameters
+
+
+def _count(conn: Connection, where: Sequence[ColumnElement[bool]], parameters: dict[str, object]) -> int:
+    total: int = conn.execute(owned(select(func.count()).select_from(task)).where(*where), parameters).scalar_one()
+    return total
+
+
+def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
+    """As many as stay within `_PAGE_BYTES`, one at least."""
+    size = 0
+    for count, row in enumerate(rows):
+        size += row.snapshot_bytes + row.event_bytes - row.folded_bytes
+        if size > _PAGE_BYTES and count:
+            return rows[:count]
+    return rows
+
+
+def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
+    """See `TaskLog.events`."""
+    if not 1 <= query.limit <= MAX_EVENTS:
+        raise Invalid(
+            f"at most {MAX_EVENTS} events are read at once",
+            reason="BAD_LIMIT",
+            fields={"limit": f"must be between 1 and {MAX_EVENTS}"},
+        )
+    row = get_row(conn, scope, task_id)
+    listing = select(*EVENT_COLUMNS).where(
+        event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after")
+    )
+    parameters: dict[str, object] = {"uid": row.uid, "after": query.after_generation, "limit": query.limit}
+    if query.kinds:
+        listing = listing.where(event.c.kind.in_(bindparam("kinds", expanding=True)))
+        parameters["kinds"] = list(query.kinds)
+    if query.speaking:
+        listing = listing.where(event.c.speaks)
+    order = event.c.generation.desc() if query.newest_first else event.c.generation
+    found = conn.execute(listing.order_by(order).limit(bindparam("limit")), parameters)
+    return row, [to_event(values) for values in found]

@@ -1,0 +1,74 @@
+"""What the write path reads with: statements built once, so that SQLAlchemy compiles each once and its cache hits.
+
+Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    LargeBinary,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    literal_column,
+    null,
+    select,
+    tuple_,
+    union_all,
+)
+
+from taskplane.storage.dialects import Dialect
+from taskplane.tasks.domain.task import Event, Row
+from taskplane.tasks.tables import event, task
+
+RowSelect = Select[*tuple[Any, ...]]
+
+ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
+EVENT_COLUMNS: Final = tuple(event.c[name] for name in Event._fields)
+# A row of `ROW_COLUMNS`, and one of `EVENT_COLUMNS`, as the domain's noun.
+to_row: Final[Callable[[Iterable[Any]], Row]] = Row._make
+to_event: Final[Callable[[Iterable[Any]], Event]] = Event._make
+
+
+def padded(keys: Iterable[Any]) -> list[Any]:
+    """The keys, sorted, the last one repeated up to a power of two: few texts of a statement, not one per count."""
+    result = sorted(keys)
+    size = 1 << (len(result) - 1).bit_length() if result else 0
+    return result + result[-1:] * (size - len(result))
+
+
+UIDS: Final[BindParameter[Sequence[str]]] = bindparam("uids", expanding=True)
+EXISTING_UIDS: Final = select(task.c.uid).where(task.c.uid.in_(UIDS))
+
+_named_tasks: Final = select(
+    task.c.tenant.label("tenant"),
+    cast(null(), Text).label("owner"),
+    task.c.id.label("key"),
+    task.c.uid.label("uid"),
+    literal_column("0", BigInteger).label("generation"),
+    cast(null(), LargeBinary).label("request_hash"),
+).where(tuple_(task.c.tenant, task.c.id).in_(bindparam("ids", expanding=True)))
+
+_named_turns: Final = select(
+    event.c.tenant, event.c.owner, event.c.invocation_id, event.c.task_uid, event.c.generation, event.c.request_hash
+).where(
+    tuple_(event.c.tenant, event.c.owner, event.c.invocation_id).in_(bindparam("turns", expanding=True)),
+    event.c.invocation_id.is_not(None),
+)
+
+# Which task has this id, and which event recorded this turn: two lookups, one statement. A task has generation 0.
+NAMES: Final = _named_tasks
+NAMES_AND_TURNS: Final = union_all(_named_tasks, _named_turns)
+
+
+class Locking:
+    """The reads that a dialect has a say in."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        rows = select(*ROW_COLUMNS).where(task.c.uid.in_(UIDS)).order_by(task.c.uid)
+        self.rows_not_held_elsewhere: RowSelect = dialect.skip_locked(rows)
+        self.rows: RowSelect = dialect.lock(rows)

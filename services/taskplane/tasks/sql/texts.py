@@ -1,0 +1,43 @@
+"""No text may hold U+0000: PostgreSQL refuses it with an error of its own, SQLite stores it. Here both refuse it."""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
+
+from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.operations import Operation
+from taskplane.tasks.domain.task import Row
+
+_SCOPE: Final = ("scope.tenant", "scope.owner", "scope.actor")
+_TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
+    ops.Create: attrgetter(*_SCOPE, "uid", "salt", "task_id", "invocation_id", "agent", "context_id", "claim_for"),
+    ops.Append: attrgetter("actor", "task_uid"),
+    ops.AddMessage: attrgetter(*_SCOPE, "task_id", "invocation_id"),
+    ops.Cancel: attrgetter(*_SCOPE, "task_id"),
+    ops.Put: attrgetter(*_SCOPE, "uid", "salt", "task.id", "task.context_id", "agent"),
+    ops.Delete: attrgetter(*_SCOPE, "task_id"),
+    ops.Claim: attrgetter("task_uid", "process_id"),
+    ops.Renew: attrgetter("task_uid", "process_id"),
+    ops.Orphan: attrgetter("task_uid", "process_id"),
+    ops.MarkCopied: attrgetter("task_uid", "task_uid"),
+}
+
+
+def has_nul(*texts: str) -> bool:
+    """Whether one of them holds U+0000."""
+    return "\0" in "".join(texts)
+
+
+def nul_in_operation(op: Operation) -> Invalid | None:
+    """Why `op` cannot be carried out, if one of the texts it names holds U+0000."""
+    return _refusal() if has_nul(*_TEXTS[type(op)](op)) else None
+
+
+def nul_in_row(row: Row) -> Invalid | None:
+    """Why `row` cannot be stored, if a message id that became part of it holds U+0000."""
+    return _refusal() if has_nul(row.message_id or "", row.partial_id or "") else None
+
+
+def _refusal() -> Invalid:
+    return Invalid("ids and names must not hold the character U+0000", reason="NUL_CHARACTER")

@@ -1,0 +1,132 @@
+"""What our own processes read: the log after a place, and what the queue and the sweeps look for."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, bindparam, func, select, text
+
+from taskplane.runtime.errors import NotFound, OutOfRange
+from taskplane.tasks.domain.task import Row
+from taskplane.tasks.sql.clock import LeaseClock
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, UIDS, padded, to_event, to_row
+from taskplane.tasks.store import Page
+from taskplane.tasks.tables import UNCOPIED, event, task
+
+_ROW: Final = select(*ROW_COLUMNS).where(task.c.uid == bindparam("uid"))
+
+_AFTER: Final = (
+    select(*EVENT_COLUMNS)
+    .where(event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after"))
+    .order_by(event.c.generation)
+    .limit(bindparam("limit"))
+)
+# How far a page may go: both engines know the size of a payload without reading it.
+_sizes: Final = (
+    select(event.c.generation, func.length(event.c.payload).label("size"))
+    .where(event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after"))
+    .order_by(event.c.generation)
+    .limit(bindparam("limit"))
+    .subquery()
+)
+_sums: Final = select(func.sum(_sizes.c.size).over(order_by=_sizes.c.generation).label("together")).subquery()
+_FITTING: Final = select(func.count()).select_from(_sums).where(_sums.c.together <= bindparam("max_bytes"))
+
+_OLDEST: Final = select(func.min(event.c.generation)).where(event.c.task_uid == bindparam("uid"))
+
+_HEADS: Final = select(task.c.uid, task.c.generation).where(task.c.uid.in_(UIDS))
+
+_uncopied = select(*ROW_COLUMNS).where(text(UNCOPIED)).order_by(task.c.status_at).limit(bindparam("limit"))
+_UNCOPIED: Final = _uncopied
+_UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
+    task.c.tenant == bindparam("tenant"),
+    task.c.owner == bindparam("owner"),
+    task.c.context_id == bindparam("context_id"),
+)
+_CLAIMABLE: Final = (
+    select(task.c.uid)
+    .where(
+        task.c.agent.in_(bindparam("agents", expanding=True)),
+        task.c.ready_at.is_not(None),
+        task.c.ready_at <= bindparam("now"),
+    )
+    .order_by(task.c.ready_at)
+    .limit(bindparam("limit"))
+)
+_EXPIRED: Final = (
+    select(*ROW_COLUMNS)
+    .where(task.c.lease_until.is_not(None), task.c.lease_until <= bindparam("now"))
+    .order_by(task.c.lease_until)
+    .limit(bindparam("limit"))
+)
+_LEASED: Final = select(*ROW_COLUMNS).where(task.c.lease_owner.is_not(None)).order_by(task.c.uid)
+_HELD: Final = select(*ROW_COLUMNS).where(task.c.lease_owner == bindparam("process_id")).order_by(task.c.uid)
+
+
+def get_row_by_uid(conn: Connection, uid: str) -> Row:
+    """See `TaskLog.row_by_uid`."""
+    values = conn.execute(_ROW, {"uid": uid}).one_or_none()
+    if values is None:
+        raise NotFound("no such task", reason="TASK_NOT_FOUND")
+    return to_row(values)
+
+
+def read_after(conn: Connection, uid: str, generation: int, limit: int, max_bytes: int) -> Page:
+    """See `TaskLog.read_after`."""
+    row = get_row_by_uid(conn, uid)
+    if generation > row.generation:
+        raise OutOfRange(
+            f"the log ends at generation {row.generation}",
+            reason="CURSOR_AHEAD",
+            metadata={"generation": str(row.generation)},
+        )
+    if generation == row.generation or limit < 1:
+        return Page(row, ())
+    place: dict[str, object] = {"uid": uid, "after": generation, "limit": limit}
+    if row.event_bytes > max_bytes:
+        fitting: int = conn.execute(_FITTING, {**place, "max_bytes": max_bytes}).scalar_one()
+        place["limit"] = max(fitting, 1)
+    events = [to_event(values) for values in conn.execute(_AFTER, place)]
+    if not events or events[0].generation != generation + 1:
+        oldest: int = conn.execute(_OLDEST, {"uid": uid}).scalar_one()
+        raise OutOfRange(
+            f"the log begins at generation {oldest}",
+            reason="CURSOR_TRIMMED",
+            metadata={"oldest_generation": str(oldest)},
+        )
+    return Page(row, events)
+
+
+def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:
+    """See `TaskLog.heads`."""
+    return dict(conn.execute(_HEADS, {"uids": padded(uids)}).all())
+
+
+def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
+    """See `TaskLog.uncopied`."""
+    if context is None:
+        found = conn.execute(_UNCOPIED, {"limit": limit})
+    else:
+        tenant, owner, context_id = context
+        parameters = {"tenant": tenant, "owner": owner, "context_id": context_id, "limit": limit}
+        found = conn.execute(_UNCOPIED_IN_CONTEXT, parameters)
+    return [to_row(values) for values in found]
+
+
+def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int) -> Sequence[str]:
+    """See `TaskLog.claimable`."""
+    if not agents:
+        return []
+    parameters = {"agents": list(agents), "now": clock.now(conn), "limit": limit}
+    return list(conn.execute(_CLAIMABLE, parameters).scalars())
+
+
+def expired(conn: Connection, clock: LeaseClock, limit: int) -> Sequence[Row]:
+    """See `TaskLog.expired`."""
+    return [to_row(values) for values in conn.execute(_EXPIRED, {"now": clock.now(conn), "limit": limit})]
+
+
+def held(conn: Connection, process_id: str | None) -> Sequence[Row]:
+    """See `TaskLog.held`."""
+    if process_id is None:
+        return [to_row(values) for values in conn.execute(_LEASED)]
+    return [to_row(values) for values in conn.execute(_HELD, {"process_id": process_id})]

@@ -1,0 +1,204 @@
+"""The tables of the task log. The columns of `task` and `event` are the fields of the domain's Row and Event, in order.
+
+Times are microseconds since 1970. What the constraints here cannot say, the guards in `sql/guards.py` do.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from taskplane.tasks.domain.task import AT_REST, COMPLETED, DOCUMENT, MANAGED, PAUSED, STATES, TERMINAL
+
+metadata: Final = MetaData()
+
+
+def _among(states: frozenset[int]) -> str:
+    return "(" + ", ".join(map(str, sorted(states))) + ")"
+
+
+# A managed task at rest whose messages are not all in its session. Queries repeat this text word for word, since only
+# then does either engine see that the partial index serves them.
+UNCOPIED: Final = f"origin = '{MANAGED}' AND state IN {_among(AT_REST)} AND copied_generation < message_generation"
+
+_NOT_BEYOND_THE_HEAD: Final = (
+    "input_generation",
+    "consumed_generation",
+    "message_generation",
+    "copied_generation",
+    "snapshot_generation",
+)
+
+# One row. `epoch` names this history of the log, and is drawn anew when a backup was restored; `page_key` signs page
+# tokens, for every process of the store alike.
+store_meta: Final = Table(
+    "store_meta",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Text, nullable=False),
+    Column("page_key", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="store_meta_one_row"),
+)
+
+event: Final = Table(
+    "event",
+    metadata,
+    Column("task_uid", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("tenant", Text),
+    Column("owner", Text),
+    Column("fence", BigInteger, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("kind", Integer, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("invocation_id", Text),
+    Column("request_hash", LargeBinary),
+    Column("speaks", Boolean, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("task_uid", "generation", name="event_pkey"),
+    CheckConstraint("generation >= 1", name="event_generation_from_one"),
+    CheckConstraint(
+        "(invocation_id IS NULL) = (tenant IS NULL) AND (invocation_id IS NULL) = (owner IS NULL)"
+        " AND (invocation_id IS NULL) = (request_hash IS NULL)",
+        name="event_record_of_a_turn_is_whole",
+    ),
+)
+Index(
+    "event_invocation",
+    event.c.tenant,
+    event.c.owner,
+    event.c.invocation_id,
+    unique=True,
+    sqlite_where=text("invocation_id IS NOT NULL"),
+    postgresql_where=text("invocation_id IS NOT NULL"),
+)
+
+task: Final = Table(
+    "task",
+    metadata,
+    Column("uid", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    Column("invocation_id", Text),
+    Column("request_hash", LargeBinary),
+    Column("state", Integer, nullable=False),
+    Column("status_at", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("terminal_generation", BigInteger),
+    Column("input_generation", BigInteger, nullable=False),
+    Column("consumed_generation", BigInteger, nullable=False),
+    Column("message_generation", BigInteger, nullable=False),
+    Column("copied_generation", BigInteger, nullable=False),
+    Column("message_id", Text),
+    Column("partial_generation", BigInteger),
+    Column("partial_id", Text),
+    Column("fence", BigInteger, nullable=False),
+    Column("item_fence", BigInteger),
+    Column("item_number", BigInteger),
+    Column("item_first", BigInteger),
+    Column("item_last", BigInteger),
+    Column("attempt", Integer, nullable=False),
+    Column("started", Boolean, nullable=False),
+    Column("on_orphan", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("ready_at", BigInteger),
+    Column("lease_owner", Text),
+    Column("lease_until", BigInteger),
+    Column("salt", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("snapshot_generation", BigInteger, nullable=False),
+    Column("snapshot_bytes", BigInteger, nullable=False),
+    Column("event_bytes", BigInteger, nullable=False),
+    Column("folded_bytes", BigInteger, nullable=False),
+    # The folded task at `snapshot_generation`; of a document task the document itself.
+    Column("snapshot", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("uid", name="task_pkey"),
+    UniqueConstraint("tenant", "id", name="task_public_id"),
+    # The head event exists when the transaction ends. Together with the guard that an event follows its predecessor
+    # this makes gaps impossible.
+    ForeignKeyConstraint(
+        ["uid", "generation"],
+        ["event.task_uid", "event.generation"],
+        name="task_head_event",
+        deferrable=True,
+        initially="DEFERRED",
+    ),
+    CheckConstraint(f"origin IN ('{MANAGED}', '{DOCUMENT}')", name="task_origin_known"),
+    CheckConstraint(f"origin = '{DOCUMENT}' OR state IN {_among(STATES)}", name="task_state_known"),
+    CheckConstraint(
+        f"CASE WHEN origin = '{MANAGED}' THEN (state IN {_among(TERMINAL)}) = (terminal_generation IS NOT NULL)"
+        " ELSE terminal_generation IS NULL END",
+        name="task_ended_exactly_when_terminal",
+    ),
+    CheckConstraint(
+        f"origin = '{DOCUMENT}' OR state NOT IN {_among(PAUSED | {COMPLETED})}"
+        " OR consumed_generation >= input_generation",
+        name="task_rests_only_with_its_input_consumed",
+    ),
+    CheckConstraint(
+        " AND ".join(f"{column} <= generation" for column in _NOT_BEYOND_THE_HEAD)
+        + " AND (terminal_generation IS NULL OR terminal_generation <= generation)"
+        + " AND (partial_generation IS NULL OR partial_generation <= generation)",
+        name="task_nothing_beyond_its_head",
+    ),
+    CheckConstraint(
+        "(lease_owner IS NULL) = (lease_until IS NULL) AND (ready_at IS NULL OR lease_owner IS NULL)",
+        name="task_queued_or_leased",
+    ),
+    CheckConstraint(
+        f"(origin = '{MANAGED}' AND state NOT IN {_among(AT_REST)}) OR (ready_at IS NULL AND lease_owner IS NULL)",
+        name="task_at_rest_is_not_run",
+    ),
+    CheckConstraint(f"origin = '{MANAGED}' OR fence = 0", name="task_document_has_no_fence"),
+    # Rows are rewritten often and indexes seldom touched: room on the page keeps the new version beside the old one.
+    postgresql_with={"fillfactor": 60, "autovacuum_vacuum_scale_factor": 0.02},
+)
+Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id)
+Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
+
+# Columns of `task` that stand in an index, or in the condition of one, and may change.
+INDEXED: Final = frozenset(
+    {
+        "state",
+        "status_at",
+        "agent",
+        "context_id",
+        "ready_at",
+        "lease_owner",
+        "lease_until",
+        "message_generation",
+        "copied_generation",
+    }
+)
+
+
+def _partial(name: str, where: str, *columns: Column[object]) -> None:
+    Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
+_partial("task_ready", "ready_at IS NOT NULL", task.c.agent, task.c.ready_at)
+_partial("task_lease_until", "lease_until IS NOT NULL", task.c.lease_until)
+_partial("task_lease_owner", "lease_owner IS NOT NULL", task.c.lease_owner)
+_partial("task_uncopied", UNCOPIED, task.c.status_at)
+_partial("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)

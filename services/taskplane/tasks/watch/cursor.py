@@ -1,0 +1,38 @@
+"""Places in a log, as text: `<incarnation>-<generation>`."""
+
+import re
+from typing import Final
+
+from taskplane.runtime.errors import Invalid, OutOfRange
+
+_CURSOR: Final = re.compile(r"([a-z2-7]{1,64})-([0-9]{1,19})", re.ASCII)
+
+
+def parse(cursor: str) -> tuple[str, int]:
+    """The incarnation and the generation of a cursor. Invalid `CURSOR_MALFORMED`."""
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
+        raise Invalid(
+            "the cursor is malformed",
+            reason="CURSOR_MALFORMED",
+            suggestion="send the id of an event of this task as it was received",
+            fields={"cursor": "is not <incarnation>-<generation>"},
+        )
+    return match[1], int(match[2])
+
+
+def check(place: int, incarnation: str, *, own: str, head: int) -> None:
+    """Refuses a place in another log than `own`, or one beyond its `head`. OutOfRange with the way out."""
+    if incarnation != own:
+        raise OutOfRange(
+            "the cursor is of another log than this task has now",
+            reason="CURSOR_FOREIGN",
+            suggestion="take a snapshot: call again without a cursor",
+        )
+    if place > head:
+        raise OutOfRange(
+            f"the cursor is beyond generation {head}, the newest of this task",
+            reason="CURSOR_AHEAD",
+            suggestion="take a snapshot: call again without a cursor",
+            metadata={"generation": str(head)},
+        )

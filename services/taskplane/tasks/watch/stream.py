@@ -1,0 +1,188 @@
+"""One watch: the events of a task after a place, in order and without a gap, then live ones, then the end."""
+
+import time
+from collections.abc import AsyncGenerator, Collection, Sequence
+from typing import Final, Protocol
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Unavailable
+from taskplane.tasks.domain.drafts import task_not_found
+from taskplane.tasks.domain.task import DOCUMENT, Row, Scope, cursor_of
+from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, TaskLog
+from taskplane.tasks.watch import cursor as cursors
+from taskplane.tasks.watch.hot import Hot
+from taskplane.tasks.watch.ring import Ring, Step, batch
+from taskplane.tasks.watch.watched import Watched
+
+MAX_FINAL: Final = 1024 * 1024
+# A reader that takes page after page from the database gets longer ones, up to this; their bytes stay bounded.
+LONGEST_PAGE: Final = 512
+
+
+class Records(Protocol):
+    """How rows are shown."""
+
+    def incarnation(self, row: Row) -> str:
+        """First half of the task's cursors."""
+        ...
+
+    def fill(self, record: pb.TaskRecord, row: Row, task: a2a.Task | None = None) -> None:
+        """Shows the row, with the content `task`, in the empty `record`."""
+        ...
+
+
+class Watch:
+    """Serves any number of watchers of any tasks.
+
+    `alone`: no other process writes to this log. Then what is hot says who owns a task and how far it goes; otherwise
+    that is read from the database when a watch begins.
+    """
+
+    def __init__(
+        self, log: TaskLog, hot: Hot, watched: Watched, records: Records, *, alone: bool, bookmark_after: float = 5.0
+    ) -> None:
+        self._log = log
+        self._hot = hot
+        self._watched = watched
+        self._records = records
+        self._alone = alone
+        self._bookmark_after = bookmark_after
+
+    async def stream(
+        self,
+        scope: Scope,
+        task_id: str,
+        *,
+        cursor: str = "",
+        stop_at: Collection[int] = (),
+        end_only: bool = False,
+    ) -> AsyncGenerator[pb.WatchTaskResponse, None]:
+        """The messages of one watch; the contract (`TaskStore.WatchTask`) says which.
+
+        Every event puts its watch to the same test, so that a stream from the same cursor always ends at the same
+        event, however late it is read. Ends without `end` when the store drains. NotFound: no such task, or it was
+        deleted meanwhile. Invalid `CURSOR_MALFORMED`; OutOfRange `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED`.
+        """
+        parsed = cursors.parse(cursor) if cursor else None
+        whole = parsed is None and not end_only
+        row, task = await self._start(scope, task_id, whole=whole, beyond=parsed[1] if parsed else 0)
+        incarnation = self._records.incarnation(row)
+        place = row.generation
+        if parsed is not None:
+            cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation)
+            place = parsed[1]
+        # A commit between the read above and this line left its trace in what is hot.
+        hot = self._hot.get(row.uid)
+        with self._watched.enter(row.uid, max(row.generation, hot.row.generation if hot else 0)) as seat:
+            if task is not None:
+                yield self._snapshot(row, task, incarnation)
+            spoke = time.monotonic()
+            limit = PAGE_EVENTS
+            while True:
+                if seat.gone:
+                    raise task_not_found(task_id)
+                if self._watched.draining:
+                    return
+                if place >= seat.head:
+                    if row.generation == place and row.state in stop_at:
+                        break
+                    quiet = spoke + self._bookmark_after - time.monotonic()
+                    if quiet <= 0:
+                        yield pb.WatchTaskResponse(bookmark=pb.Bookmark(cursor=cursor_of(incarnation, place)))
+                        spoke = time.monotonic()
+                    elif self._watched.outage is not None:
+                        raise self._watched.outage
+                    else:
+                        await seat.wait(quiet)
+                    continue
+                if row.origin == DOCUMENT:
+                    row, task = await self._current(scope, row)
+                    while place < row.generation and not end_only:
+                        _, ring, steps = await self._steps(row.uid, place, PAGE_EVENTS)
+                        steps = [step for step in steps if step.event.generation <= row.generation]
+                        yield self._batch(ring, steps)
+                        place = steps[-1].event.generation
+                    if not end_only:
+                        yield self._snapshot(row, task, incarnation)
+                        spoke = time.monotonic()
+                    place = row.generation
+                    continue
+                row, ring, steps = await self._steps(row.uid, place, limit)
+                limit = min(2 * limit, LONGEST_PAGE) if len(steps) == limit else PAGE_EVENTS
+                steps, stopped = self._until(steps, stop_at)
+                if not end_only:
+                    yield self._batch(ring, steps)
+                    spoke = time.monotonic()
+                place = steps[-1].event.generation
+                if stopped:
+                    break
+            yield await self._end(scope, row, place, incarnation)
+
+    async def _start(self, scope: Scope, task_id: str, *, whole: bool, beyond: int) -> tuple[Row, a2a.Task | None]:
+        """The row to begin with, and the task at exactly its generation if it is wanted `whole`."""
+        hot = self._hot.find(scope.tenant, task_id) if self._alone else None
+        if hot is not None and hot.row.generation >= beyond:
+            if hot.row.owner != scope.owner:
+                raise task_not_found(task_id)
+            if not whole:
+                return hot.row, None
+            task = self._hot.task_at(hot.row.uid, hot.row.generation)
+            if task is not None:
+                return hot.row, task
+        if whole:
+            return await self._log.get(scope, task_id)
+        return await self._log.row(scope, task_id), None
+
+    async def _steps(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Step]]:
+        """What follows `place`, at least one event; the row it was found with, and the ring if it is from there."""
+        hot = self._hot.get(uid)
+        if hot is not None:
+            steps = hot.ring.after(place, PAGE_BYTES)
+            if steps:
+                return hot.row, hot.ring, steps
+        page = await self._log.read_after(uid, place, limit)
+        if not page.events:
+            raise Unavailable("the log of this task is shorter than it was", reason="LOG_CHANGED")
+        return page.row, None, [Step(event) for event in page.events]
+
+    def _until(self, steps: Sequence[Step], stop_at: Collection[int]) -> tuple[Sequence[Step], bool]:
+        """The steps up to and with the first that puts the task in a state of `stop_at`, and whether there is one."""
+        if stop_at:
+            for index, step in enumerate(steps, 1):
+                if step.state(self._hot.render) in stop_at:
+                    return steps[:index], True
+        return steps, False
+
+    def _batch(self, ring: Ring | None, steps: Sequence[Step]) -> pb.WatchTaskResponse:
+        return ring.batch(steps, self._hot.render) if ring is not None else batch(steps, self._hot.render)
+
+    async def _current(self, scope: Scope, row: Row) -> tuple[Row, a2a.Task]:
+        """The task as it is now. NotFound also if another one has its id by now."""
+        hot = self._hot.get(row.uid)
+        if hot is not None and hot.row.generation > row.generation:
+            task = self._hot.task_at(hot.row.uid, hot.row.generation)
+            if task is not None:
+                return hot.row, task
+        now, task = await self._log.get(scope, row.id)
+        if now.uid != row.uid:
+            raise task_not_found(row.id)
+        return now, task
+
+    def _snapshot(self, row: Row, task: a2a.Task, incarnation: str) -> pb.WatchTaskResponse:
+        response = pb.WatchTaskResponse()
+        response.snapshot.cursor = cursor_of(incarnation, row.generation)
+        self._records.fill(response.snapshot.record, row, task)
+        return response
+
+    async def _end(self, scope: Scope, row: Row, place: int, incarnation: str) -> pb.WatchTaskResponse:
+        """The last message. Its record is of the newest generation: a pause may have been answered meanwhile."""
+        task = self._hot.task_at(row.uid, place) if row.generation == place else None
+        if task is None and row.snapshot_bytes <= MAX_FINAL:
+            row, task = await self._current(scope, row)
+        if task is not None and task.ByteSize() > MAX_FINAL:
+            task = None
+        response = pb.WatchTaskResponse()
+        response.end.cursor = cursor_of(incarnation, place)
+        self._records.fill(response.end.record, row, task)
+        return response

@@ -1,0 +1,175 @@
+"""Short ways to say in a test what executors, users and the sweep do to tasks, at the port of the task log."""
+
+import hashlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.storage.engine import Engine, open_engine
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.task import WORKING, Event, Row, Scope
+from taskplane.tasks.sql import SqlTaskLog
+from taskplane.tasks.store import MAX_EVENTS, Committed, EventFilter
+
+ADA = Scope(tenant="", owner="ada", actor="ada")
+BOB = Scope(tenant="", owner="bob", actor="bob")
+# Further away than any test lasts, microseconds.
+HOUR = 3_600_000_000
+
+T = TypeVar("T")
+
+
+def message(text: str, message_id: str, *, role: int = a2a.ROLE_AGENT, partial: bool = False) -> a2a.Message:
+    made = a2a.Message(message_id=message_id, role=role)  # type: ignore[arg-type]
+    made.parts.add().text = text
+    if partial:
+        made.metadata.fields["kagent_adk_partial"].bool_value = True
+    return made
+
+
+def status(state: int, said: a2a.Message | None = None) -> pb.Change:
+    change = pb.Change()
+    change.status.status.state = state  # type: ignore[assignment]
+    if said is not None:
+        change.status.status.message.CopyFrom(said)
+    return change
+
+
+def chunk(text: str, artifact_id: str = "a", *, append: bool = True) -> pb.Change:
+    change = pb.Change()
+    change.artifact.artifact.artifact_id = artifact_id
+    change.artifact.artifact.parts.add().text = text
+    change.artifact.append = append
+    return change
+
+
+def only(kind: type[T], answer: object) -> T:
+    """`answer`, which must be of this kind."""
+    assert isinstance(answer, kind), answer
+    return answer
+
+
+@dataclass
+class Plane:
+    """A task log on a database of its own, and what it announced."""
+
+    engine: Engine
+    log: SqlTaskLog
+    commits: list[Committed] = field(default_factory=list[Committed])
+    _numbers: Any = field(default_factory=lambda: count(1))
+
+    def creation(self, **given: Any) -> ops.Create:
+        """An operation that makes a new task, running under a lease of `p1` unless said otherwise."""
+        number = next(self._numbers)
+        name = given.pop("name", f"t{number}")
+        task = a2a.Task()
+        task.history.add().CopyFrom(message("hello", f"{name}-m1", role=a2a.ROLE_USER))
+        claim_for = given.get("claim_for", "p1")
+        values: dict[str, Any] = {
+            "scope": ADA,
+            "uid": hashlib.sha256(f"{name}-{number}".encode()).hexdigest()[:32],
+            "salt": f"salt{number}",
+            "task_id": name,
+            "invocation_id": f"{name}-i1",
+            "request_hash": b"first",
+            "agent": "demo",
+            "context_id": "c1",
+            "task": task,
+            "on_orphan": int(pb.ON_ORPHAN_FAIL),
+            "max_attempts": 3,
+            "claim_for": claim_for,
+            "changes": [status(WORKING)] if claim_for else [],
+        }
+        return ops.Create(**(values | {"lease_until": 1 << 60} | given))
+
+    async def create(self, **given: Any) -> Row:
+        return only(ops.Created, await self.log.submit(self.creation(**given))).row
+
+    async def queued(self, **given: Any) -> Row:
+        return await self.create(claim_for="", **given)
+
+    async def append(self, row: Row, *changes: pb.Change, **given: Any) -> ops.Appended:
+        """An item of the executor that holds the lease now, with the next number."""
+        return only(ops.Appended, await self.log.submit(await self.item(row, *changes, **given)))
+
+    async def item(self, row: Row, *changes: pb.Change, **given: Any) -> ops.Append:
+        now = await self.log.row_by_uid(row.uid)
+        number = (now.item_number or 0) + 1 if now.item_fence == now.fence else 1
+        values: dict[str, Any] = {"actor": "agent:demo", "task_uid": row.uid, "fence": now.fence, "number": number}
+        return ops.Append(**(values | {"changes": changes} | given))
+
+    async def complete(self, row: Row, text: str = "done") -> ops.Appended:
+        input_generation = (await self.log.row_by_uid(row.uid)).input_generation
+        said = message(text, f"{row.id}-final")
+        return await self.append(row, status(a2a.TASK_STATE_COMPLETED, said), consumed_generation=input_generation)
+
+    async def pause(self, row: Row) -> ops.Appended:
+        input_generation = (await self.log.row_by_uid(row.uid)).input_generation
+        asked = message("which one?", f"{row.id}-ask-{input_generation}")
+        return await self.append(
+            row, status(a2a.TASK_STATE_INPUT_REQUIRED, asked), consumed_generation=input_generation
+        )
+
+    def saying(self, row: Row, invocation: str, text: str = "and more", request_hash: bytes = b"more") -> ops.AddMessage:
+        return ops.AddMessage(
+            scope=Scope(row.tenant, row.owner, row.owner),
+            task_id=row.id,
+            invocation_id=invocation,
+            request_hash=request_hash,
+            message=message(text, f"{invocation}-m", role=a2a.ROLE_USER),
+        )
+
+    async def say(self, row: Row, invocation: str, **given: Any) -> ops.Added:
+        return only(ops.Added, await self.log.submit(self.saying(row, invocation, **given)))
+
+    async def cancel(self, row: Row) -> Row:
+        return only(ops.Done, await self.log.submit(ops.Cancel(scope=ADA, task_id=row.id))).row
+
+    async def claim(self, row: Row, process: str = "p2") -> Row | None:
+        until = await self.log.now() + HOUR
+        answer = await self.log.submit(ops.Claim(task_uid=row.uid, process_id=process, lease_until=until))
+        return None if answer is None else only(ops.Done, answer).row
+
+    async def orphan(self, row: Row, **given: Any) -> Row | None:
+        now = await self.log.row_by_uid(row.uid)
+        op = ops.Orphan(task_uid=row.uid, process_id=now.lease_owner or "", fence=now.fence, **given)
+        answer = await self.log.submit(op)
+        return None if answer is None else only(ops.Done, answer).row
+
+    async def put(self, task_id: str, text: str, state: int = a2a.TASK_STATE_WORKING, **given: Any) -> ops.Done:
+        return only(ops.Done, await self.log.submit(self.document(task_id, text, state, **given)))
+
+    def document(self, task_id: str, text: str, state: int = a2a.TASK_STATE_WORKING, **given: Any) -> ops.Put:
+        number = next(self._numbers)
+        task = a2a.Task(id=task_id, context_id="c-doc")
+        task.status.state = state  # type: ignore[assignment]
+        task.artifacts.add(artifact_id="doc").parts.add().text = text
+        values: dict[str, Any] = {"scope": ADA, "uid": f"document{number:024d}", "salt": "salt", "task": task}
+        return ops.Put(**(values | given))
+
+    async def all_events(self, row: Row) -> Sequence[Event]:
+        return (await self.log.events(Scope(row.tenant, row.owner, ""), row.id, EventFilter(limit=MAX_EVENTS)))[1]
+
+    async def check(self, row: Row) -> Row:
+        """What holds at any time for a managed task: numbers without a gap, one end, and the task is its fold."""
+        found, task = await self.log.get(Scope(row.tenant, row.owner, ""), row.id)
+        events = await self.all_events(row)
+        assert [event.generation for event in events] == list(range(1, found.generation + 1))
+        assert task == fold(a2a.Task(), events)
+        assert task.status.state == found.state
+        assert sum(len(event.payload) for event in events) == found.event_bytes
+        return found
+
+
+@asynccontextmanager
+async def opened(url: str, **settings: Any) -> AsyncGenerator[Plane, None]:
+    """A plane on a database that has the schema already."""
+    async with open_engine(url) as engine:
+        commits: list[Committed] = []
+        async with SqlTaskLog(engine, on_commit=commits.append, **settings) as log:
+            yield Plane(engine, log, commits)

@@ -1,0 +1,89 @@
+"""What every suite stands on: a fresh database on each engine. A third engine is one word in ENGINES."""
+
+import os
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.support.postgres import CannotRun, Cluster, running
+
+from taskplane.storage.engine import Engine, open_engine
+from taskplane.storage.migrate import upgrade
+
+ENGINES = ["sqlite", "postgres"]
+Migrated = Callable[[str], Awaitable[str]]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Generator[Cluster, None, None]:
+    """One PostgreSQL server per pytest process. Where it cannot run: skipped, but under CI=true an error."""
+    try:
+        with running() as cluster:
+            yield cluster
+    except CannotRun as reason:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            raise
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(params=ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """The engine under test: everything that uses it runs once on each."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def dsn(engine_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str, None, None]:
+    """The URL of a fresh, empty database."""
+    if engine_name == "sqlite":
+        yield f"sqlite:///{tmp_path}/plane.db"
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    database = cluster.create()
+    yield cluster.url(database)
+    cluster.drop(database)
+
+
+@pytest.fixture
+async def engine(dsn: str) -> AsyncGenerator[Engine, None]:
+    """An open engine on a fresh, empty database."""
+    async with open_engine(dsn) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    """Databases with the schema of a package, by engine and package: migrated once, then copied."""
+    return {("sqlite", ""): str(tmp_path_factory.mktemp("templates"))}
+
+
+@pytest.fixture
+async def migrated(
+    engine_name: str, request: pytest.FixtureRequest, tmp_path: Path, templates: dict[tuple[str, str], str]
+) -> AsyncGenerator[Migrated, None]:
+    """`await migrated("taskplane.tasks")`: the URL of a fresh database with the schema of that package."""
+    async with AsyncExitStack() as stack:
+
+        async def on_sqlite(package: str) -> str:
+            if (engine_name, package) not in templates:
+                template = f"{templates['sqlite', '']}/{package}.db"
+                await upgrade(f"sqlite:///{template}", package)
+                templates[engine_name, package] = template
+            copy = tmp_path / f"{package}.db"
+            shutil.copyfile(templates[engine_name, package], copy)
+            return f"sqlite:///{copy}"
+
+        async def on_postgres(package: str) -> str:
+            cluster: Cluster = request.getfixturevalue("cluster")
+            if (engine_name, package) not in templates:
+                template = cluster.create()
+                await upgrade(cluster.url(template), package)
+                templates[engine_name, package] = template
+            database = cluster.create(templates[engine_name, package])
+            stack.callback(cluster.drop, database)
+            return cluster.url(database)
+
+        yield on_sqlite if engine_name == "sqlite" else on_postgres

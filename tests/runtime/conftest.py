@@ -1,0 +1,102 @@
+"""A real service on a real channel, once over a socket and once in process: `dial` opens either."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Literal, Protocol
+
+import grpc
+import pytest
+from google.protobuf.wrappers_pb2 import BytesValue
+
+from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.policy import Access
+from taskplane.runtime.principal import Principal
+from taskplane.runtime.server import Context, Services, serving
+
+SERVICE = "taskplane.test.v1.Echo"
+SAY = f"/{SERVICE}/Say"
+TELL = f"/{SERVICE}/Tell"
+ALICE = Principal("acme", "alice", "user:alice")
+ROBOT = Principal("acme", "alice", "executor", service=True)
+
+Say = Callable[[BytesValue, Context], Awaitable[BytesValue]]
+Tell = Callable[[BytesValue, Context], AsyncIterator[BytesValue]]
+
+
+async def say_back(request: BytesValue, context: Context) -> BytesValue:
+    return request
+
+
+async def tell_bytes(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+    for byte in request.value:
+        yield BytesValue(value=bytes([byte]))
+
+
+class EchoStub:
+    """What grpc_tools would generate for a service with one unary method and one stream."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        made: Any = channel
+        arguments = (BytesValue.SerializeToString, BytesValue.FromString)
+        self.Say: Any = made.unary_unary(SAY, *arguments, _registered_method=True)
+        self.Tell: Any = made.unary_stream(TELL, *arguments, _registered_method=True)
+        self.Gone: Any = made.unary_unary(f"/{SERVICE}/Gone", *arguments, _registered_method=True)
+
+
+def add_echo(say: Say, tell: Tell, server: grpc.aio.Server) -> None:
+    """What grpc_tools would generate to register it."""
+    behaviours: Any = (say, tell)
+    handlers = {
+        "Say": grpc.unary_unary_rpc_method_handler(behaviours[0], BytesValue.FromString, BytesValue.SerializeToString),
+        "Tell": grpc.unary_stream_rpc_method_handler(
+            behaviours[1], BytesValue.FromString, BytesValue.SerializeToString
+        ),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    server.add_registered_method_handlers(SERVICE, handlers)
+
+
+def echo_services(
+    say: Say = say_back,
+    tell: Tell = tell_bytes,
+    *,
+    access: Access | None = Access.USER,
+    secret: bytes = b"",
+    default: Principal | None = None,
+) -> Services:
+    services = Services(policy={SAY: access, TELL: access} if access else {}, secret=secret, default=default)
+    add_echo(say, tell, services)
+    return services
+
+
+Kind = Literal["socket", "local"]
+
+
+@pytest.fixture(params=["socket", "local"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+class Dial(Protocol):
+    def __call__(self, services: Services) -> AbstractAsyncContextManager[grpc.aio.Channel]: ...
+
+
+@pytest.fixture
+def dial(kind: Kind) -> Dial:
+    """Opens a bare channel to services, of the kind under test."""
+
+    @asynccontextmanager
+    async def opened(services: Services) -> AsyncGenerator[grpc.aio.Channel]:
+        async with AsyncExitStack() as stack:
+            if kind == "local":
+                yield await stack.enter_async_context(LocalChannel(services))
+            else:
+                server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=0.2))
+                yield await stack.enter_async_context(connect(server.address))
+
+    return opened
+
+
+def as_alice(channel: grpc.aio.Channel, *, secret: bytes = b"", deadline: float = 10.0) -> EchoStub:
+    return EchoStub(client(channel, identity=ALICE, secret=secret, deadline=deadline))

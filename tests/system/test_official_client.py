@@ -1,0 +1,171 @@
+"""The official client library, 1.0 and in its 0.3 mode, sends, streams, polls, cancels and subscribes over JSON-RPC."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import httpx
+import pytest
+from a2a.client import A2AClientError, Client, ClientConfig, ClientFactory
+from a2a.client.card_resolver import A2ACardResolver
+from a2a.client.client import ClientCallContext
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    TaskState,
+)
+from tests.system.plane import Plane
+from tests.system.wire import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+both_versions = pytest.mark.parametrize("version", ["1.0", "0.3"])
+
+
+@asynccontextmanager
+async def official(plane: Plane, version: str, *, streaming: bool, polling: bool = False) -> AsyncIterator[Client]:
+    """A client made from our card; for 0.3 from the card's 0.3 interface alone."""
+    async with httpx.AsyncClient(timeout=30.0, headers={"A2A-Version": "1.0"}) as http:
+        card = await A2ACardResolver(http, plane.url).get_agent_card()
+        if version == "0.3":
+            headerless = httpx.AsyncClient(timeout=30.0)
+            card = await A2ACardResolver(headerless, plane.url).get_agent_card()
+            await headerless.aclose()
+            legacy = [each for each in card.supported_interfaces if each.protocol_version.startswith("0.3")]
+            assert legacy, "the hybrid card names no 0.3 interface"
+            del card.supported_interfaces[:]
+            card.supported_interfaces.extend(legacy)
+            http.headers.pop("A2A-Version")
+        config = ClientConfig(streaming=streaming, polling=polling, httpx_client=http)
+        yield ClientFactory(config).create(card)
+
+
+def message(text: str, **ids: str) -> SendMessageRequest:
+    parts = [Part(text=text)]
+    return SendMessageRequest(message=Message(message_id=uuid4().hex, role=Role.ROLE_USER, parts=parts, **ids))
+
+
+async def answers(client: Client, request: SendMessageRequest) -> list[StreamResponse]:
+    return [each async for each in client.send_message(request)]
+
+
+@both_versions
+async def test_it_sends_and_gets_the_finished_task(plane: Plane, version: str) -> None:
+    """P1, T1: a blocking send."""
+    async with official(plane, version, streaming=False) as client:
+        (answer,) = await answers(client, message("echo hello there"))
+    assert answer.task.status.state == TaskState.TASK_STATE_COMPLETED
+    assert answer.task.status.message.parts[0].text == "hello there"
+
+
+@both_versions
+async def test_it_gets_a_direct_message(plane: Plane, version: str) -> None:
+    """P2: no task."""
+    async with official(plane, version, streaming=False) as client:
+        (answer,) = await answers(client, message("message just this"))
+    assert answer.message.parts[0].text == "just this"
+
+
+@both_versions
+async def test_it_streams(plane: Plane, version: str) -> None:
+    """P1, T1: a Task first, then updates, the last of them terminal."""
+    async with official(plane, version, streaming=True) as client:
+        events = await answers(client, message("chunks 50 64"))
+    kinds = [event.WhichOneof("payload") for event in events]
+    assert kinds[0] == "task"
+    assert kinds.count("artifact_update") == 50
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    text = "".join(e.artifact_update.artifact.parts[0].text for e in events if e.HasField("artifact_update"))
+    assert len(text) == 50 * 64
+
+
+@both_versions
+async def test_it_polls(plane: Plane, version: str) -> None:
+    """P1: it is answered at once with the task and polls it."""
+    async with official(plane, version, streaming=False, polling=True) as client:
+        (answer,) = await answers(client, message("slow 2"))
+        assert answer.task.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
+
+        async def ended() -> bool:
+            task = await client.get_task(GetTaskRequest(id=answer.task.id))
+            return task.status.state == TaskState.TASK_STATE_COMPLETED
+
+        await until(ended)
+
+
+@both_versions
+async def test_it_cancels(plane: Plane, version: str) -> None:
+    """P8."""
+    async with official(plane, version, streaming=False, polling=True) as client:
+        (answer,) = await answers(client, message("slow 100"))
+        canceled = await client.cancel_task(CancelTaskRequest(id=answer.task.id))
+        assert canceled.status.state == TaskState.TASK_STATE_CANCELED
+        with pytest.raises(A2AClientError):
+            await client.cancel_task(CancelTaskRequest(id=answer.task.id))
+
+
+@both_versions
+async def test_it_subscribes(plane: Plane, version: str) -> None:
+    """P12: the snapshot first, then the rest up to the end."""
+    async with official(plane, version, streaming=False, polling=True) as client:
+        (answer,) = await answers(client, message("slow 4"))
+        async with asyncio.timeout(20):
+            events = [each async for each in client.subscribe(SubscribeToTaskRequest(id=answer.task.id))]
+    assert events[0].HasField("task")
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+
+
+@both_versions
+async def test_it_resumes_with_its_last_event_id(plane: Plane, version: str) -> None:
+    """P12: call-level parameters carry the cursor without a patch of the library."""
+    async with official(plane, version, streaming=False, polling=True) as client:
+        (answer,) = await answers(client, message("slow 2"))
+
+        async def ended() -> bool:
+            task = await client.get_task(GetTaskRequest(id=answer.task.id))
+            return task.status.state == TaskState.TASK_STATE_COMPLETED
+
+        await until(ended)
+        async with httpx.AsyncClient(base_url=plane.url) as http:
+            lines = (await http.get(f"/api/tasks/{answer.task.id}/events")).text.splitlines()
+        second = [line[3:].strip() for line in lines if line.startswith("id:")][1]
+        context = ClientCallContext(service_parameters={"Last-Event-ID": second})
+        request = SubscribeToTaskRequest(id=answer.task.id)
+        rest = [each async for each in client.subscribe(request, context=context)]
+    assert [each.WhichOneof("payload") for each in rest] == ["artifact_update", "artifact_update", "status_update"]
+
+
+@both_versions
+async def test_a_dialogue(plane: Plane, version: str) -> None:
+    """I1, I2, I5: ask, answer on the same task, then a new task that refers to it in the same context."""
+    async with official(plane, version, streaming=False) as client:
+        (asked,) = await answers(client, message("ask"))
+        first = asked.task
+        assert first.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        (answered,) = await answers(client, message("blue", task_id=first.id))
+        assert answered.task.id == first.id
+        assert answered.task.context_id == first.context_id
+        assert answered.task.status.state == TaskState.TASK_STATE_COMPLETED
+        assert "blue" in answered.task.status.message.parts[0].text
+        shorter = message("make it shorter", context_id=first.context_id)
+        shorter.message.reference_task_ids.append(first.id)
+        (second,) = await answers(client, shorter)
+        assert second.task.id != first.id
+        assert second.task.context_id == first.context_id
+
+
+async def test_it_lists(plane: Plane) -> None:
+    """The 1.0 client lists the tasks of a context."""
+    async with official(plane, "1.0", streaming=False) as client:
+        (answer,) = await answers(client, message("echo one"))
+        await answers(client, message("echo two", context_id=answer.task.context_id))
+        listed = await client.list_tasks(ListTasksRequest(context_id=answer.task.context_id))
+    assert listed.total_size == 2
+    assert [task.status.state for task in listed.tasks] == [TaskState.TASK_STATE_COMPLETED] * 2

@@ -1,0 +1,143 @@
+"""Races that exactly one side wins: the end against a cancel, and a message against the end or a pause."""
+
+import asyncio
+import random
+from typing import Any
+
+import httpx
+import pytest
+from tests.system.plane import Plane
+from tests.system.wire import Json, call, client, events_of, result, stream, text_message, until
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
+
+
+async def begin(http: httpx.AsyncClient, text: str) -> Json:
+    """A task that is begun and not waited for."""
+    params: Json = {"message": text_message(text), "configuration": {"returnImmediately": True}}
+    return dict((await result(http, "SendMessage", params))["task"])
+
+
+async def at_rest(http: httpx.AsyncClient, task_id: str) -> Json:
+    async def probe() -> Json | None:
+        task = await result(http, "GetTask", {"id": task_id})
+        state = task["status"]["state"]
+        return task if state in ENDED or state.endswith("_REQUIRED") else None
+
+    return dict(await until(probe))
+
+
+async def raw_log(http: httpx.AsyncClient, task_id: str) -> list[Json]:
+    """Every event of an ended task, from its first."""
+    events: list[Json] = []
+    async with http.stream("GET", f"/api/tasks/{task_id}/events") as response:
+        async for event in events_of(response):
+            events.append(event.data)
+    return events
+
+
+async def test_of_two_hundred_completions_against_cancels_each_task_has_one_end(plane: Plane) -> None:
+    """C7, C11, P8: one terminal event each, the session holds no message that its task lacks."""
+    rng = random.Random(7)
+    outcomes: dict[str, int] = {}
+
+    async def race(http: httpx.AsyncClient) -> None:
+        task = await begin(http, f"chunks {rng.randint(1, 40)} 64")
+        await asyncio.sleep(rng.uniform(0, 0.03))
+        answer = await call(http, "CancelTask", {"id": task["id"]})
+        final = await at_rest(http, task["id"])
+        state = final["status"]["state"]
+        outcomes[state] = outcomes.get(state, 0) + 1
+        if "error" in answer:
+            assert answer["error"]["code"] == -32002
+            assert state == "TASK_STATE_COMPLETED"
+        else:
+            assert state == "TASK_STATE_CANCELED"
+        events = await raw_log(http, task["id"])
+        ends = [e for e in events if (e["event"] or {}).get("statusUpdate", {}).get("status", {}).get("state") in ENDED]
+        assert len(ends) == 1
+        assert ends[0]["generation"] == events[-1]["generation"] == len(events)
+        said = {m["messageId"] for m in final.get("history", [])} | {
+            final["status"].get("message", {}).get("messageId", "")
+        }
+        listed = (await http.get(f"/api/sessions/{task['contextId']}/messages")).json()["data"]["messages"]
+        assert {message["messageId"] for message in listed} <= said
+
+    async with client(plane.url) as http:
+        for _ in range(20):
+            await asyncio.gather(*(race(http) for _ in range(10)))
+    print(f"outcomes {outcomes}")
+    assert sum(outcomes.values()) == 200
+    assert len(outcomes) == 2
+
+
+async def test_after_a_cancel_the_agent_stops_and_nothing_is_appended(plane: Plane) -> None:
+    """C11, P8: within a second; the stream ends with the cancel."""
+    async with client(plane.url) as http:
+        task = await begin(http, "slow 100")
+        canceled = await result(http, "CancelTask", {"id": task["id"]})
+        assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+        head = (await raw_log(http, task["id"]))[-1]["generation"]
+        await asyncio.sleep(1.0)
+        assert (await raw_log(http, task["id"]))[-1]["generation"] == head
+        refused = await call(http, "CancelTask", {"id": task["id"]})
+        assert refused["error"]["code"] == -32002
+
+
+@pytest.mark.parametrize("command", ["chunks 5 64", "ask"])
+async def test_a_message_to_a_running_task_is_answered_before_it_rests(plane: Plane, command: str) -> None:
+    """I1, C8: 100 races of a message against a completion and against a pause; none lost, none stuck."""
+    rng = random.Random(11)
+    accepted = refused = 0
+
+    async def race(http: httpx.AsyncClient, index: int) -> None:
+        nonlocal accepted, refused
+        task = await begin(http, command)
+        await asyncio.sleep(rng.uniform(0, 0.012))
+        follow_up = text_message(f"echo follow-up {index}", taskId=task["id"], contextId=task["contextId"])
+        answer = await call(http, "SendMessage", {"message": follow_up})
+        if "error" in answer:
+            refused += 1
+            assert answer["error"]["code"] == -32004
+            return
+        accepted += 1
+        final = await at_rest(http, task["id"])
+        if final["status"]["state"].endswith("_REQUIRED"):
+            more = text_message("blue", taskId=task["id"])
+            final = dict((await result(http, "SendMessage", {"message": more}))["task"])
+        assert final["status"]["state"] == "TASK_STATE_COMPLETED"
+        texts = _texts(final)
+        assert f"echo follow-up {index}" in texts
+        assert any(f"follow-up {index}" in text for text in texts[texts.index(f"echo follow-up {index}") + 1 :])
+
+    async with client(plane.url) as http:
+        for batch in range(10):
+            await asyncio.gather(*(race(http, 10 * batch + index) for index in range(10)))
+    print(f"{command}: accepted {accepted}, refused {refused}")
+    assert accepted + refused == 100
+    assert accepted > 0
+
+
+def _texts(task: Json) -> list[str]:
+    messages: list[Any] = [*task.get("history", [])]
+    last = task["status"].get("message")
+    if last and all(last["messageId"] != each["messageId"] for each in messages):
+        messages.append(last)
+    return ["".join(part.get("text", "") for part in message["parts"]) for message in messages]
+
+
+async def test_streams_of_one_task_see_the_same(plane: Plane) -> None:
+    """C3: several clients, the same events in the same order."""
+    async with client(plane.url) as http:
+        task = await begin(http, "slow 8")
+
+        async def watch() -> list[tuple[int, str]]:
+            async with stream(http, "SubscribeToTask", {"id": task["id"]}) as events:
+                return [(event.generation, event.id) async for event in events]
+
+        first, second, third = await asyncio.gather(watch(), watch(), watch())
+    assert first[-1] == second[-1] == third[-1]
+    shortest = min((first, second, third), key=len)[1:]
+    assert all(seen[-len(shortest) :] == shortest for seen in (first, second, third))

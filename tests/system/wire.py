@@ -1,0 +1,118 @@
+"""What the system tests say over HTTP: A2A 1.0 JSON-RPC requests, and streams with their ids."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+Json = dict[str, Any]
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Sse:
+    """One event of a stream: its id (empty for none) and its data."""
+
+    id: str
+    data: Json
+
+    @property
+    def generation(self) -> int:
+        return int(self.id.rpartition("-")[2])
+
+    @property
+    def result(self) -> Json:
+        assert "result" in self.data, self.data
+        return dict(self.data["result"])
+
+
+def text_message(text: str, **fields: Any) -> Json:
+    """A user's message of one text part."""
+    return {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+
+
+def request(method: str, params: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}
+
+
+def client(url: str, **headers: str) -> httpx.AsyncClient:
+    """A client without a limit on silence or connections: the tests say themselves how long they wait."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    return httpx.AsyncClient(base_url=url, timeout=60.0, limits=limits, headers=headers)
+
+
+async def call(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> Json:
+    """The whole JSON-RPC answer, `result` or `error`."""
+    answer = await http.post("/", json=request(method, params), headers={"A2A-Version": "1.0", **headers})
+    assert answer.status_code == 200, (answer.status_code, answer.text)
+    return dict(answer.json())
+
+
+async def result(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> Json:
+    answer = await call(http, method, params, **headers)
+    assert "result" in answer, answer
+    return dict(answer["result"])
+
+
+async def send(http: httpx.AsyncClient, text: str, **kwargs: Any) -> Json:
+    """A blocking send; the task or the message."""
+    headers = kwargs.pop("headers", {})
+    configuration = kwargs.pop("configuration", {})
+    params = {"message": text_message(text, **kwargs), "configuration": configuration}
+    return await result(http, "SendMessage", params, **headers)
+
+
+@asynccontextmanager
+async def stream(
+    http: httpx.AsyncClient, method: str, params: Json, **headers: str
+) -> AsyncIterator[AsyncIterator[Sse]]:
+    """The events of a streaming call, as they come."""
+    body = request(method, params)
+    async with http.stream("POST", "/", json=body, headers={"A2A-Version": "1.0", **headers}) as response:
+        assert response.status_code == 200, response.status_code
+        assert response.headers["content-type"].startswith("text/event-stream"), await response.aread()
+        yield events_of(response)
+
+
+async def events_of(response: httpx.Response) -> AsyncIterator[Sse]:
+    """Parses one SSE body; comments are skipped."""
+    event_id, data = "", ""
+    async for line in response.aiter_lines():
+        if line.startswith("id:"):
+            event_id = line[3:].strip()
+        elif line.startswith("data:"):
+            data = line[5:].strip()
+        elif not line and data:
+            yield Sse(event_id, json.loads(data))
+            event_id, data = "", ""
+
+
+def cursor_header(cursor: str) -> dict[str, str]:
+    return {"Last-Event-ID": cursor} if cursor else {}
+
+
+def task_of(events: list[Sse]) -> Json:
+    """The Task that opens a stream."""
+    return dict(events[0].result["task"])
+
+
+def state_of(event: Sse) -> str:
+    """The state an event carries, or nothing."""
+    found = event.result.get("statusUpdate") or event.result.get("task") or {}
+    return str(found.get("status", {}).get("state", ""))
+
+
+async def until(probe: Any, timeout: float = 20.0) -> Any:
+    """Polls a coroutine function until it returns something true; for what no event tells."""
+    async with asyncio.timeout(timeout):
+        while True:
+            found = await probe()
+            if found:
+                return found
+            await asyncio.sleep(0.02)
