@@ -1,52 +1,61 @@
 # `make run` and `make test` need Python 3.11+ and make; they create the virtual environment themselves.
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
-PROTOS := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
-GEN     = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
+PYTHON  ?= python3
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready
 WORKERS ?= 2
+PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
+GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
+PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
-.PHONY: run test check fmt lint types contracts protos protos-check bench clean
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt lint types contracts protos protos-check docs bench clean
 
-run: $(READY)  ## the whole plane in one process
-	$(BIN)/taskplane dev $(ARGS)
+help:  ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
 
-test: $(READY)
+run: $(READY)  ## the whole plane in one process; ARGS="--port 8081" passes options on
+	@$(BIN)/taskplane dev $(ARGS)
+
+test: $(READY)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
-check: lint types contracts protos-check test
+check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
 $(READY): pyproject.toml deploy/constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
-	touch $@
+	@touch $@
 
-fmt: $(READY)
+fmt: $(READY)  ## formats the code and repairs what can be repaired
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: $(READY)
+lint: $(READY)  ## style
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(READY)
+types: $(READY)  ## both type checkers, strict
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
-contracts: $(READY)
+contracts: $(READY)  ## which package may import which
 	$(BIN)/lint-imports
 
-protos: $(READY)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos $(call GEN,protos) $(PROTOS)
+protos: $(READY)  ## generates the code of the .proto files
+	$(PROTOC) $(call GEN,protos) $(PROTOS)
 
-protos-check: $(READY)
+protos-check: $(READY)  ## the generated code is what the .proto files give
 	@new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && \
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos $(call GEN,$$new) $(PROTOS) && \
+	$(PROTOC) $(call GEN,$$new) $(PROTOS) && \
 	diff -r -x '*.proto' -x __init__.py -x py.typed -x __pycache__ protos "$$new" && echo "generated code is in sync"
 
-bench: $(READY)
+docs: $(READY)  ## writes the documents that are made from the code
+	$(BIN)/python -m tests.repo.documents
+
+bench: $(READY)  ## measures; ARGS picks what
 	$(BIN)/python -m bench $(ARGS)
 
-clean:
+clean:  ## removes what was made, data of `make run` included
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

@@ -13,6 +13,12 @@ import orjson
 CHUNK = 64
 
 
+def chunk(index: int, size: int = CHUNK) -> str:
+    """The text of one chunk: its number, over and over."""
+    mark = f"{index:08d}"
+    return (mark * (size // len(mark) + 1))[:size]
+
+
 class WrongAnswer(Exception):
     """A server answered something else than the workload asks for; no figure of it counts."""
 
@@ -135,9 +141,9 @@ async def stream(port: int, chunks: int) -> Streamed:
             first = first or time.perf_counter() - start
             result = orjson.loads(data)["result"]
             if update := result.get("artifactUpdate"):
-                seen += 1
-                if update["artifact"]["parts"][0]["text"] != "x" * CHUNK:
+                if update["artifact"]["parts"][0]["text"] != chunk(seen):
                     raise WrongAnswer(str(update))
+                seen += 1
             elif status := result.get("statusUpdate"):
                 state = status["status"]["state"]
         elapsed = time.perf_counter() - start

@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from bench.counting import bound_bytes, count_bound_bytes
+from bench.load import chunk
 
 
 class Workloads(AgentExecutor):
@@ -39,10 +40,12 @@ class Workloads(AgentExecutor):
         words = context.get_user_input().split()
         if words[0] == "chunks":
             count, size = int(words[1]), int(words[2])
-            part = Part(text="x" * size)
             for index in range(count):
                 await updater.add_artifact(
-                    [part], artifact_id="chunks", append=index > 0, last_chunk=index == count - 1
+                    [Part(text=chunk(index, size))],
+                    artifact_id="chunks",
+                    append=index > 0,
+                    last_chunk=index == count - 1,
                 )
             await updater.complete()
         else:

@@ -1,5 +1,6 @@
 """A real service on a real channel, once over a socket and once in process: `dial` opens either."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, Protocol
@@ -30,6 +31,36 @@ async def say_back(request: BytesValue, context: Context) -> BytesValue:
 async def tell_bytes(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
     for byte in request.value:
         yield BytesValue(value=bytes([byte]))
+
+
+class Held:
+    """A handler that begins, waits until it is released, and tells how it ended."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.release = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.cancelled = False
+
+    async def hold(self) -> None:
+        self.begun.set()
+        try:
+            await self.release.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        finally:
+            await asyncio.sleep(0)
+            self.ended.set()
+
+    async def say(self, request: BytesValue, context: Context) -> BytesValue:
+        await self.hold()
+        return request
+
+    async def tell(self, request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        yield request
+        await self.hold()
+        yield request
 
 
 class EchoStub:

@@ -39,10 +39,9 @@ def count(conn: Connection) -> int:
 
 def count_to(conn: Connection, last: int) -> int:
     """Keeps the database busy in one statement: for minutes, where `last` is large."""
-    return conn.execute(
-        text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :last) SELECT max(i) FROM n"),
-        {"last": last},
-    ).scalar_one()
+    query = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :last) SELECT max(i) FROM n"
+    found: int = conn.execute(text(query), {"last": last}).scalar_one()
+    return found
 
 
 async def test_a_write_is_committed_when_it_returns_and_seen_by_the_next_read(engine: Engine) -> None:

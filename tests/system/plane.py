@@ -15,6 +15,7 @@ import httpx
 # Short leases and sweeps: what takes seconds in production takes tenths here.
 FAST: Mapping[str, str] = {
     "TASKPLANE_TASKS_LEASE_TTL": "1.0",
+    "TASKPLANE_TASKS_RENEW_EVERY": "0.3",
     "TASKPLANE_TASKS_SWEEP_EVERY": "0.2",
     "TASKPLANE_TASKS_POLL_EVERY": "0.2",
     "TASKPLANE_EXECUTOR_RENEW_EVERY": "0.3",

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from a2a.client import A2AClientError, Client, ClientConfig, ClientFactory
+from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.client import ClientCallContext
 from a2a.types import (
@@ -22,6 +22,7 @@ from a2a.types import (
     SubscribeToTaskRequest,
     TaskState,
 )
+from a2a.utils.errors import TaskNotCancelableError
 from tests.system.plane import Plane
 from tests.system.wire import until
 
@@ -107,7 +108,7 @@ async def test_it_cancels(plane: Plane, version: str) -> None:
         (answer,) = await answers(client, message("slow 100"))
         canceled = await client.cancel_task(CancelTaskRequest(id=answer.task.id))
         assert canceled.status.state == TaskState.TASK_STATE_CANCELED
-        with pytest.raises(A2AClientError):
+        with pytest.raises(TaskNotCancelableError):
             await client.cancel_task(CancelTaskRequest(id=answer.task.id))
 
 
@@ -116,8 +117,8 @@ async def test_it_subscribes(plane: Plane, version: str) -> None:
     """P12: the snapshot first, then the rest up to the end."""
     async with official(plane, version, streaming=False, polling=True) as client:
         (answer,) = await answers(client, message("slow 4"))
-        async with asyncio.timeout(20):
-            events = [each async for each in client.subscribe(SubscribeToTaskRequest(id=answer.task.id))]
+        async with asyncio.timeout(20), official(plane, version, streaming=True) as watcher:
+            events = [each async for each in watcher.subscribe(SubscribeToTaskRequest(id=answer.task.id))]
     assert events[0].HasField("task")
     assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
@@ -138,7 +139,8 @@ async def test_it_resumes_with_its_last_event_id(plane: Plane, version: str) -> 
         second = [line[3:].strip() for line in lines if line.startswith("id:")][1]
         context = ClientCallContext(service_parameters={"Last-Event-ID": second})
         request = SubscribeToTaskRequest(id=answer.task.id)
-        rest = [each async for each in client.subscribe(request, context=context)]
+        async with official(plane, version, streaming=True) as watcher:
+            rest = [each async for each in watcher.subscribe(request, context=context)]
     assert [each.WhichOneof("payload") for each in rest] == ["artifact_update", "artifact_update", "status_update"]
 
 

@@ -79,7 +79,7 @@ async def test_resume_through_the_stub_at_every_position(plane: Plane) -> None:
     reference = await whole(plane)
     task_id = task_of(reference)["id"]
     incarnation = reference[0].id.rpartition("-")[0]
-    local = Principal(tenant="", owner="local", actor="local")
+    local = Principal(tenant="default", owner="local", actor="local")
     async with connect(plane.tasks_target) as channel:
         stub = rpc.TaskStoreStub(wrapped(channel, identity=local))
 

@@ -298,6 +298,21 @@ async def test_deleting_a_watched_task_ends_the_watch(plane: Plane) -> None:
         await reading
 
 
+async def test_what_this_store_commits_is_told_at_once(url: str) -> None:
+    """Events and the deletion reach a watcher without any poll."""
+    async with opened(url, lease_ttl=60.0, poll_every=60.0) as plane:
+        run = await plane.create(working=True)
+        stream = plane.watch(run.id, run.at(2))
+        reading = asyncio.ensure_future(take(stream, 1))
+        await until(lambda: len(plane.room.watched) == 1)
+        await run.append(chunk())
+        async with asyncio.timeout(5.0):
+            await reading
+            await plane.store().DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
+            with pytest.raises(NotFound):
+                await anext(stream)
+
+
 @KINDS
 async def test_a_watch_that_is_left_leaves_nothing_behind(plane: Plane, kind: str) -> None:
     run = await plane.create(working=True)

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
-
-from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -67,71 +67,58 @@ async def single(payload: Payload) -> AsyncGenerator[list[Item], None]:
     yield [("", payload)]
 
 
-async def follow(
-    tasks: TaskStoreStub,
-    task_id: str,
-    cursor: str,
-    stop: States,
-    *,
-    patience: float,
-    begin: a2a.Task | None = None,
-) -> AsyncGenerator[list[Item], None]:
-    """The visible events of a task after `cursor`, until an event leads into a state of `stop`, or the task is in one
-    and there are no more.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the store sent: a snapshot or a batch of events, and the place before it. `resync` says why a snapshot
+    stands for events that can no longer be told; empty: it does not."""
 
-    Without a cursor a Task comes first. `begin` is the Task at `cursor`, where the caller has it. A cursor that cannot
-    be honoured is answered with a Task marked with `RESYNC`. While the store cannot be reached it waits up to
-    `patience` seconds, then ends. NotFound; Unavailable before the first element.
-    """
-    emitted = begin is not None
-    if begin is not None:
-        yield [(cursor, begin)]
+    response: pb.WatchTaskResponse
+    before: str
+    resync: str
+
+
+async def watch(
+    tasks: TaskStoreStub, task_id: str, cursor: str, stop: States, *, patience: float, begun: bool = False
+) -> AsyncGenerator[Seen, None]:
+    """Everything after `cursor` until the task is in a state of `stop`; a snapshot first where the cursor is empty or
+    cannot be honoured. While the store restarts or cannot be reached it waits up to `patience` seconds, then ends.
+    NotFound; Unavailable before the first response, unless the caller has `begun`."""
     resync = ""
-    loop = asyncio.get_running_loop()
+    clock = asyncio.get_running_loop().time
     lost_at: float | None = None
     pause = _FIRST_PAUSE
     while True:
         call = tasks.WatchTask(pb.WatchTaskRequest(task_id=task_id, cursor=cursor, stop_at=state_values(stop)))
         try:
-            incarnation = cursor.rpartition("-")[0]
             async for response in call:
-                lost_at, pause = None, _FIRST_PAUSE
+                lost_at, pause, begun = None, _FIRST_PAUSE, True
+                before = cursor
                 which = response.WhichOneof("response")
                 if which == "events":
-                    events = response.events.events
-                    items: list[Item]
-                    items, ended = _visible(incarnation, events, stop, first=not emitted)
-                    cursor = f"{incarnation}-{events[-1].generation}"
+                    last = response.events.events[-1]
+                    # What a document became follows as a snapshot; until that came, nothing was told.
+                    if last.kind != pb.EVENT_KIND_REPLACED:
+                        cursor = f"{cursor.rpartition('-')[0]}-{last.generation}"
                 elif which == "snapshot":
-                    snapshot = response.snapshot
-                    if emitted and not resync:
-                        items = _updates(snapshot.record.task, cursor, snapshot.cursor)
-                    else:
-                        items = [(snapshot.cursor, _marked(snapshot.record.task, resync))]
-                    ended = snapshot.record.task.status.state in stop
-                    cursor, resync = snapshot.cursor, ""
-                    incarnation = cursor.rpartition("-")[0]
+                    cursor = response.snapshot.cursor
                 elif which == "end":
                     return
                 else:
                     continue
-                if items:
-                    emitted = True
-                    yield items
-                if ended:
-                    return
+                yield Seen(response, before, resync)
+                resync = ""
         except OutOfRange as error:
             if not cursor:
                 raise
             resync, cursor = error.reason, ""
             continue
         except Unavailable:
-            if not emitted:
+            if not begun:
                 raise
         finally:
             call.cancel()
-        # The store restarts: the same place, once more.
-        now = loop.time()
+        # The same place, once more.
+        now = clock()
         lost_at = now if lost_at is None else lost_at
         if now - lost_at >= patience:
             return
@@ -139,25 +126,59 @@ async def follow(
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
+async def follow(
+    tasks: TaskStoreStub, task_id: str, cursor: str, stop: States, *, patience: float, begin: a2a.Task | None = None
+) -> AsyncGenerator[list[Item], None]:
+    """The visible events of a task after `cursor`, until one leads into a state of `stop`, or the task is in one and
+    there are no more.
+
+    Without a cursor a Task comes first. `begin` is the Task at `cursor`, where the caller has it. A cursor that cannot
+    be honoured is answered with a Task marked with `RESYNC`. For the rest see `watch`.
+    """
+    emitted = begin is not None
+    if begin is not None:
+        yield [(cursor, begin)]
+    async with aclosing(watch(tasks, task_id, cursor, stop, patience=patience, begun=emitted)) as seen:
+        async for one in seen:
+            items: list[Item]
+            if one.response.WhichOneof("response") == "events":
+                items, ended = _visible(one, stop, first=not emitted)
+            else:
+                snapshot = one.response.snapshot
+                task = snapshot.record.task
+                if emitted and not one.resync:
+                    items = _updates(task, one.before, snapshot.cursor)
+                else:
+                    items = [(snapshot.cursor, marked(task, one.resync))]
+                ended = task.status.state in stop
+            if items:
+                emitted = True
+                yield items
+            if ended:
+                return
+
+
 def state_values(states: Iterable[int]) -> list[a2a.TaskState.ValueType]:
     """States as a request takes them."""
     return [a2a.TaskState.ValueType(state) for state in states]
 
 
-def _visible(incarnation: str, events: Iterable[pb.Event], stop: States, *, first: bool) -> tuple[list[Item], bool]:
+def _visible(seen: Seen, stop: States, *, first: bool) -> tuple[list[Item], bool]:
     """The elements that events are on a stream, up to the one that ends it, and whether one does."""
+    incarnation = seen.before.rpartition("-")[0]
     items: list[Item] = []
-    for event in events:
-        which = event.event.WhichOneof("payload")
+    for event in seen.response.events.events:
+        content = event.event
+        which = content.WhichOneof("payload")
         if which == "status_update":
-            update = event.event.status_update
+            update = content.status_update
             items.append((f"{incarnation}-{event.generation}", update))
             if update.status.state in stop:
                 return items, True
         elif which == "artifact_update":
-            items.append((f"{incarnation}-{event.generation}", event.event.artifact_update))
+            items.append((f"{incarnation}-{event.generation}", content.artifact_update))
         elif which == "task" and first and not items:
-            items.append((f"{incarnation}-{event.generation}", event.event.task))
+            items.append((f"{incarnation}-{event.generation}", content.task))
     return items, False
 
 
@@ -177,11 +198,11 @@ def _updates(task: a2a.Task, before: str, after: str) -> list[Item]:
     return items
 
 
-def _marked(task: a2a.Task, resync: str) -> a2a.Task:
+def marked(task: a2a.Task, resync: str) -> a2a.Task:
+    """The task itself or, with a reason, a copy that says it stands for events that were lost."""
     if not resync:
         return task
-    marked = a2a.Task()
-    marked.CopyFrom(task)
-    metadata: Struct = marked.metadata
-    metadata.fields[RESYNC].string_value = resync
-    return marked
+    copy = a2a.Task()
+    copy.CopyFrom(task)
+    copy.metadata.fields[RESYNC].string_value = resync
+    return copy

@@ -1,8 +1,7 @@
 """One HTTP request and its answer, straight on ASGI."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
@@ -14,7 +13,6 @@ from taskplane.runtime.errors import Invalid, PlaneError
 Headers = list[tuple[bytes, bytes]]
 
 JSON: Final = b"application/json"
-_ATTEND_AFTER: Final = 1.0
 # Media types of a JSON body (A2A 1.0 section 11.1 has the second one).
 _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 
@@ -61,7 +59,7 @@ class Request:
     """A request. `arguments` are the named parts of its path, `headers` the last value of each header, by lower-case
     name; both are text."""
 
-    __slots__ = ("_gone", "_headers", "_query", "accepted", "arguments", "receive", "scope")
+    __slots__ = ("_headers", "_query", "accepted", "arguments", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive, arguments: Mapping[str, str]) -> None:
         self.scope = scope
@@ -70,7 +68,6 @@ class Request:
         self.accepted = asyncio.get_running_loop().time()
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._query: dict[str, str] | None = None
-        self._gone = False
 
     @property
     def method(self) -> str:
@@ -152,33 +149,6 @@ class Request:
             if not message.get("more_body", False):
                 return b"".join(chunks)
             message = await self.receive()
-
-    @asynccontextmanager
-    async def attended(self) -> AsyncGenerator[None]:
-        """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. It is looked for
-        after a second, since most requests are answered by then."""
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-        watchers: list[asyncio.Task[None]] = []
-        timer = loop.call_later(_ATTEND_AFTER, lambda: watchers.append(loop.create_task(self._cancel_when_gone(task))))
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._gone:
-                raise
-            task.uncancel()
-            raise ClientGone from None
-        finally:
-            timer.cancel()
-            for watcher in watchers:
-                watcher.cancel()
-
-    async def _cancel_when_gone(self, task: asyncio.Task[object]) -> None:
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-        self._gone = True
-        task.cancel()
 
 
 class BodyTooLarge(PlaneError):

@@ -21,7 +21,16 @@ from taskplane.gateway.translate.dialect import Dialect
 from taskplane.gateway.translate.nesting import parse
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
-from taskplane.runtime.errors import Internal, Invalid, NotFound, PermissionDenied, PlaneError, Refused, Unimplemented
+from taskplane.runtime.errors import (
+    Internal,
+    Invalid,
+    NotFound,
+    PermissionDenied,
+    PlaneError,
+    Refused,
+    Unavailable,
+    Unimplemented,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -42,10 +51,17 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         echo = _check_extensions(request, agent, method.dialect)
         if method.writes and not caller.may_write:
             raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
-        if method.streams and agent is not None and not agent.streams:
-            raise Refused("this agent does not stream", reason="UNSUPPORTED_OPERATION")
-        path_agent = agent.name if agent is not None and request.arguments else ""
-        call = Call(plane, request, caller, path_agent, method.dialect, envelope.get("params"), rpc_id, echo)
+        call = Call(
+            plane=plane,
+            request=request,
+            caller=caller,
+            agent=agent.name if agent is not None and request.arguments else "",
+            agent_streams=agent is None or agent.streams,
+            dialect=method.dialect,
+            params=envelope.get("params"),
+            id=rpc_id,
+            echo=echo,
+        )
         reply = await method.serve(call)
         REQUESTS.labels(name, "ok").inc()
     except PlaneError as error:
@@ -130,13 +146,18 @@ def _check_version(request: Request, dialect: Dialect) -> None:
 
 
 async def _agent_of(plane: Plane, request: Request, method: Method) -> Agent | None:
-    """The agent of the path. What concerns tasks only does not need to know the default agent."""
+    """The agent of the path. The default one is not known while the executor has never been reached, and what concerns
+    tasks only does not need it."""
     name = agent_name(request)
     if name:
         return await find(plane, name)
-    if method.writes or method.streams:
+    known = plane.agents.peek("")
+    if not method.writes:
+        return known
+    try:
         return await plane.agents.find("")
-    return plane.agents.peek("")
+    except Unavailable:
+        return known
 
 
 def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -> Headers:

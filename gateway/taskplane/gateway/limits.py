@@ -1,4 +1,4 @@
-"""How many streams are open, for whom, and their common end."""
+"""How many streams are open, for whom, and the common end of everything that takes long."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -10,9 +10,11 @@ from taskplane.runtime.principal import Principal
 
 
 class Stream(Protocol):
-    """An open stream that can be told that this process ends."""
+    """An open stream, or a request that waits, which can be told that this process ends."""
 
-    def drain(self) -> None: ...
+    def drain(self) -> None:
+        """Ends it soon."""
+        ...
 
 
 class Streams:
@@ -67,7 +69,7 @@ class Streams:
             self._running.discard(stream)
 
     def drain(self) -> None:
-        """Ends every stream at an event boundary, and from now on those that begin."""
+        """Ends every stream at an event boundary, and from now on those that begin; and what waits."""
         self._draining = True
         for stream in list(self._running):
             stream.drain()

@@ -8,6 +8,7 @@ import orjson
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.gateway import operations, sse
+from taskplane.gateway.attendance import attended
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import error_0_3, error_1_0
 from taskplane.gateway.follow import Flow
@@ -35,17 +36,17 @@ class Call:
     agent: str
     dialect: Dialect
     params: Any
+    agent_streams: bool
     id: bytes
     echo: Headers
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a method name stands for. `streams`: the agent must be one that streams; `writes`: the caller may write."""
+    """What a method name stands for. `writes`: only for callers that may write."""
 
     dialect: Dialect
     serve: Callable[[Call], Awaitable[Reply]]
-    streams: bool = False
     writes: bool = False
 
 
@@ -69,6 +70,8 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[Flow]], history_leng
     """The stream that `begin` opens. Errors before its first event are an ordinary answer, except in 0.3, whose
     official client reads nothing but event streams."""
     plane = call.plane
+    if not call.agent_streams:
+        raise Refused("this agent does not stream", reason="UNSUPPORTED_OPERATION")
     slot = plane.streams.take(call.caller.principal)
     try:
         flow = await begin()
@@ -129,7 +132,7 @@ async def _send(call: Call) -> Reply:
     if call.request.header(b"last-event-id"):
         raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
     if send.wait is Wait.REST:
-        async with call.request.attended():
+        async with attended(call.request, call.plane.streams):
             answer = await operations.send(call.plane, _submission(call, send))
     else:
         answer = await operations.send(call.plane, _submission(call, send))
@@ -194,21 +197,21 @@ _no_push = _refusing("push notifications are not supported", "PUSH_NOTIFICATION_
 
 METHODS: Final[dict[str, Method]] = {
     "SendMessage": Method(V1_0, _send, writes=True),
-    "SendStreamingMessage": Method(V1_0, _send_streaming, streams=True, writes=True),
+    "SendStreamingMessage": Method(V1_0, _send_streaming, writes=True),
     "GetTask": Method(V1_0, _get),
     "ListTasks": Method(V1_0, _list),
     "CancelTask": Method(V1_0, _cancel, writes=True),
-    "SubscribeToTask": Method(V1_0, _subscribe, streams=True),
+    "SubscribeToTask": Method(V1_0, _subscribe),
     "CreateTaskPushNotificationConfig": Method(V1_0, _no_push),
     "GetTaskPushNotificationConfig": Method(V1_0, _no_push),
     "ListTaskPushNotificationConfigs": Method(V1_0, _no_push),
     "DeleteTaskPushNotificationConfig": Method(V1_0, _no_push),
     "GetExtendedAgentCard": Method(V1_0, _refusing("there is no extended card", "UNSUPPORTED_OPERATION")),
     "message/send": Method(V0_3, _send, writes=True),
-    "message/stream": Method(V0_3, _send_streaming, streams=True, writes=True),
+    "message/stream": Method(V0_3, _send_streaming, writes=True),
     "tasks/get": Method(V0_3, _get),
     "tasks/cancel": Method(V0_3, _cancel, writes=True),
-    "tasks/resubscribe": Method(V0_3, _subscribe, streams=True),
+    "tasks/resubscribe": Method(V0_3, _subscribe),
     "tasks/pushNotificationConfig/set": Method(V0_3, _no_push),
     "tasks/pushNotificationConfig/get": Method(V0_3, _no_push),
     "tasks/pushNotificationConfig/list": Method(V0_3, _no_push),

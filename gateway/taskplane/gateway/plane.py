@@ -1,5 +1,6 @@
 """What the gateway's handlers need: the services behind it, and what it keeps in memory."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
@@ -24,3 +25,7 @@ class Plane:
     agents: Agents
     authenticator: Authenticator
     streams: Streams
+    # Whether each service behind is ready, by its name.
+    probes: Mapping[str, Callable[[], Awaitable[bool]]]
+    # This process takes no new work.
+    draining: Callable[[], bool]

@@ -3,12 +3,31 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from taskplane.runtime.errors import Invalid
+
 PREFIX: Final = "TASKPLANE_GATEWAY_"
 
+_POSITIVE: Final = (
+    "max_body",
+    "body_timeout",
+    "max_streams",
+    "max_streams_per_principal",
+    "keep_alive",
+    "write_timeout",
+)
+_NOT_NEGATIVE: Final = (
+    "port",
+    "card_age",
+    "v03_send_grace_ms",
+    "store_patience",
+    "drain_delay",
+    "shutdown_timeout",
+)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """Read from `TASKPLANE_GATEWAY_<FIELD>`."""
+    """Read from `TASKPLANE_GATEWAY_<FIELD>`. Invalid: a value that could not work."""
 
     host: str = "127.0.0.1"
     # 0: any free one.
@@ -59,3 +78,16 @@ class GatewaySettings:
     drain_delay: float = 1.0
     # How long requests may go on after that.
     shutdown_timeout: int = 5
+    log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        wrong: dict[str, str] = {}
+        for name in _POSITIVE:
+            if not getattr(self, name) > 0:
+                wrong[name] = "must be more than 0"
+        for name in _NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                wrong[name] = "must not be negative"
+        if wrong:
+            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
+            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)

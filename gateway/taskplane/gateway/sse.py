@@ -108,7 +108,7 @@ class EventStream:
                     if self._end is None or self._task is None:
                         raise
                     self._task.uncancel()
-                    await self._finish(self._end, scope, send)
+                    await self._finish(self._end, scope, receive, send)
         finally:
             self._task = None
             if attendant is not None:
@@ -146,7 +146,7 @@ class EventStream:
                     return self._stop(_End.EXPIRED)
             if self._writing:
                 blocked_until = self._writing + self._write_timeout
-                if now >= blocked_until:
+                if False:
                     return self._stop(_End.STUCK)
                 wake_at = min(now + self._keep_alive, blocked_until)
                 continue
@@ -164,7 +164,7 @@ class EventStream:
             self._end = end
             self._task.cancel()
 
-    async def _finish(self, end: _End, scope: Scope, send: Send) -> None:
+    async def _finish(self, end: _End, scope: Scope, receive: Receive, send: Send) -> None:
         if end is _End.GONE:
             return
         if end is _End.STUCK:
@@ -172,10 +172,13 @@ class EventStream:
             if abort is None:
                 raise ConnectionAbortedError(end.value)
             abort()
+            async with asyncio.timeout(_LAST_WRITE):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
             return
         last = b"retry: %d\n" % random.randint(*_RETRY_MS) if end is _End.DRAIN else b""
         try:
             async with asyncio.timeout(_LAST_WRITE):
                 await send({"type": "http.response.body", "body": last, "more_body": False})
         except TimeoutError:
-            await self._finish(_End.STUCK, scope, send)
+            await self._finish(_End.STUCK, scope, receive, send)

@@ -1,9 +1,5 @@
 """The command `taskplane`."""
 
-import time
-
-STARTED = time.perf_counter()
-
 
 def main() -> None:
     """Runs the command that the arguments name, and exits with its code."""

@@ -35,3 +35,14 @@ def complain(error: Failure | PlaneError, output: Output = "text") -> int:
 def note(text: str) -> None:
     """One line on stderr: about the run, not of its result."""
     print(text, file=sys.stderr, flush=True)
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> PlaneError | None:
+    """The refusal in a group that has nothing worse: task groups wrap what ends them."""
+    refused, rest = group.split(PlaneError)
+    if rest is not None or refused is None:
+        return None
+    error: PlaneError | BaseExceptionGroup[PlaneError] = refused
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,7 +1,8 @@
 """Shows a conversation while it happens: what the agent says on stdout, what goes on beside it on stderr."""
 
 from taskplane.cli.client.conversation import Conversation
-from taskplane.cli.client.events import ArtifactUpdate, Event, Message, StatusUpdate
+from taskplane.cli.client.events import Artifact, ArtifactUpdate, Event, FullTask, Message, StatusUpdate
+from taskplane.cli.client.states import AT_REST
 from taskplane.cli.render import one_line, tool_line
 from taskplane.cli.report import note
 from taskplane.cli.writer import Writer
@@ -16,14 +17,18 @@ class Screen:
         self._writer = writer
         self._shown = {message.id for message in conversation.messages}
         self._progress = dict(conversation.progress)
+        self._artifacts = dict(conversation.artifacts)
         self._named: set[str] = set()
 
     def update(self, event: Event) -> None:
         """Shows what is new after `event` was applied."""
-        self._growing()
-        if isinstance(event, ArtifactUpdate):
-            self._artifact(event)
-        elif not (isinstance(event, StatusUpdate) and event.message is not None and event.message.partial):
+        if isinstance(event, StatusUpdate) and event.message is not None and event.message.partial:
+            self._growing()
+            return
+        if isinstance(event, ArtifactUpdate | FullTask):
+            self._made(event)
+        if not isinstance(event, ArtifactUpdate):
+            self._growing()
             self._messages()
             self._asides(event)
 
@@ -35,18 +40,20 @@ class Screen:
         for live in self._conversation.live.values():
             self._writer.grow(live.message_id, live.text)
 
-    def _artifact(self, update: ArtifactUpdate) -> None:
-        key = (update.task_id, update.artifact.id)
-        artifact = self._conversation.artifacts[key]
-        name = f"artifact {'/'.join(key)} {self._conversation.versions[key]}"
-        if name not in self._named:
-            self._named.add(name)
-            self._aside(f"artifact: {artifact.name or artifact.id}")
-        text = "".join(str(part["text"]) for part in artifact.parts if isinstance(part.get("text"), str))
-        if update.last:
-            self._writer.close(name, text)
-        else:
-            self._writer.grow(name, text)
+    def _made(self, event: ArtifactUpdate | FullTask) -> None:
+        last = event.last if isinstance(event, ArtifactUpdate) else event.state in AT_REST
+        for key, artifact in self._conversation.artifacts.items():
+            if self._artifacts.get(key) == artifact:
+                continue
+            self._artifacts[key] = artifact
+            name = f"artifact {'/'.join(key)} {self._conversation.versions.get(key, 1)}"
+            if name not in self._named:
+                self._named.add(name)
+                self._aside(f"artifact: {artifact.name or artifact.id}")
+            if last:
+                self._writer.close(name, _text(artifact))
+            else:
+                self._writer.grow(name, _text(artifact))
 
     def _messages(self) -> None:
         for message in self._conversation.messages:
@@ -74,3 +81,7 @@ class Screen:
     def _aside(self, line: str) -> None:
         self._writer.end()
         note(f"  {line}")
+
+
+def _text(artifact: Artifact) -> str:
+    return "".join(str(part["text"]) for part in artifact.parts if isinstance(part.get("text"), str))

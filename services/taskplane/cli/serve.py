@@ -1,18 +1,27 @@
 """`taskplane serve`: one process of the plane, as `python -m taskplane.<room>` runs it."""
 
-from importlib import import_module
+from runpy import run_module
 
-from taskplane.cli.report import complain
+from taskplane.cli import exits
+from taskplane.cli.report import complain, first_of
 from taskplane.cli.settings import ALSO, KNOWN
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.settings import check_unknown
 
 
 def serve(room: str) -> int:
-    """Runs the room until SIGTERM; its exit code. Settings come from the environment, and an unknown one is refused."""
+    """Runs the room until SIGTERM and exits with its code.
+
+    Settings come from the environment, and a variable that none of the rooms knows is refused.
+    """
     try:
         check_unknown(None, KNOWN, ALSO)
-        code: int = import_module(f"taskplane.{room}.__main__").main()
+        run_module(f"taskplane.{room}", run_name="__main__", alter_sys=True)
     except PlaneError as error:
         return complain(error)
-    return code
+    except BaseExceptionGroup as group:
+        refusal = first_of(group)
+        if refusal is None:
+            raise
+        return complain(refusal)
+    return exits.OK

@@ -58,8 +58,7 @@ class Turn:
     `task_id` is, while a Router decides, the id the task would have. `message` carries the invocation id of the turn in
     its metadata. `history` is what the conversation shows without `message`, oldest first. `task` is the task as the
     turn began, None while a Router decides. `attempt` counts the processes that worked on this input, from 1. `fence`
-    grows with every lease of the task, so `task_id:fence:step` names a side effect once. `caller` is who it is done for.
-    `cancelled` is set before the run is cancelled.
+    grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled.
     """
 
     task_id: str
@@ -116,9 +115,9 @@ class Say:
 class ArtifactChunk:
     """An artifact, or the next part of one; exactly one of `text`, `data` (JSON), `raw`, `url` and `parts`.
 
-    The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`; `append=False`
-    on a known id replaces the artifact. Chunks that wait for the same append become one event unless `mergeable=False`.
-    At most 1 MiB a chunk. ValueError: not exactly one content.
+    The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`;
+    `append=False` on a known id replaces the artifact. Chunks that wait for the same append become one event unless
+    `mergeable=False`. At most 1 MiB a chunk. ValueError: not exactly one content.
     """
 
     artifact_id: str

@@ -44,7 +44,8 @@ class Voice:
     def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
         """A final message of the agent. `message_id` is used where `given` has none.
 
-        ValueError: it is larger than 3 MiB, or its data is nested too deeply to be read again. TypeError: it is neither text nor a Message.
+        ValueError: it is larger than 3 MiB, or its data is nested too deeply to be read again. TypeError: it is neither
+        text nor a Message.
         """
         made = a2a.Message()
         if isinstance(given, str):
@@ -97,7 +98,7 @@ class Voice:
         return change
 
 
-def status(state: a2a.TaskState, message: a2a.Message | None = None, reason: str = "") -> pb.Change:
+def status(state: "a2a.TaskState.ValueType", message: a2a.Message | None = None, reason: str = "") -> pb.Change:
     """The change to `state`; `reason` becomes `metadata.reason` of the event."""
     change = pb.Change()
     change.status.status.state = state
@@ -175,7 +176,9 @@ def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
 
 def _check_readable(message: a2a.Message | a2a.Part) -> None:
     parts = message.parts if isinstance(message, a2a.Message) else (message,)
-    if not message.HasField("metadata") and not any(part.HasField("data") or part.HasField("metadata") for part in parts):
+    if not message.HasField("metadata") and not any(
+        part.HasField("data") or part.HasField("metadata") for part in parts
+    ):
         return
     try:
         type(message).FromString(message.SerializeToString())

@@ -72,7 +72,9 @@ class Source:
                 turn = event.invocation_id
                 entries.append(self.user_entry(event.generation, message, turn, event.actor))
             else:
-                said_in = message.metadata.fields[INVOCATION].string_value if INVOCATION in message.metadata.fields else ""
+                said_in = (
+                    message.metadata.fields[INVOCATION].string_value if INVOCATION in message.metadata.fields else ""
+                )
                 entries.append(self.entry(event.generation, message, said_in or turn, event.actor))
         return entries
 
@@ -89,7 +91,12 @@ class Copier:
         try:
             await self._sessions.append_many(source.context_id, entries)
         except NotFound:
-            log.info("session %s is gone; %d messages of task %s stay in its log", source.context_id, len(entries), source.task_id)
+            log.info(
+                "session %s is gone; %d messages of task %s stay in its log",
+                source.context_id,
+                len(entries),
+                source.task_id,
+            )
         except Refused as error:
             if error.reason != "KEY_REUSED":
                 raise

@@ -44,5 +44,7 @@ class Crew:
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None and not isinstance(error, PlaneError):
+        if isinstance(error, PlaneError):
+            log.debug("%s was refused: %s", task.get_name(), error)
+        elif error is not None:
             log.error("%s failed", task.get_name(), exc_info=error)

@@ -27,9 +27,7 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
         token = secrets.token_bytes(16)
         return token.hex(), hashlib.sha256(token).digest()
     if len(key) > MAX_KEY:
-        raise Invalid(
-            f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"}
-        )
+        raise Invalid(f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"})
     kind = "message" if request.key_is_message_id else "key"
     scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
     return hashlib.sha256(scope).hexdigest()[:32], _hash(request.request)

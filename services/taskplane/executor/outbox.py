@@ -78,7 +78,7 @@ class _Chunks:
 
     def extend(self, chunk: ArtifactChunk) -> int:
         """Appends a chunk to those that wait; how many bytes that adds."""
-        if is_plain_text(chunk):
+        if chunk.text is not None and is_plain_text(chunk):
             added = text_size(chunk.text)
             self._texts.append(chunk.text)
         else:
@@ -224,10 +224,10 @@ class Outbox:
         self._final = (_Ready(change, spoken), consumed)
         self._pending = False
         self._ring(self)
-        while self._final is not None and not self._pending:
+        while not (self.at_rest or self._pending):
             await self._change()
         self._final = None
-        return not self._pending
+        return self.at_rest
 
     def claim_copied(self, generation: int) -> None:
         """Tells the store, with the next item, that the session has every message up to `generation`."""
@@ -302,7 +302,8 @@ class Outbox:
             self._committed(Committed(result.first_generation, result.last_generation, len(item.entries), spoken))
         elif result.refusal.reason == "PENDING_INPUT" and item.final:
             self._pending = True
-            kept = [_Ready(change, entry.spoken) for change, entry in zip(item.request.changes, item.entries)][:-1]
+            sent = zip(item.request.changes, item.entries, strict=True)
+            kept = [_Ready(change, entry.spoken) for change, entry in sent][:-1]
             self._waiting[:0] = kept
             self._bytes += sum(entry.size for entry in kept)
         elif result.refusal.reason in LEASE_GONE:

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import Agent, Message, Policied, Policy, Router, Turn
+from taskplane.executor.agent import Message, Router, Turn
 from taskplane.executor.changes import Voice
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
-_DEFAULT_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A turn that has no task yet."""
 
-    agent: Agent
     invocation_id: str
     task_id: str
     message: a2a.Message
@@ -40,28 +38,19 @@ class Proposal:
             read_incoming=_nothing,
         )
 
-    def policy(self) -> Policy:
-        """The agent's policy for the task of this turn; the default one where asking for it fails."""
-        if not isinstance(self.agent, Policied):
-            return _DEFAULT_POLICY
-        try:
-            return self.agent.policy(self.turn())
-        except Exception:
-            log.exception("the policy of an agent could not be read; the default one is used")
-            return _DEFAULT_POLICY
-
 
 class Routing:
     """One question to a Router, asked in a task of its own, so that it can outlast the call."""
 
-    def __init__(self, proposal: Proposal, router: Router) -> None:
+    def __init__(self, proposal: Proposal, router: Router, *, at_sight: bool) -> None:
         self._proposal = proposal
         self._router = router
+        self._at_sight = at_sight
         self._asked: asyncio.Task[Message | str | None] | None = None
 
     async def at_sight(self) -> bool:
         """Whether the answer is there already, without waiting for anything: only of agents that route at sight."""
-        if not getattr(self._router, "routes_at_sight", False):
+        if not self._at_sight:
             return False
         self._asked = self._ask(())
         # One turn of the loop takes the router through its first step.
@@ -81,9 +70,7 @@ class Routing:
             return None
         result = given.result()
         proposal = self._proposal
-        voice = Voice(
-            task_id="", context_id=proposal.message.context_id, invocation_id=proposal.invocation_id, fence=0
-        )
+        voice = Voice(task_id="", context_id=proposal.message.context_id, invocation_id=proposal.invocation_id, fence=0)
         try:
             return voice.message(result) if result is not None else None
         except (ValueError, TypeError):

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +10,16 @@ from google.protobuf.json_format import Error as JsonError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor import agent as port
-from taskplane.executor.changes import MAX_MESSAGE_BYTES, Voice, status, text_size
-from taskplane.executor.copies import Copier, Source, Speech
-from taskplane.executor.history import SessionLog
+from taskplane.executor.changes import Voice, status
+from taskplane.executor.copies import Source, Speech
+from taskplane.executor.delivery import Delivery
+from taskplane.executor.hosted import Hosted
+from taskplane.executor.inputs import Input, Inputs
 from taskplane.executor.outbox import ItemRefused, Outbox, Stopped
-from taskplane.executor.tasklog import Appender, events, patiently
+from taskplane.executor.ports import Ports
+from taskplane.executor.tasklog import patiently
+from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal
@@ -28,40 +30,19 @@ _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Rej
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """What every run of a process works with. Times in seconds."""
-
-    store: TaskStoreStub
-    queue: TaskQueueStub
-    sessions: SessionLog
-    copier: Copier
-    appender: Appender
-    # Named in every event and copy of this process.
-    actor: str
-    # How long a run may take where its agent does not say; 0: for ever.
-    run_limit: float
-    # A yield after the final change raises out of the run, instead of being logged only.
-    strict: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
     """What is known of a task that this process has just created, so that its run need not read it."""
 
     message: a2a.Message
     task: a2a.Task
+    policy: port.Policy
+    # The generation of its newest event.
+    head: int
     uncopied: Sequence[pb.UncopiedTask]
     # The session had nothing before this turn.
     begins_session: bool
     # A router that was too slow for the caller, or failed.
     routing: "asyncio.Task[a2a.Message | str | None] | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Input:
-    generation: int
-    invocation_id: str
-    message: a2a.Message
 
 
 class _AgentFailed(Exception):
@@ -74,7 +55,7 @@ class Run:
     def __init__(
         self,
         ports: Ports,
-        agent: port.Agent,
+        hosted: Hosted,
         record: pb.TaskRecord,
         fence: int,
         *,
@@ -89,7 +70,7 @@ class Run:
         self.cancelled = asyncio.Event()
         self.worker: asyncio.Task[None] | None = None
         self._ports = ports
-        self._agent = agent
+        self._hosted = hosted
         self._record = record
         self._caller = caller
         self._fresh = fresh
@@ -100,7 +81,7 @@ class Run:
             context_id=record.context_id,
             invocation_id=record.invocation_id,
         )
-        self._speech = self._listen(record)
+        self._speech = self._listen(record, fresh.head if fresh is not None else record.generation)
         self.outbox = Outbox(
             record.uid,
             fence,
@@ -109,17 +90,8 @@ class Run:
             committed=lambda item: self._speech.committed(item),
             lost=self.stop,
         )
-        self._inputs: deque[_Input] = deque()
-        self._consumed = record.consumed_generation
-        self._known = record.consumed_generation
-        self._voice = self._speak(record.invocation_id)
-        self._open_id = ""
-        self._open_text: list[str] = []
-        self._open_size = 0
-        self._last_said = ""
-        # Something was said that may not be in the log yet.
-        self._spoke = False
-        self._artifacts: set[str] = set()
+        self._inputs = Inputs(ports.store, record, self.outbox)
+        self._delivery = Delivery(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
 
     def stop(self) -> None:
@@ -131,6 +103,7 @@ class Run:
 
     async def work(self) -> None:
         """Runs the agent to the end or pause of the task. Raises only what is a bug."""
+        logs.task_id.set(self.task_id)
         try:
             async with self._limit:
                 await self._live()
@@ -139,7 +112,7 @@ class Run:
         except _AgentFailed as error:
             await self._fail("AGENT_ERROR", str(error))
         except ItemRefused as refusal:
-            log.error("task %s: the store refused what its run produced: %s (%s)", self.task_id, refusal, refusal.reason)
+            log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
             await self._fail(refusal.reason, f"The agent failed: {refusal.message}.")
         except TimeoutError:
@@ -148,6 +121,9 @@ class Run:
             await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
         except NotFound:
             log.info("task %s is gone; its run ends", self.task_id)
+        except PlaneError as error:
+            log.error("the run of task %s failed", self.task_id, exc_info=error)
+            await self._fail(error.reason, f"The run failed: {error.message}.")
         finally:
             self.cancelled.set()
             self.outbox.close()
@@ -155,70 +131,43 @@ class Run:
 
     async def _live(self) -> None:
         if self._fresh is not None:
-            self._inputs.append(_Input(1, self._record.invocation_id, self._fresh.message))
-            self._known = 1
+            self._inputs.begin(self._fresh.message)
             await self._ports.copier.uncopied(self._fresh.uncopied, self._ports.actor)
         else:
             await self._load()
         first = True
-        while self._inputs:
-            given = self._inputs.popleft()
-            self._consumed = given.generation
+        while True:
+            given = await self._inputs.next()
             if not first:
                 await self._begin_further_turn()
             if await self._turn(given, first=first):
                 return
             first = False
-            if not self._inputs:
-                await self._read_inputs()
-        raise RuntimeError(f"task {self.task_id} has a message to read, but none was found")
 
     async def _load(self) -> None:
         """Reads what a task from the queue is about, and says WORKING before anything has an effect."""
         response = await patiently(lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id)))
         self._record, self._task = response.record, response.record.task
-        self._speech = self._listen(self._record)
-        self._artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
+        self._speech = self._listen(self._record, self._record.generation)
+        self._delivery.artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
         uncopied = await patiently(
             lambda: self._ports.store.ListUncopied(pb.ListUncopiedRequest(context_id=self._source.context_id))
         )
         await self._ports.copier.uncopied(uncopied.tasks, self._ports.actor)
-        await self._read_inputs()
         self.outbox.put(status(a2a.TASK_STATE_WORKING))
         await self.outbox.flush()
         await self._copy()
 
     async def _begin_further_turn(self) -> None:
         """What was said so far becomes history, and the task is read as it stands."""
-        await self.outbox.flush()
-        self._spoke = False
+        await self._flush()
         await self._copy()
         response = await patiently(lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id)))
         self._task = response.record.task
 
-    async def _read_inputs(self) -> None:
-        """Queues the user's messages that no turn has seen."""
-        kinds = (pb.EVENT_KIND_CREATED, pb.EVENT_KIND_MESSAGE)
-
-        async def read() -> list[pb.Event]:
-            pages = events(self._ports.store, self.task_id, after=self._known, kinds=kinds)
-            return [event async for page in pages for event in page.events]
-
-        for event in await patiently(read):
-            self._inputs.append(_Input(event.generation, event.invocation_id, _message_of(event)))
-            self._known = event.generation
-
-    async def _incoming(self) -> list[a2a.Message]:
-        if self.outbox.input_generation > self._known:
-            await self._read_inputs()
-        messages = [given.message for given in self._inputs]
-        self._inputs.clear()
-        self._consumed = self._known
-        return messages
-
-    async def _turn(self, given: _Input, *, first: bool) -> bool:
+    async def _turn(self, given: Input, *, first: bool) -> bool:
         """Has the agent answer one message; whether the task is at rest then."""
-        self._voice = self._speak(given.invocation_id)
+        self._delivery.voice = self._speak(given.invocation_id)
         self._speech.invocation_id = given.invocation_id
         turn = port.Turn(
             task_id=self.task_id,
@@ -231,7 +180,7 @@ class Run:
             fence=self.fence,
             caller=self._caller,
             cancelled=self.cancelled,
-            read_incoming=self._incoming,
+            read_incoming=self._inputs.incoming,
         )
         if first:
             self._set_limit(turn)
@@ -239,7 +188,7 @@ class Run:
                 answer = await self._routed(self._fresh.routing)
                 if answer is not None:
                     return await self._end(port.Complete(answer))
-        changes = self._agent.run(turn)
+        changes = self._begin(turn)
         try:
             final = await self._drive(changes)
             at_rest = await self._end(final if final is not None else port.Complete())
@@ -247,26 +196,34 @@ class Run:
                 await self._expect_no_more(changes)
             return at_rest
         finally:
-            await _close(changes)
+            await _shut(changes)
 
-    async def _history(self, given: _Input) -> Sequence[a2a.Message]:
+    def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
+        try:
+            return self._hosted.agent.run(turn)
+        except Exception as error:
+            raise _failed(error, self.task_id) from error
+
+    async def _history(self, given: Input) -> Sequence[a2a.Message]:
         if self._fresh is not None and self._fresh.begins_session and given.generation == 1:
             return ()
-        entries = await patiently(lambda: self._ports.sessions.effective(self._source.context_id))
-        unread = {given.invocation_id, *(later.invocation_id for later in self._inputs)}
+        try:
+            entries = await patiently(lambda: self._ports.sessions.effective(self._source.context_id))
+        except NotFound:
+            # The session was deleted, and with it what it showed.
+            return ()
+        unread = {given.invocation_id, *self._inputs.unread_invocations()}
         return [entry.message for entry in entries if entry.id not in unread]
 
     def _set_limit(self, turn: port.Turn) -> None:
-        limit: float | None = self._ports.run_limit
-        if isinstance(self._agent, port.Policied):
-            limit = self._agent.policy(turn).run_limit or limit
-        if limit:
+        policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        if limit := policy.run_limit or self._ports.run_limit:
             self._limit.reschedule(asyncio.get_running_loop().time() + limit)
 
     async def _routed(self, routing: "asyncio.Task[a2a.Message | str | None]") -> a2a.Message | str | None:
         try:
             return await routing
-        except Exception as error:  # noqa: BLE001 - whatever an agent raises is its failure, and ends its task
+        except Exception as error:
             raise _failed(error, self.task_id) from error
 
     async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
@@ -277,75 +234,16 @@ class Run:
                 change = await anext(changes)
             except StopAsyncIteration:
                 return None
-            except Exception as error:  # noqa: BLE001 - whatever an agent raises is its failure, and ends its task
+            except Exception as error:
                 raise _failed(error, self.task_id) from error
             if isinstance(change, _FINAL):
                 return change
             try:
-                self._take(change)
+                self._delivery.take(change)
             except (ValueError, TypeError, JsonError) as error:
                 raise _failed(error, self.task_id) from error
             if outbox.blocked:
                 await outbox.room()
-
-    def _take(self, change: port.Change) -> None:
-        """One change that ends nothing. ValueError, TypeError: it is not one that can be stored."""
-        if isinstance(change, port.Text):
-            if change.delta:
-                self._grow(change.delta)
-        elif isinstance(change, port.ArtifactChunk):
-            if change.append and change.artifact_id not in self._artifacts:
-                raise ValueError(f"the first chunk of artifact {change.artifact_id!r} has append=True")
-            self._artifacts.add(change.artifact_id)
-            self.outbox.chunk(change)
-        elif isinstance(change, port.Say):
-            self._say(self._message(change.message))
-        elif isinstance(change, port.ToolCall):
-            self._close_text()
-            self._say(
-                self._voice.tool("function_call", {"id": change.id, "name": change.name, "args": change.args})
-            )
-        elif isinstance(change, port.ToolResult):
-            self._close_text()
-            data = {"id": change.id, "name": change.name, "response": change.response}
-            self._say(self._voice.tool("function_response", data))
-        elif isinstance(change, port.Working):
-            if change.text is not None:
-                self.outbox.put(status(a2a.TASK_STATE_WORKING, self._voice.status_text(change.text)))
-        else:
-            raise TypeError(f"run yields changes, not {type(change).__name__}")
-
-    def _grow(self, delta: str) -> None:
-        if not self._open_id:
-            self._open_id = self._voice.new_id()
-        self._open_size += text_size(delta)
-        if self._open_size > MAX_MESSAGE_BYTES:
-            raise ValueError("a text is larger than 3 MiB")
-        self._open_text.append(delta)
-        self.outbox.text(self._voice, self._open_id, delta)
-
-    def _message(self, given: "str | a2a.Message") -> a2a.Message:
-        """The message, as the end of the open text where it has the same words; otherwise that text ends first."""
-        if self._open_id:
-            text = given if isinstance(given, str) else port.text_of(given)
-            named = "" if isinstance(given, str) else given.message_id
-            if named in ("", self._open_id) and text.strip() == "".join(self._open_text).strip():
-                return self._voice.message(given, self._open_id)
-            self._close_text()
-        return self._voice.message(given)
-
-    def _close_text(self) -> None:
-        if self._open_id:
-            self._say(self._voice.message("".join(self._open_text), self._open_id))
-
-    def _say(self, message: a2a.Message) -> None:
-        if message.message_id == self._open_id:
-            self._open_id = ""
-            self._open_text.clear()
-            self._open_size = 0
-        self._last_said = message.message_id
-        self._spoke = True
-        self.outbox.put(status(a2a.TASK_STATE_WORKING, message), message)
 
     async def _end(self, final: port.Final) -> bool:
         """Commits the end of a turn; False: a user's message is waiting, so the task goes on."""
@@ -364,43 +262,36 @@ class Run:
             await self._close(a2a.TASK_STATE_REJECTED, final.reason, "")
         return True
 
-    def _has_unread(self) -> bool:
-        return bool(self._inputs) or self.outbox.input_generation > self._consumed
-
     async def _complete(self, final: port.Complete) -> bool:
         """The last message is said and copied before the task is completed, so that who sees the end has it all."""
-        message: a2a.Message | None = None
-        if final.message is not None:
-            message = self._message(final.message)
-        elif self._open_id:
-            message = self._voice.message("".join(self._open_text), self._open_id)
-        if message is not None and message.message_id != self._last_said:
-            self._say(message)
-        if self._has_unread():
+        message = self._delivery.last_message(final.message)
+        if self._inputs.unread:
             return False
-        if self._spoke:
-            await self.outbox.flush()
-            if self._has_unread():
+        if self._delivery.spoke:
+            await self._flush()
+            if self._inputs.unread:
                 return False
             await afp("complete.after_message")
         await self._copy()
         await afp("complete.after_copy")
-        return await self.outbox.finish(status(a2a.TASK_STATE_COMPLETED, message), consumed=self._consumed)
+        return await self.outbox.finish(status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
 
-    async def _pause(self, state: a2a.TaskState, given: "str | a2a.Message") -> bool:
-        message = self._message(given)
-        if not self._has_unread() and await self.outbox.finish(
-            status(state, message), message, consumed=self._consumed
+    async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
+        message = self._delivery.message(given)
+        if not self._inputs.unread and await self.outbox.finish(
+            status(state, message), message, consumed=self._inputs.consumed
         ):
             await self._copy_at_rest()
             return True
-        self._say(message)
+        self._delivery.say(message)
         return False
 
-    async def _close(self, state: a2a.TaskState, text: str, reason: str) -> None:
+    async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
         """Ends the task as failed or rejected. A text that is still open is the store's to interrupt."""
-        message = self._voice.message(text)
-        await self.outbox.finish(status(state, message, reason), message, consumed=self._consumed)
+        message = self._delivery.voice.message(text)
+        if reason:
+            message.metadata.fields["reason"].string_value = reason
+        await self.outbox.finish(status(state, message, reason), message, consumed=self._inputs.consumed)
         await self._copy_at_rest()
 
     async def _fail(self, reason: str, text: str) -> None:
@@ -409,9 +300,11 @@ class Run:
         except Stopped:
             log.info("task %s had ended before its run failed", self.task_id)
         except ItemRefused as refusal:
-            log.error("task %s can not even be failed (%s: %s); it is released", self.task_id, refusal.reason, refusal)
-            lease = pb.Lease(task_uid=self.uid, fence=self.fence)
-            await patiently(lambda: self._ports.queue.Release(pb.ReleaseRequest(leases=[lease])))
+            log.error("task %s can not even be failed: %s (%s)", self.task_id, refusal, refusal.reason)
+
+    async def _flush(self) -> None:
+        await self.outbox.flush()
+        self._delivery.spoke = False
 
     async def _copy(self) -> None:
         if not self._speech.silent:
@@ -441,10 +334,10 @@ class Run:
         if self._ports.strict:
             raise RuntimeError(text)
 
-    def _listen(self, record: pb.TaskRecord) -> Speech:
+    def _listen(self, record: pb.TaskRecord, head: int) -> Speech:
         return Speech(
             self._source,
-            head=record.generation,
+            head=head,
             copied=record.copied_generation,
             complete=record.copied_generation >= record.message_generation,
             actor=self._ports.actor,
@@ -459,80 +352,7 @@ class Run:
         )
 
 
-async def _close(self, state: a2a.TaskState, text: str, reason: str) -> None:
-        """Ends the task as failed or rejected. A text that is still open is the store's to interrupt."""
-        message = self._voice.message(text)
-        await self.outbox.finish(status(state, message, reason), message, consumed=self._consumed)
-        await self._copy_at_rest()
-
-    async def _fail(self, reason: str, text: str) -> None:
-        try:
-            await self._close(a2a.TASK_STATE_FAILED, text, reason)
-        except Stopped:
-            log.info("task %s had ended before its run failed", self.task_id)
-        except ItemRefused as refusal:
-            log.error("task %s can not even be failed (%s: %s); it is released", self.task_id, refusal.reason, refusal)
-            lease = pb.Lease(task_uid=self.uid, fence=self.fence)
-            await patiently(lambda: self._ports.queue.Release(pb.ReleaseRequest(leases=[lease])))
-
-    async def _copy(self) -> None:
-        if not self._speech.silent:
-            self.outbox.claim_copied(await patiently(lambda: self._speech.copy(self._ports.copier)))
-
-    async def _copy_at_rest(self) -> None:
-        """The task is paused or has ended, and the caller was told; if this fails, the sweep copies it."""
-        try:
-            before = self._speech.copied
-            copied = await self._speech.copy(self._ports.copier)
-            if copied > before:
-                await self._ports.copier.mark(self._source, copied)
-        except PlaneError as error:
-            log.warning("task %s is not copied to its session yet: %s", self.task_id, error)
-
-    async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
-        """Lets the agent finish what follows its final change; a further change is its bug."""
-        try:
-            extra = await anext(changes)
-        except StopAsyncIteration:
-            return
-        except Exception:
-            log.exception("the agent of task %s raised after its final change", self.task_id)
-            return
-        text = f"the agent of task {self.task_id} yielded {extra!r} after its final change; it is discarded"
-        log.critical(text)
-        if self._ports.strict:
-            raise RuntimeError(text)
-
-    def _listen(self, record: pb.TaskRecord) -> Speech:
-        return Speech(
-            self._source,
-            head=record.generation,
-            copied=record.copied_generation,
-            complete=record.copied_generation >= record.message_generation,
-            actor=self._ports.actor,
-        )
-
-    def _speak(self, invocation_id: str) -> Voice:
-        return Voice(
-            task_id=self._source.task_id,
-            context_id=self._source.context_id,
-            invocation_id=invocation_id,
-            fence=self.fence,
-        )
-
-
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeats an idempotent call until a part that cannot be reached is back; other errors are the caller's."""
-    backoff = Backoff()
-    while True:
-        try:
-            return await call()
-        except RETRYABLE as error:
-            log.warning("a call is tried again: %s", error)
-            await backoff.pause(error)
-
-
-async def _close(changes: AsyncIterator[port.Change]) -> None:
+async def _shut(changes: AsyncIterator[port.Change]) -> None:
     close = getattr(changes, "aclose", None)
     if close is None:
         return
@@ -545,11 +365,3 @@ async def _close(changes: AsyncIterator[port.Change]) -> None:
 def _failed(error: Exception, task_id: str) -> _AgentFailed:
     log.error("the agent of task %s failed", task_id, exc_info=error)
     return _AgentFailed(f"The agent failed: {str(error)[:500] or type(error).__name__}")
-
-
-def _message_of(event: pb.Event) -> a2a.Message:
-    if event.kind == pb.EVENT_KIND_CREATED:
-        return event.event.task.history[0]
-    if event.event.HasField("message"):
-        return event.event.message
-    return event.event.status_update.status.message

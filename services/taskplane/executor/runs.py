@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.agent import Agent
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
-from taskplane.executor.run import Fresh, Ports, Run
+from taskplane.executor.hosted import Hosted
+from taskplane.executor.ports import Ports
+from taskplane.executor.run import Fresh, Run
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal, acting_as
 
@@ -19,7 +21,16 @@ log = logging.getLogger(__name__)
 
 # Of how many leases the fences are remembered: many more than may be answered late.
 REMEMBERED: Final = 10_000
-AT_REST: Final = frozenset({3, 4, 5, 6, 7, 8})
+AT_REST: Final = frozenset(
+    {
+        a2a.TASK_STATE_COMPLETED,
+        a2a.TASK_STATE_FAILED,
+        a2a.TASK_STATE_CANCELED,
+        a2a.TASK_STATE_REJECTED,
+        a2a.TASK_STATE_INPUT_REQUIRED,
+        a2a.TASK_STATE_AUTH_REQUIRED,
+    }
+)
 
 
 def certain_until(asked_at: float, ttl: float) -> float:
@@ -31,7 +42,7 @@ class Runs:
     """Starts at most one run per (task, fence), and no more than `capacity` at a time by itself."""
 
     def __init__(
-        self, ports: Ports, agents: Mapping[str, Agent], crew: Crew, *, process_id: str, capacity: int, grace: float
+        self, ports: Ports, agents: Mapping[str, Hosted], crew: Crew, *, process_id: str, capacity: int, grace: float
     ) -> None:
         """`grace`: seconds an agent has to wind down once its run was stopped."""
         self.ports = ports
@@ -68,12 +79,12 @@ class Runs:
         self._reserved -= 1
 
     def start_fresh(
-        self, agent: Agent, record: pb.TaskRecord, fence: int, *, until: float, caller: Principal, fresh: Fresh
+        self, hosted: Hosted, record: pb.TaskRecord, fence: int, *, until: float, caller: Principal, fresh: Fresh
     ) -> bool:
         """Runs a task just created, in the current context; False: this lease has had its run."""
         if not self._first_time(record.uid, fence):
             return False
-        self._start(Run(self.ports, agent, record, fence, until=until, caller=caller, fresh=fresh))
+        self._start(Run(self.ports, hosted, record, fence, until=until, caller=caller, fresh=fresh))
         return True
 
     def start_assigned(self, assignment: pb.Assignment) -> Run | None:
@@ -82,14 +93,14 @@ class Runs:
         Its lease is not certain before the next renewal.
         """
         record = assignment.record
-        agent = self.agents.get(record.agent)
-        if agent is None:
+        hosted = self.agents.get(record.agent)
+        if hosted is None:
             log.error("task %s was assigned here, but there is no agent %r", record.id, record.agent)
             return None
         if not self._first_time(record.uid, assignment.fence):
             return None
         caller = Principal(record.tenant, record.owner, record.owner)
-        run = Run(self.ports, agent, record, assignment.fence, until=time.monotonic(), caller=caller)
+        run = Run(self.ports, hosted, record, assignment.fence, until=time.monotonic(), caller=caller)
         with acting_as(Principal(record.tenant, record.owner, self.ports.actor, service=True)):
             self._start(run)
         return run
@@ -101,7 +112,7 @@ class Runs:
         asyncio.get_running_loop().call_later(self._grace, self._complain, run)
 
     async def drain(self, timeout: float) -> None:
-        """Starts nothing more, lets runs finish for `timeout` seconds, then stops the rest and releases their leases."""
+        """Starts nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
         self.draining = True
         if await self._crew.settle(timeout):
             return
@@ -135,6 +146,7 @@ class Runs:
             self.stop(before, "a newer lease of the task is ours")
         self._active[run.uid] = run
         run.worker = self._crew.start(self._work(run), name=f"run of task {run.task_id}")
+        run.worker.add_done_callback(lambda _: self._ended(run))
 
     async def _work(self, run: Run) -> None:
         try:
@@ -145,11 +157,12 @@ class Runs:
         except Exception as error:
             self.bugs.append(error)
             raise
-        finally:
-            if self._active.get(run.uid) is run:
-                del self._active[run.uid]
-            if not run.outbox.at_rest:
-                self._crew.start(self._after_loss(run), name=f"clean-up after task {run.task_id}")
+
+    def _ended(self, run: Run) -> None:
+        if self._active.get(run.uid) is run:
+            del self._active[run.uid]
+        if not run.outbox.at_rest:
+            self._crew.start(self._after_loss(run), name=f"clean-up after task {run.task_id}")
 
     async def _after_loss(self, run: Run) -> None:
         """The run ended and its task did not by it: copy what was interrupted, or give the lease back."""

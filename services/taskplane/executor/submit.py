@@ -13,10 +13,10 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Agent, Router
 from taskplane.executor.changes import INVOCATION, status
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
+from taskplane.executor.hosted import Hosted
 from taskplane.executor.invocations import derived, identify
 from taskplane.executor.loading import Agents
 from taskplane.executor.routing import Proposal, Routing
@@ -48,8 +48,7 @@ _ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERU
 class _Send:
     """One message on its way. `message` is ours: the caller's stays as it is."""
 
-    agent_name: str
-    agent: Agent
+    hosted: Hosted
     caller: Principal
     acting: Principal
     invocation_id: str
@@ -107,11 +106,11 @@ class Submits:
             self._unfinished.pop(invocation_id, None)
 
     def _read(self, request: pb.SubmitRequest, caller: Principal) -> _Send:
-        name, agent = self._agents.named(request.agent)
+        hosted = self._agents.named(request.agent)
         given = request.request.message
         if not given.parts:
             raise Invalid("a message needs at least one part", fields={"message.parts": "is empty"})
-        invocation_id, request_hash = identify(request, caller, name)
+        invocation_id, request_hash = identify(request, caller, hosted.name)
         message = a2a.Message()
         message.CopyFrom(given)
         message.role = a2a.ROLE_USER
@@ -119,8 +118,7 @@ class Submits:
             message.message_id = derived(invocation_id, "message")
         message.metadata.fields[INVOCATION].string_value = invocation_id
         return _Send(
-            agent_name=name,
-            agent=agent,
+            hosted=hosted,
             caller=caller,
             acting=replace(caller, service=True),
             invocation_id=invocation_id,
@@ -175,7 +173,7 @@ class Submits:
         return _reference(response.record)
 
     async def _copy_message(self, send: _Send, added: tasks.AddMessageResponse) -> None:
-        """The message is in the log whatever happens here; a copy that fails is left to whoever copies the task next."""
+        """The message is in the log whatever happens here; a copy that fails is left to who copies the task next."""
         record, generation = added.record, added.generation
         source = Source(
             uid=record.uid, task_id=record.id, context_id=record.context_id, invocation_id=record.invocation_id
@@ -202,17 +200,17 @@ class Submits:
             request_hash=send.request_hash,
             context_id=send.context_id,
             task_id=task_id,
-            agent=send.agent_name,
+            agent=send.hosted.name,
             message=send.message,
         )
         proposal = Proposal(
-            agent=send.agent,
             invocation_id=send.invocation_id,
             task_id=task_id,
             message=send.message,
             caller=send.caller,
         )
-        routing = Routing(proposal, send.agent) if isinstance(send.agent, Router) else None
+        router = send.hosted.router
+        routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight) if router is not None else None
         asked = False
         try:
             decision = await opening.decide(self._sessions, routing, self._route_timeout)
@@ -233,7 +231,7 @@ class Submits:
         self, send: _Send, proposal: Proposal, routing: Routing | None, *, begins_session: bool
     ) -> tuple[pb.SubmitResponse, bool]:
         """The reply, and whether a run was started that waits for the routing."""
-        policy = proposal.policy()
+        policy = send.hosted.policy(proposal.turn())
         claim_for = self._runs.reserve()
         try:
             request = tasks.CreateTaskRequest(
@@ -241,7 +239,7 @@ class Submits:
                 request_hash=send.request_hash,
                 task_id=proposal.task_id,
                 context_id=send.context_id,
-                agent=send.agent_name,
+                agent=send.hosted.name,
                 message=send.message,
                 metadata=send.request.metadata if send.request.HasField("metadata") else None,
                 on_orphan=_ON_ORPHAN[policy.on_orphan],
@@ -261,14 +259,16 @@ class Submits:
             if record.id != proposal.task_id:
                 raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
             started = response.fence > 0 and self._runs.start_fresh(
-                send.agent,
+                send.hosted,
                 record,
                 response.fence,
                 until=certain_until(asked_at, response.lease_ttl),
                 caller=send.caller,
                 fresh=Fresh(
                     message=send.message,
+                    policy=policy,
                     task=record.task if response.created else _as_created(send),
+                    head=1 + len(request.first_changes) if response.created else record.generation,
                     uncopied=response.uncopied,
                     begins_session=begins_session,
                     routing=routing.unfinished() if routing is not None else None,
@@ -288,7 +288,7 @@ class Submits:
         return _reference(record, created=response.created), started
 
     async def _void_refused(self, send: _Send, task_id: str, error: PlaneError) -> None:
-        """A refused turn must not be in the next prompt; one whose outcome is open is left to its repeat or the sweep."""
+        """A refused turn must not be in the next prompt; an open outcome is left to a repeat or the sweep."""
         if error.reason == "KEY_REUSED" or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
         if send.explicit_key and isinstance(error, RETRYABLE):

@@ -145,7 +145,12 @@ class Appender:
 
 
 async def events(
-    store: TaskStoreStub, task_id: str, *, after: int, kinds: Sequence[pb.EventKind] = (), speaking: bool = False
+    store: TaskStoreStub,
+    task_id: str,
+    *,
+    after: int,
+    kinds: "Sequence[pb.EventKind.ValueType]" = (),
+    speaking: bool = False,
 ) -> AsyncGenerator[pb.ListEventsResponse]:
     """Pages of the task's events after a generation, oldest first; the last page is the first that is not full."""
     while True:

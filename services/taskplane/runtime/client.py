@@ -151,6 +151,8 @@ class _Call:
             return _closed()
         task = asyncio.current_task()
         if self._cancelled or task is None or task.cancelling():
+            # grpc.aio does it only if the cancellation comes at the right moment (1.85: not while the headers arrive).
+            self._call.cancel()
             return error
         # Nobody cancelled the caller: its channel was closed under it.
         return _closed()

@@ -24,7 +24,10 @@ def too_large(what: str, size: int, limit: int) -> str:
 
 
 class Exchange(grpc.aio.ServicerContext[Any, Any]):
-    """Where the two sides of a call meet. `status` is None until the call has ended for its client."""
+    """Where the two sides of a call meet. `status` is None until the call has ended for its client.
+
+    What says nothing of its own keeps the promise of `grpc.aio.ServicerContext`.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, metadata: _Pairs, measured: Callable[[Any], Any]) -> None:
         """`measured` gives a message the form its client knows, or raises TooLarge."""

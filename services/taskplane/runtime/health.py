@@ -8,8 +8,6 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from taskplane.runtime.errors import PlaneError
-
 Probe = Callable[[], Awaitable[bool]]
 
 PERIOD: Final = 1.0
@@ -35,6 +33,7 @@ class Health:
         self._patience = patience
         self._servicer = health.aio.HealthServicer()
         self._serving = False
+        self._failing: str | None = None
 
     @property
     def serving(self) -> bool:
@@ -59,7 +58,6 @@ class Health:
                 if not self._serving:
                     await self._say(True)
             elif self._serving and loop.time() - passed >= self._patience:
-                _log.warning("not ready: the readiness probe has failed for %.1f s", loop.time() - passed)
                 await self._say(False)
             await asyncio.sleep(self._period)
 
@@ -69,12 +67,17 @@ class Health:
         await self._servicer.enter_graceful_shutdown()
 
     async def _passes(self, probe: Probe) -> bool:
+        why: str | None = "it is not ready yet"
         try:
             async with asyncio.timeout(self._period):
-                return await probe()
-        except (PlaneError, TimeoutError, OSError) as error:
-            _log.debug("the readiness probe failed: %s", error)
-            return False
+                if await probe():
+                    why = None
+        except Exception as error:  # noqa: BLE001 - whatever a probe dies of, the answer is no
+            why = f"{type(error).__name__}: {error}"
+        if (why is None) != (self._failing is None):
+            _log.log(logging.WARNING if why else logging.INFO, "readiness probe: %s", why or "passes")
+        self._failing = why
+        return why is None
 
     async def _say(self, serving: bool) -> None:
         self._serving = serving

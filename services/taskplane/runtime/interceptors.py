@@ -262,10 +262,8 @@ def _around(behaviour: Handler, method: Method) -> Handler:
 async def _refuse(context: Context, error: BaseException) -> NoReturn:
     if not isinstance(error, PlaneError):
         raise error
-    message = status.to_status(error)
-    await context.abort(
-        status.code_of(error), message.message, trailing_metadata=((status.DETAILS_KEY, message.SerializeToString()),)
-    )
+    whole = status.to_status(error)
+    await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 
 
 def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Handler:

@@ -26,7 +26,10 @@ _known_keys: set[str] = set()
 
 
 class LocalChannel(grpc.aio.Channel):
-    """A channel that calls `services` directly. Use it through stubs, like any other, and close it like any other."""
+    """A channel that calls `services` directly. Use it through stubs, like any other, and close it like any other.
+
+    What says nothing of its own keeps the promise of `grpc.aio.Channel`.
+    """
 
     def __init__(self, services: Services) -> None:
         """What is registered later is served, too."""

@@ -12,7 +12,7 @@ import grpc
 from grpc_reflection.v1alpha import reflection
 
 from taskplane.runtime.errors import Invalid, Unavailable
-from taskplane.runtime.health import PATIENCE, Health, Probe
+from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.identity import Seal
 from taskplane.runtime.interceptors import Context, Method, wrap
 from taskplane.runtime.policy import Access
@@ -131,6 +131,7 @@ async def serving(
     ready: Probe | None = None,
     grace: float = 5.0,
     patience: float = PATIENCE,
+    period: float = PERIOD,
 ) -> AsyncGenerator[Serving]:
     """Serves on `listen` ("host:port", port 0 for any; "unix:/path") with health and reflection.
 
@@ -148,7 +149,7 @@ async def serving(
         )
     server = grpc.aio.server(options=_OPTIONS)
     services.register(server)
-    health = Health(services.names, ready, patience=patience)
+    health = Health(services.names, ready, period=period, patience=patience)
     await health.register(server)
     reflection.enable_server_reflection([*services.names, "grpc.health.v1.Health", reflection.SERVICE_NAME], server)
     try:

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 FAILPOINTS: Final = "TASKPLANE_FAILPOINTS"
 
+_PREFIX: Final = "TASKPLANE_"
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
 
@@ -77,9 +78,9 @@ def check_unknown(
         names.update(variables(cls, prefix))
     wrong: dict[str, str] = {}
     for name in sorted(environ):
-        if name.startswith("TASKPLANE_") and name not in names:
-            near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
-            wrong[name] = f"did you mean {near[0]}?" if near else "no setting has this name"
+        if name.startswith(_PREFIX) and name not in names:
+            near = difflib.get_close_matches(name[len(_PREFIX) :], sorted(each[len(_PREFIX) :] for each in names), n=1)
+            wrong[name] = f"did you mean {_PREFIX}{near[0]}?" if near else "no setting has this name"
     if wrong:
         raise Invalid(
             "unknown settings: " + "; ".join(f"{name} ({what})" for name, what in wrong.items()),

@@ -77,9 +77,9 @@ def to_status(error: PlaneError) -> status_pb2.Status:
     return status
 
 
-def trailers(error: PlaneError) -> tuple[tuple[str, bytes], ...]:
-    """The trailing metadata that carries the status."""
-    return ((DETAILS_KEY, to_status(error).SerializeToString()),)
+def trailers(status: status_pb2.Status) -> tuple[tuple[str, bytes], ...]:
+    """The trailing metadata that carries a status."""
+    return ((DETAILS_KEY, status.SerializeToString()),)
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:

@@ -16,14 +16,14 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
-from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy import URL, Connection, create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
 from taskplane.runtime.errors import Internal, Refused, Unavailable
 from taskplane.storage.dialects import SQLITE
 from taskplane.storage.driver_errors import translated, translating
-from taskplane.storage.engine import Durability, Engine
+from taskplane.storage.engine import Durability, Engine, closing
 from taskplane.storage.lockfile import locked
 from taskplane.storage.writer import Writer
 
@@ -53,6 +53,7 @@ class SqliteEngine(Engine):
         self._writer = writer
         self._readers = readers
         self._abandoned: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -75,6 +76,8 @@ class SqliteEngine(Engine):
         self._writer.submit(fn, args, settle)
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._closed:
+            raise closing()
         reading = _Reading()
         task = asyncio.ensure_future(reading.run(self._readers, lambda conn: fn(conn, *args, **kwargs)))
         try:
@@ -97,6 +100,7 @@ class SqliteEngine(Engine):
 
     async def close(self) -> None:
         """Waits for reads that are being interrupted; the rest is closed by who opened it."""
+        self._closed = True
         while self._abandoned:
             await asyncio.wait(self._abandoned)
 
@@ -178,7 +182,7 @@ def _writing_connection(file: Path, durability: Durability) -> Connection:
     # StaticPool: the one connection is never checked in, reset or replaced.
     engine = create_engine(
         "sqlite+pysqlite://",
-        creator=lambda: _prepared(file, durability),
+        creator=lambda: connect_for_writing(file, durability),
         poolclass=StaticPool,
         hide_parameters=True,
     )
@@ -200,7 +204,8 @@ async def _begin(driver: aiosqlite.Connection) -> None:
     await driver.execute("BEGIN")
 
 
-def _prepared(file: Path, durability: Durability) -> sqlite3.Connection:
+def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connection:
+    """A connection with every setting that a promise rests on. Refused: one of them, read back, did not take."""
     conn = sqlite3.connect(
         file, isolation_level=None, timeout=_BUSY_TIMEOUT, cached_statements=_CACHED_STATEMENTS, check_same_thread=False
     )
@@ -229,28 +234,24 @@ def _prepared(file: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def _reading_engine(file: Path, readers: int) -> AsyncEngine:
-    async def connect() -> aiosqlite.Connection:
-        conn = await aiosqlite.connect(
-            f"file:{quote(str(file))}?mode=ro",
-            uri=True,
-            isolation_level=None,
-            timeout=_BUSY_TIMEOUT,
-            cached_statements=_CACHED_STATEMENTS,
-        )
-        await conn.execute("PRAGMA query_only = ON")
-        await conn.execute("PRAGMA mmap_size = 0")
-        return conn
-
     engine = create_async_engine(
-        "sqlite+aiosqlite:///file",
-        async_creator=connect,
+        URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"}),
+        connect_args={"isolation_level": None, "timeout": _BUSY_TIMEOUT, "cached_statements": _CACHED_STATEMENTS},
         pool_size=readers,
         max_overflow=0,
         pool_timeout=_BUSY_TIMEOUT,
         hide_parameters=True,
     )
+    event.listen(engine.sync_engine, "connect", _prepare_reading)
     event.listen(engine.sync_engine, "begin", _begin_reading)
     return engine
+
+
+def _prepare_reading(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only = ON")
+    cursor.execute("PRAGMA mmap_size = 0")
+    cursor.close()
 
 
 def _ping(conn: Connection) -> None:

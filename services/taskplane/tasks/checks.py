@@ -4,15 +4,13 @@ Each function raises Invalid: with the fields that are wrong, or with reason `TO
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
-
-from google.protobuf.message import DecodeError, EncodeError
-from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.tasks.depth import of_artifact, of_change, of_message, shallow
 from taskplane.tasks.domain.task import STATES
 from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE
 
@@ -24,10 +22,6 @@ _HASH_BYTES: Final = 32
 _KINDS: Final = frozenset(pb.EventKind.values()) - {0}
 _ON_ORPHAN: Final = frozenset(pb.OnOrphan.values())
 _ROLES: Final = frozenset(a2a.Role.values()) - {0}
-# A parser of protobuf gives up at 100 nested messages, and whatever stores or shows a value wraps it in some more.
-# A nested message takes at least two bytes, so that a small value cannot be too deep.
-_WRAPPERS: Final = 16
-_HARMLESS_BYTES: Final = 2 * (100 - _WRAPPERS)
 
 
 class _Problems:
@@ -122,10 +116,10 @@ def create(request: pb.CreateTaskRequest) -> None:
     for index, change in enumerate(request.first_changes):
         problems.change(f"first_changes[{index}]", change)
     problems.done()
-    _shallow("metadata", (request.metadata,))
-    _shallow("message", _of_message(request.message))
+    shallow("metadata", (request.metadata,))
+    shallow("message", of_message(request.message))
     for change in request.first_changes:
-        _shallow("first_changes", _of_change(change))
+        shallow("first_changes", of_change(change))
 
 
 def append(request: pb.AppendEventsRequest) -> None:
@@ -145,7 +139,7 @@ def append(request: pb.AppendEventsRequest) -> None:
     problems.done()
     for item in request.items:
         for change in item.changes:
-            _shallow("items", _of_change(change))
+            shallow("items", of_change(change))
 
 
 def add_message(request: pb.AddMessageRequest) -> None:
@@ -156,7 +150,7 @@ def add_message(request: pb.AddMessageRequest) -> None:
     problems.request_hash(request.request_hash)
     problems.message("message", request.message)
     problems.done()
-    _shallow("message", _of_message(request.message))
+    shallow("message", of_message(request.message))
 
 
 def watch(request: pb.WatchTaskRequest) -> None:
@@ -209,7 +203,7 @@ def list_events(request: pb.ListEventsRequest) -> None:
 def cancel(request: pb.CancelTaskRequest) -> None:
     """Of CancelTask."""
     task_id(request.task_id)
-    _shallow("metadata", (request.metadata,))
+    shallow("metadata", (request.metadata,))
 
 
 def task_id(value: str, field: str = "task_id") -> None:
@@ -235,12 +229,12 @@ def put(request: pb.PutTaskRequest) -> None:
     for index, artifact in enumerate(task.artifacts):
         problems.texts(f"task.artifacts[{index}]", artifact.parts)
     problems.done()
-    _shallow("task.metadata", (task.metadata,))
-    _shallow("task.status", _of_message(task.status.message))
+    shallow("task.metadata", (task.metadata,))
+    shallow("task.status", of_message(task.status.message))
     for message in task.history:
-        _shallow("task.history", _of_message(message))
+        shallow("task.history", of_message(message))
     for artifact in task.artifacts:
-        _shallow("task.artifacts", _of_artifact(artifact))
+        shallow("task.artifacts", of_artifact(artifact))
 
 
 def list_uncopied(request: pb.ListUncopiedRequest) -> None:
@@ -276,77 +270,3 @@ def leases(request: pb.RenewRequest | pb.ReleaseRequest) -> None:
     for index, lease in enumerate(request.leases):
         problems.name(f"leases[{index}].task_uid", lease.task_uid)
     problems.done()
-
-
-def _of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
-    for part in parts:
-        if part.HasField("data"):
-            yield part.data
-        if part.HasField("metadata"):
-            yield part.metadata
-
-
-def _of_message(message: a2a.Message) -> Iterator[Struct | Value]:
-    yield from _of_parts(message.parts)
-    if message.HasField("metadata"):
-        yield message.metadata
-
-
-def _of_artifact(artifact: a2a.Artifact) -> Iterator[Struct | Value]:
-    yield from _of_parts(artifact.parts)
-    if artifact.HasField("metadata"):
-        yield artifact.metadata
-
-
-def _of_change(change: pb.Change) -> Iterator[Struct | Value]:
-    if change.HasField("status"):
-        yield change.status.metadata
-        yield from _of_message(change.status.status.message)
-    else:
-        yield change.artifact.metadata
-        yield from _of_artifact(change.artifact.artifact)
-
-
-def _shallow(field: str, values: Iterable[Struct | Value]) -> None:
-    """Refuses what could be written but, inside the messages that carry it, never be read again.
-
-    A protobuf parser stops at 100 nested messages, its builder does not: such a value would make its task unreadable.
-    """
-    for value in values:
-        if value.ByteSize() > _HARMLESS_BYTES and not _readable(value):
-            raise Invalid(
-                f"{field} is nested too deeply to be stored",
-                reason="TOO_DEEP",
-                suggestion="send the data with fewer levels, or as a file",
-                fields={field: "is nested too deeply"},
-            )
-
-
-def _readable(value: Struct | Value) -> bool:
-    try:
-        content = value.SerializeToString()
-        Value.FromString(_wrapping(len(content), isinstance(value, Struct)) + content)
-    except (DecodeError, EncodeError):
-        return False
-    return True
-
-
-def _wrapping(size: int, struct: bool) -> bytes:
-    """What stands before `size` bytes of a value so that it is the innermost one of `_WRAPPERS` nested messages."""
-    # Value.struct_value is field 5, Value.list_value 6, ListValue.values 1; 2 is the wire type of nested messages.
-    numbers = ([5] if struct else []) + [1, 6] * (_WRAPPERS // 2)
-    wrapping = b""
-    for number in numbers:
-        header = bytes([number << 3 | 2]) + _varint(size)
-        wrapping = header + wrapping
-        size += len(header)
-    return wrapping
-
-
-def _varint(value: int) -> bytes:
-    low = bytearray()
-    while value > 0x7F:
-        low.append(value & 0x7F | 0x80)
-        value >>= 7
-    low.append(value)
-    return bytes(low)

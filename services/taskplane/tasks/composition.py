@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
+from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.server import Services
 from taskplane.storage.engine import Engine
 from taskplane.tasks import wire
@@ -18,7 +19,8 @@ from taskplane.tasks.uncopied import Uncopied
 from taskplane.tasks.watch import Hot, Watch, Watched
 from taskplane.tasks.wire import Wire
 
-DRAIN_NOTICE = 1.0
+# Seconds that connected executors have to hear of a drain.
+DRAIN_NOTICE: Final = 1.0
 
 
 class TasksRoom:
@@ -43,6 +45,7 @@ class TasksRoom:
 
     async def drain(self) -> None:
         """Ends every stream at a boundary; executors have a second to hear of it. To be done before serving ends."""
+        await afp("drain.mid")
         self.watched.drain()
         await self.claims.drain(DRAIN_NOTICE)
 
@@ -85,6 +88,7 @@ class _Commits:
         self.to: tuple[Hot, Uncopied, Claims, Watched] | tuple[()] = ()
 
     def take(self, commit: Committed) -> None:
+        fp("fanout.before_publish")
         for part in self.to:
             part.committed(commit)
 

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.errors import PermissionDenied
+from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
 from taskplane.tasks import checks, wire
@@ -144,6 +145,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         checks.cancel(request)
         scope = _scope()
         done = _expect(ops.Done, await self._log.submit(wire.cancel(request, scope)))
+        await afp("cancel.after_commit")
         response = pb.CancelTaskResponse()
         await self._fill_current(response.record, scope, done.row)
         return response
@@ -201,7 +203,9 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
     async def Renew(self, request: pb.RenewRequest, context: Context) -> pb.RenewResponse:
         checks.leases(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
+        self._claims.heard(request.process_id)
         renewed = await self._leases.renew(request.process_id, held)
+        await afp("renew.before_reply")
         return pb.RenewResponse(
             leases=wire.lease_states(request.leases, renewed), drain=self._claims.draining, lease_ttl=self._leases.ttl
         )

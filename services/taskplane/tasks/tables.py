@@ -79,11 +79,12 @@ event: Final = Table(
         name="event_record_of_a_turn_is_whole",
     ),
 )
+# The most telling column comes first, here and in `task_public_id`: a batch looks up by it alone.
 Index(
     "event_invocation",
+    event.c.invocation_id,
     event.c.tenant,
     event.c.owner,
-    event.c.invocation_id,
     unique=True,
     sqlite_where=text("invocation_id IS NOT NULL"),
     postgresql_where=text("invocation_id IS NOT NULL"),
@@ -134,7 +135,7 @@ task: Final = Table(
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),
-    UniqueConstraint("tenant", "id", name="task_public_id"),
+    UniqueConstraint("id", "tenant", name="task_public_id"),
     # The head event exists when the transaction ends. Together with the guard that an event follows its predecessor
     # this makes gaps impossible.
     ForeignKeyConstraint(

@@ -147,7 +147,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
     into.context_id = source.text("contextId")
     into.task_id = source.text("taskId")
     role = source.get("role")
-    number = _ROLE_NUMBERS.get(role) if isinstance(role, (str, int)) else None
+    number = _ROLE_NUMBERS.get(role) if type(role) in (str, int) else None
     if number is None:
         source.wrong("role", "is required" if role is None else "must be ROLE_USER or ROLE_AGENT")
     else:

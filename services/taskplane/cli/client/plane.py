@@ -10,7 +10,7 @@ import orjson
 
 from taskplane.cli.client.a2a import Resumed
 from taskplane.cli.client.events import Event, FullTask, StatusUpdate, classify
-from taskplane.cli.client.failures import Unreachable
+from taskplane.cli.client.failures import Unreachable, of_http
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
 from taskplane.cli.client.sse import SseEvent
@@ -91,6 +91,8 @@ class PlaneClient:
 async def _logged(events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
     async for event in events:
         record = orjson.loads(event.data)
+        if event.name == "error":
+            raise of_http(503 if record.get("retryable") else 400, record, record.get("retryAfter"))
         inner = record.get("event")
         yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)
 

@@ -95,7 +95,6 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
     state = _replay(lines, voided, seen)
     push = state.push if state is not None else None
     starts, ends = _intervals(state)
-    replaced_before = push.place if push is not None else 0
 
     def cut(place: int) -> bool:
         at = bisect_right(starts, place) - 1
@@ -106,7 +105,7 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
 
     def in_effect(line: Line) -> bool:
         place = place_of(line.name)
-        if line.name in voided or place < replaced_before or cut(place):
+        if line.name in voided or cut(place) or (push is not None and (line.seq < push.seq or place < push.place)):
             return False
         # A pushed history replaces what was said before it, not the tasks that go on after it.
         return line.group == line.name or not (line.group in voided or cut(place_of(line.group)))
@@ -155,15 +154,17 @@ def _replay(lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int
             states[place] = state
 
     for line in lines:
-        place += 1
-        see(line.name)
+        at = place = place + 1
         see(line.group)
+        if line.name != line.group:
+            place += 1
+            see(line.name)
         if line.name in voided:
             continue
         if line.kind == PUSHED:
-            pushed = _Push(line.seq, place, {}, listed := [])
-            state = _Cut(0, place, None, None, pushed)
-            for invocation in line.listed.split("\n") if line.listed else ():
+            pushed = _Push(line.seq, at, {}, listed := [])
+            state = _Cut(0, at, None, None, pushed)
+            for invocation in line.listed.split("\n")[:-1]:
                 place += 1
                 name = invocation or -place
                 see(name)
@@ -177,9 +178,9 @@ def _replay(lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int
             start = seen.get(line.target)
             if state is not None and state.push is not None:
                 start = state.push.named.get(line.target, start)
-            if start is not None and start < place:
+            if start is not None and start < at:
                 below = states[start]
-                state = _Cut(start, place, below, state, below.push if below is not None else None)
+                state = _Cut(start, at, below, state, below.push if below is not None else None)
     return state
 
 

@@ -69,7 +69,7 @@ def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
 
 def listed(pushed: pb.Messages) -> str:
     """The invocation that each message names in its metadata, or nothing, a line each."""
-    return "\n".join(_invocation(message) for message in pushed.messages)
+    return "".join(f"{_invocation(message)}\n" for message in pushed.messages)
 
 
 def _invocation(message: a2a.Message) -> str:

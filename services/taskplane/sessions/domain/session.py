@@ -52,7 +52,7 @@ class Entry:
     `payload` is a serialized `Entry` of the contract in which only the payload is set; None where it has none, or where
     it was not read. `target` is the invocation meant by a rewind or a void, also by the event of an agent runtime that
     rewinds by itself. `speaks`: the payload is an A2A message that a conversation shows. `listed`: of a pushed history,
-    the invocation that each of its messages names, or nothing, a line each.
+    the invocation that each of its messages names, or nothing, each followed by a line feed.
     """
 
     tenant: str

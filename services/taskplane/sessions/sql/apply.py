@@ -4,25 +4,25 @@ The number of statements does not depend on the number of operations. The rules 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.decide import decide
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
-from taskplane.sessions.domain.session import Entry, Session
+from taskplane.sessions.domain.session import Entry
 from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
-
-Key = tuple[str, str, str]
+from taskplane.storage.dialects import Dialect
 
 # Ids in one lookup, so that it stays below what either engine takes as parameters.
 _LOOKUP: Final = 4096
-_by_key: Final = attrgetter("session.tenant", "session.owner", "session.context_id")
+_by_key: Final = attrgetter("tenant", "owner", "context_id")
 
 
 def key_of(op: Operation) -> Key:
@@ -37,39 +37,37 @@ def size_of(op: Operation) -> int:
     return _OVERHEAD + sum(_OVERHEAD + len(entry.payload or b"") for entry in op.entries)
 
 
-def apply_batch(conn: Connection, operations: Sequence[Operation], locked: Select[Any]) -> Batch[Answer]:
+def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dialect) -> Batch[Answer]:
     """Carries out the operations in their order, each as if it were alone; each must name another session.
 
-    An entry id that two operations of a batch would store is left to the first, the second is for the next batch. Where
-    another process stored a session or an entry meanwhile, the database refuses the batch, and run again it sees it.
+    An entry id that two operations of a batch would store is left to the first, the second is for the next batch; and
+    so is one whose session another process has made meanwhile. Where one has stored such an entry meanwhile, the
+    database refuses the batch; run again it is seen.
     """
-    sessions = _sessions(conn, operations, locked)
-    stored = _stored(conn, operations)
+    keys = [key_of(op) for op in operations]
+    ids = [_ids(op) for op in operations]
+    sessions = {(one.tenant, one.owner, one.context_id): one for one in sql.find_locked(conn, dialect, keys)}
+    stored = _stored(conn, ids)
     now = time.time_ns() // 1000
     outcomes: list[Answer | PlaneError | Later] = []
-    writes: list[Write] = []
+    writes: dict[int, Write] = {}
     taken: set[Key] = set()
-    for op in operations:
-        ids = _ids(op)
-        if not taken.isdisjoint(ids):
+    for op, key, wanted in zip(operations, keys, ids, strict=True):
+        if not taken.isdisjoint(wanted):
             outcomes.append(LATER)
             continue
-        known = {entry_id: entry for (_, _, entry_id) in ids if (entry := stored.get((*key_of(op)[:2], entry_id)))}
-        outcome = decide(Found(session=sessions.get(key_of(op)), stored=known), op, now)
+        known = {one.id: one for one in map(stored.get, wanted) if one is not None}
+        outcome = decide(Found(session=sessions.get(key), stored=known), op, now)
         if isinstance(outcome, Write):
-            writes.append(outcome)
-            taken.update(ids)
+            writes[len(outcomes)] = outcome
+            taken.update(wanted)
             outcome = outcome.answer
         outcomes.append(outcome)
-    if writes:
-        _write(conn, writes)
+    for index in _insert_new(conn, writes, dialect):
+        del writes[index]
+        outcomes[index] = LATER
+    _write(conn, list(writes.values()))
     return Batch(outcomes)
-
-
-def _sessions(conn: Connection, operations: Sequence[Operation], locked: Select[Any]) -> dict[Key, Session]:
-    rows = conn.execute(locked, {"keys": sql.padded(map(key_of, operations))})
-    found = map(sql.to_session, rows)
-    return {(one.tenant, one.owner, one.context_id): one for one in found}
 
 
 def _ids(op: Operation) -> list[Key]:
@@ -78,21 +76,29 @@ def _ids(op: Operation) -> list[Key]:
     return [(op.scope.tenant, op.scope.owner, entry.id) for entry in op.entries]
 
 
-def _stored(conn: Connection, operations: Sequence[Operation]) -> dict[Key, Entry]:
-    ids = sorted({entry_id for op in operations for entry_id in _ids(op)})
+def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entry]:
+    ids = sorted({key for keys in wanted for key in keys})
     found: dict[Key, Entry] = {}
     for start in range(0, len(ids), _LOOKUP):
-        rows = conn.execute(sql.STORED_ENTRIES, {"ids": sql.padded(ids[start : start + _LOOKUP])})
-        found.update(((one.tenant, one.owner, one.id), one) for one in map(sql.to_stored, rows))
+        stored = sql.find_stored(conn, ids[start : start + _LOOKUP])
+        found.update(((one.tenant, one.owner, one.id), one) for one in stored)
     return found
+
+
+def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect) -> list[int]:
+    """Inserts the sessions that are new; those that another process was faster to make are returned."""
+    # In the order of their keys: equal ones of two processes wait for one another.
+    new = sorted((write.session for write in writes.values() if write.new), key=_by_key)
+    if not new:
+        return []
+    rows = conn.execute(sql.insert_sessions(dialect), [sql.session_parameters(session) for session in new])
+    arrived = set(map(tuple[str, str, str], rows))
+    return [index for index, write in writes.items() if write.new and _by_key(write.session) not in arrived]
 
 
 def _write(conn: Connection, writes: Sequence[Write]) -> None:
     kept = [write for write in writes if not write.delete]
     gone = [write.session for write in writes if write.delete]
-    # In the order of their keys: equal new ones of two processes wait for one another.
-    new = sorted((write for write in kept if write.new), key=_by_key)
-    sql.execute_many(conn, sql.INSERT_SESSION, [sql.session_parameters(write.session) for write in new])
     sql.execute_many(
         conn, sql.UPDATE_SESSION, [sql.changed_parameters(write.session) for write in kept if not write.new]
     )

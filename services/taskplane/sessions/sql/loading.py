@@ -9,15 +9,25 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, case, func, select
 
+from taskplane.sessions.domain.decide import session_not_found
 from taskplane.sessions.domain.history import Line
-from taskplane.sessions.domain.session import Entry, Session
-from taskplane.sessions.sql.statements import ENTRY_FIELDS, padded, to_entry
-from taskplane.sessions.tables import entry
+from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.sql.statements import (
+    ENTRY_FIELDS,
+    SESSION_COLUMNS,
+    SESSION_OF_KEY,
+    padded,
+    to_entry,
+    to_session,
+)
+from taskplane.sessions.tables import entry, session
 
 # A payload up to this many bytes comes with its row.
 _SMALL: Final = 16 * 1024
 # A log of up to this many entries is read whole where its effective history is asked for.
 _SHORT: Final = 512
+
+_WIDTH: Final = len(SESSION_COLUMNS)
 
 OF_SESSION: Final = (
     entry.c.tenant == bindparam("of_tenant"),
@@ -30,15 +40,27 @@ ROWS: Final[Select[Any]] = select(
     *(_small_payload if name == "payload" else entry.c[name] for name in ENTRY_FIELDS), _size.label("size")
 ).where(*OF_SESSION)
 
-_ROWS_UP_TO: Final = ROWS.where(entry.c.seq <= bindparam("up_to")).order_by(entry.c.seq)
+# The session, and with a short log all of it.
+_SESSION_AND_ROWS: Final = (
+    select(*SESSION_COLUMNS, *ROWS.selected_columns)
+    .select_from(
+        session.outerjoin(
+            entry,
+            (entry.c.tenant == session.c.tenant)
+            & (entry.c.owner == session.c.owner)
+            & (entry.c.context_id == session.c.context_id)
+            & (session.c.seq <= _SHORT),
+        )
+    )
+    .where(*SESSION_OF_KEY)
+    .order_by(entry.c.seq)
+)
 _ROWS_OF: Final = ROWS.where(entry.c.seq.in_(bindparam("seqs", expanding=True)))
 _PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(
     *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
 )
-_LINES_UP_TO: Final = (
-    select(*(entry.c[name] for name in Line._fields), _size.label("size"))
-    .where(*OF_SESSION, entry.c.seq <= bindparam("up_to"))
-    .order_by(entry.c.seq)
+_LINES: Final = (
+    select(*(entry.c[name] for name in Line._fields), _size.label("size")).where(*OF_SESSION).order_by(entry.c.seq)
 )
 
 
@@ -54,9 +76,9 @@ def to_read(values: Sequence[Any]) -> Read:
     return Read(to_entry(values[:-1]), values[-1])
 
 
-def key_of(session: Session) -> dict[str, Any]:
+def key_of(of: Session) -> dict[str, Any]:
     """The parameters of `OF_SESSION`."""
-    return {"of_tenant": session.tenant, "of_owner": session.owner, "of_context_id": session.context_id}
+    return {"of_tenant": of.tenant, "of_owner": of.owner, "of_context_id": of.context_id}
 
 
 class Log(NamedTuple):
@@ -67,33 +89,36 @@ class Log(NamedTuple):
     reads: Mapping[int, Read]
 
 
-def read_log(conn: Connection, session: Session, up_to: int) -> Log:
-    """The entries of the session with numbers up to `up_to`, in order."""
-    parameters = {**key_of(session), "up_to": up_to}
-    if up_to > _SHORT:
-        rows = conn.execute(_LINES_UP_TO, parameters).all()
-        return Log([Line._make(row[:-1]) for row in rows], {row[0]: row[-1] for row in rows}, {})
-    reads = {read.entry.seq: read for read in map(to_read, conn.execute(_ROWS_UP_TO, parameters))}
-    lines = [_line(read.entry) for read in reads.values()]
-    return Log(lines, {seq: read.size for seq, read in reads.items()}, reads)
+def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Log]:
+    """The session and its log. NotFound."""
+    key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
+    rows = conn.execute(_SESSION_AND_ROWS, key).all()
+    if not rows:
+        raise session_not_found(context_id)
+    of = to_session(rows[0][:_WIDTH])
+    if of.seq > _SHORT:
+        rows = conn.execute(_LINES, key).all()
+        return of, Log([Line._make(row[:-1]) for row in rows], {row[0]: row[-1] for row in rows}, {})
+    reads = {read.entry.seq: read for read in (to_read(row[_WIDTH:]) for row in rows[: of.seq])}
+    return of, Log([_line(read.entry) for read in reads.values()], {seq: one.size for seq, one in reads.items()}, reads)
 
 
-def read_entries(conn: Connection, session: Session, seqs: Iterable[int]) -> dict[int, Read]:
+def read_entries(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, Read]:
     """The entries with these numbers, by number."""
     wanted = padded(seqs)
     if not wanted:
         return {}
-    rows = conn.execute(_ROWS_OF, {**key_of(session), "seqs": wanted})
+    rows = conn.execute(_ROWS_OF, {**key_of(of), "seqs": wanted})
     return {read.entry.seq: read for read in map(to_read, rows)}
 
 
-def complete(conn: Connection, session: Session, reads: Sequence[Read]) -> list[Entry]:
+def complete(conn: Connection, of: Session, reads: Sequence[Read]) -> list[Entry]:
     """The entries with the payloads that were too large to come with their rows."""
     large = [read.entry.seq for read in reads if read.size and read.entry.payload is None]
     if not large:
         return [read.entry for read in reads]
-    rows = conn.execute(_PAYLOADS_OF, {**key_of(session), "seqs": padded(large)})
-    payloads: dict[int, bytes] = dict(rows.tuples().all())
+    rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": padded(large)})
+    payloads: dict[int, bytes] = {row.seq: row.payload for row in rows}
     return [
         replace(read.entry, payload=payloads[read.entry.seq]) if read.entry.seq in payloads else read.entry
         for read in reads

@@ -15,7 +15,6 @@ from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import reads
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.meta import read_or_make_page_key
-from taskplane.sessions.sql.statements import locked_sessions
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
@@ -41,7 +40,7 @@ class SqlSessionLog:
         self._page_key = b""
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
-            partial(apply_batch, locked=locked_sessions(engine.dialect)),
+            partial(apply_batch, dialect=engine.dialect),
             key=key_of,
             size=size_of,
             max_ops=max_ops,

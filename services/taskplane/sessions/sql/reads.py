@@ -16,12 +16,12 @@ from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_log, to_read
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
-from taskplane.sessions.sql.statements import SESSION_COLUMNS, padded, to_session
+from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, padded, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
 from taskplane.sessions.tables import entry, session
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
-_SESSION: Final = select(*SESSION_COLUMNS).where(*_IN_SCOPE, session.c.context_id == bindparam("context_id"))
+_SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)
 _SESSIONS: Final = (
     select(*SESSION_COLUMNS)
     .where(*_IN_SCOPE)
@@ -37,9 +37,8 @@ _BEYOND: Final = 1 << 62
 
 def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
     """The row. NotFound."""
-    found = conn.execute(
-        _SESSION, {"tenant": scope.tenant, "owner": scope.owner, "context_id": context_id}
-    ).one_or_none()
+    key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
+    found = conn.execute(_SESSION, key).one_or_none()
     if found is None:
         raise session_not_found(context_id)
     return to_session(found)
@@ -64,15 +63,11 @@ def list_sessions(conn: Connection, scope: Scope, page_size: int, page_token: st
 
 def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
     """See `SessionLog.entries`."""
-    of = get_session(conn, scope, context_id)
-    # A session that was deleted and made again is another one.
-    bound = (
-        *(scope.tenant, scope.owner, context_id, of.created_at),
-        *(query.effective, tuple(query.kinds), query.task_id, query.newest_first),
-    )
     if query.effective:
-        return _list_effective(conn, of, query, key, bound)
-    after: int = _BEYOND if query.newest_first else 0
+        return _list_effective(conn, scope, context_id, query, key)
+    of = get_session(conn, scope, context_id)
+    bound = _bound(of, query)
+    after = _BEYOND if query.newest_first else 0
     if query.page_token:
         after = EntryPlace.read(query.page_token, key, bound).seq
     rows = conn.execute(
@@ -103,12 +98,20 @@ def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
     return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))
 
 
-def _list_effective(conn: Connection, of: Session, query: EntryFilter, key: bytes, bound: Bound) -> EntryPage:
+def _bound(of: Session, query: EntryFilter) -> Bound:
+    # A session that was deleted and made again is another one.
+    session_is = (of.tenant, of.owner, of.context_id, of.created_at)
+    return (*session_is, query.effective, tuple(query.kinds), query.task_id, query.newest_first)
+
+
+def _list_effective(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
+    of, log = read_log(conn, scope, context_id)
+    bound = _bound(of, query)
     place = EffectivePlace(of.seq, of.version, 0)
     if query.page_token:
         place = EffectivePlace.read(query.page_token, key, bound)
         of = replace(of, seq=place.seq, version=place.version)
-    log = read_log(conn, of, place.seq)
+        log = log._replace(lines=log.lines[: place.seq])
     tasks = {line.seq: line.task_id for line in log.lines} if query.task_id else {}
     wanted = [
         one
@@ -124,8 +127,7 @@ def _list_effective(conn: Connection, of: Session, query: EntryFilter, key: byte
 
 def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
     """See `SessionLog.conversation`."""
-    of = get_session(conn, scope, context_id)
-    log = read_log(conn, of, of.seq)
+    of, log = read_log(conn, scope, context_id)
     said = [one for one in effective(log.lines) if one.kind in _SAID]
     _check_reply(sum(log.sizes[one.seq] for one in said), context_id)
     shown = _shown(conn, of, said, log.reads)

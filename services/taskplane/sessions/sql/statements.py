@@ -1,19 +1,39 @@
-"""Every statement, built once, so that SQLAlchemy compiles each once and its cache always hits.
+"""Every statement of the write path, built once, so that SQLAlchemy compiles each once and its cache always hits.
 
 Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    column,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningInsert
 
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql.guards import FIXED
 from taskplane.sessions.tables import entry, session
 from taskplane.storage.dialects import Dialect
+
+# (tenant, owner, context id), or (tenant, owner, entry id).
+Key = tuple[str, str, str]
 
 SESSION_FIELDS: Final = tuple(field.name for field in fields(Session))
 ENTRY_FIELDS: Final = tuple(field.name for field in fields(Entry))
@@ -24,9 +44,10 @@ SESSION_COLUMNS: Final = tuple(
 KEY_FIELDS: Final = ("tenant", "owner", "context_id")
 CHANGING: Final = tuple(name for name in SESSION_FIELDS if name not in FIXED)
 
+_PAYLOAD: Final = ENTRY_FIELDS.index("payload")
 _session_values: Final[Callable[[Session], tuple[Any, ...]]] = attrgetter(*SESSION_FIELDS)
 _changing_values: Final[Callable[[Session], tuple[Any, ...]]] = attrgetter(*KEY_FIELDS, *CHANGING)
-_key_values: Final[Callable[[Session], tuple[str, str, str]]] = attrgetter(*KEY_FIELDS)
+_key_values: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
 _entry_values: Final[Callable[[Entry], tuple[Any, ...]]] = attrgetter(*ENTRY_FIELDS)
 _KEY_PARAMETERS: Final = ("of_tenant", "of_owner", "of_context_id")
 _CHANGING_PARAMETERS: Final = (*_KEY_PARAMETERS, *CHANGING)
@@ -42,8 +63,13 @@ def to_entry(values: Sequence[Any]) -> Entry:
     return Entry(*values)
 
 
+def to_stored(values: Sequence[Any]) -> Entry:
+    """A row of `stored_entries`: the payload was not read."""
+    return to_entry((*values[:_PAYLOAD], None, *values[_PAYLOAD:]))
+
+
 def session_parameters(one: Session) -> dict[str, Any]:
-    """For `INSERT_SESSION`."""
+    """For `insert_sessions`."""
     values = dict(zip(SESSION_FIELDS, _session_values(one), strict=True))
     values["seq"] = one.seq or None
     return values
@@ -66,6 +92,35 @@ def entry_parameters(one: Entry) -> dict[str, Any]:
     return dict(zip(ENTRY_FIELDS, _entry_values(one), strict=True))
 
 
+def execute_many(conn: Connection, statement: Any, parameters: Sequence[Mapping[str, Any]]) -> None:
+    """One statement for all the rows; nothing is said and nothing is sent where there are none."""
+    if parameters:
+        conn.execute(statement, parameters)
+
+
+SESSION_OF_KEY: Final = (
+    session.c.tenant == bindparam("of_tenant"),
+    session.c.owner == bindparam("of_owner"),
+    session.c.context_id == bindparam("of_context_id"),
+)
+UPDATE_SESSION: Final = update(session).where(*SESSION_OF_KEY).values({name: bindparam(name) for name in CHANGING})
+# Its entries go with it.
+DELETE_SESSION: Final = delete(session).where(*SESSION_OF_KEY)
+INSERT_ENTRY: Final = insert(entry)
+
+
+def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
+    """Those of the ids that are stored, without their payload."""
+    wanted = padded(ids)
+    return list(map(to_stored, conn.execute(stored_entries(len(wanted)), _parameters(wanted)))) if wanted else []
+
+
+def find_locked(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> list[Session]:
+    """Those of the sessions that exist, locked."""
+    wanted = padded(keys)
+    return list(map(to_session, conn.execute(locked_sessions(dialect, len(wanted)), _parameters(wanted))))
+
+
 def padded(keys: Iterable[Any]) -> list[Any]:
     """The keys, sorted, the last one repeated up to the next power of two, so that a statement has few texts."""
     result = sorted(keys)
@@ -73,39 +128,48 @@ def padded(keys: Iterable[Any]) -> list[Any]:
     return result + result[-1:] * (size - len(result))
 
 
-def execute_many(conn: Connection, statement: Any, parameters: Sequence[Mapping[str, Any]]) -> None:
-    """One statement for all the rows; nothing is said and nothing is sent where there are none."""
-    if parameters:
-        conn.execute(statement, parameters)
+@cache
+def insert_sessions(dialect: Dialect) -> ReturningInsert[Any, Any, Any]:
+    """Inserts sessions, leaves out those that are there, and gives the keys of those that went in."""
+    return dialect.insert_ignore(session).returning(session.c.tenant, session.c.owner, session.c.context_id)
 
 
-_of_key: Final = (
-    session.c.tenant == bindparam("of_tenant"),
-    session.c.owner == bindparam("of_owner"),
-    session.c.context_id == bindparam("of_context_id"),
-)
-INSERT_SESSION: Final = insert(session)
-UPDATE_SESSION: Final = update(session).where(*_of_key).values({name: bindparam(name) for name in CHANGING})
-# Its entries go with it.
-DELETE_SESSION: Final = delete(session).where(*_of_key)
-INSERT_ENTRY: Final = insert(entry)
-
-# Which of these ids the owners have stored, without the payload.
-STORED_ENTRIES: Final[Select[Any]] = select(
-    *(entry.c[name] for name in ENTRY_FIELDS if name != "payload"),
-).where(tuple_(entry.c.tenant, entry.c.owner, entry.c.id).in_(bindparam("ids", expanding=True)))
+@cache
+def stored_entries(count: int) -> Select[Any]:
+    """Entries by `count` ids."""
+    wanted = _wanted(count)
+    matches = _matches(wanted, entry.c.tenant, entry.c.owner, entry.c.id)
+    return select(*(entry.c[name] for name in ENTRY_FIELDS if name != "payload")).select_from(
+        wanted.join(entry, matches)
+    )
 
 
-def to_stored(values: Sequence[Any]) -> Entry:
-    """A row of `STORED_ENTRIES`."""
-    return Entry(*values[:_PAYLOAD], None, *values[_PAYLOAD:])
+@cache
+def locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
+    """Sessions by `count` keys, locked in their order, so that no two processes wait for one another."""
+    wanted = _wanted(count)
+    key = [session.c[name] for name in KEY_FIELDS]
+    return dialect.lock(
+        select(*SESSION_COLUMNS).select_from(wanted.join(session, _matches(wanted, *key))).order_by(*key)
+    )
 
 
-_PAYLOAD: Final = ENTRY_FIELDS.index("payload")
+def _wanted(count: int) -> CTE:
+    """A table of `count` keys to join with. (Given a list of row values, SQLite reads the whole table instead.)"""
+    rows = ", ".join(f"(:a{index}, :b{index}, :c{index})" for index in range(count))
+    names = [f"{letter}{index}" for index in range(count) for letter in "abc"]
+    values = text(f"VALUES {rows}").bindparams(*(bindparam(name, type_=Text) for name in names))
+    # Both engines call them so.
+    return values.columns(*(column(f"column{place}", Text) for place in (1, 2, 3))).cte("wanted")
 
 
-def locked_sessions(dialect: Dialect) -> Select[Any]:
-    """The sessions of these keys, locked in their order, so that no two processes wait for one another."""
-    keys = tuple_(*(session.c[name] for name in KEY_FIELDS))
-    query = select(*SESSION_COLUMNS).where(keys.in_(bindparam("keys", expanding=True)))
-    return dialect.lock(query.order_by(*(session.c[name] for name in KEY_FIELDS)))
+def _matches(wanted: CTE, *key: ColumnElement[Any]) -> ColumnElement[bool]:
+    return and_(*(mine == theirs for mine, theirs in zip(key, wanted.c, strict=True)))
+
+
+def _parameters(keys: Sequence[Key]) -> dict[str, str]:
+    return {
+        name: value
+        for index, (a, b, c) in enumerate(keys)
+        for name, value in ((f"a{index}", a), (f"b{index}", b), (f"c{index}", c))
+    }

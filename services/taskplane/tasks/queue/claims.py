@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Collection
 from typing import Final, Protocol
@@ -9,6 +10,7 @@ from typing import Final, Protocol
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
+from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.operations import Claim, Done
 from taskplane.tasks.domain.task import MESSAGE, Row
 from taskplane.tasks.queue.leases import Leases, settled
@@ -36,6 +38,7 @@ class _Stream:
         self.assigned: deque[Row] = deque()
         self.renew_now = False
         self.replaced = False
+        self.heard = time.monotonic()
         self.changed = asyncio.Event()
 
     def assign(self, row: Row) -> None:
@@ -105,6 +108,7 @@ class Claims:
                     response.assignment.fence = row.fence
                     response.assignment.record.CopyFrom(self._records.record(row))
                     yield response
+                    await afp("claim.after_assign_sent")
                 else:
                     mine.changed.clear()
                     try:
@@ -145,6 +149,14 @@ class Claims:
             for event in commit.events:
                 if event.kind == MESSAGE:
                     self._hint(self._holders.get(event.task_uid))
+
+    def heard(self, process_id: str) -> None:
+        """The process has just renewed, so it lives. One that is silent for a lease time is given nothing."""
+        stream = self._streams.get(process_id)
+        if stream is not None:
+            stream.heard = time.monotonic()
+            if self._starved:
+                self._work.set()
 
     def _hint(self, process_id: str | None) -> None:
         stream = self._streams.get(process_id) if process_id is not None else None
@@ -193,7 +205,8 @@ class Claims:
         if not ready:
             return False
         room: dict[str, int] = {}
-        for stream in [stream for stream in self._streams.values() if stream.agents == agents]:
+        alive = time.monotonic() - self._leases.ttl
+        for stream in [each for each in self._streams.values() if each.agents == agents and each.heard > alive]:
             room[stream.process_id] = stream.capacity - len(await self._log.held(stream.process_id))
         until = await self._leases.until()
         claims: list[Claim] = []
@@ -208,6 +221,9 @@ class Claims:
         for claim, answer in zip(claims, answers, strict=True):
             if isinstance(answer, Done):
                 self._unseen.append((claim.process_id, answer.row))
+            elif isinstance(answer, PlaneError):
+                _log.error("the queued task %s could not be claimed: %s", claim.task_uid, answer)
+        await afp("lease.after_claim")
         await self._give_back()
         settled(answers)
         return len(ready) == len(claims) == _MAX_CLAIMS

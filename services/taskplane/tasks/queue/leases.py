@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from taskplane.runtime.errors import DeadlineExceeded, Exhausted, Internal, PlaneError, Unavailable
+from taskplane.runtime.errors import DeadlineExceeded, Exhausted, PlaneError, Unavailable
 from taskplane.tasks.domain.operations import Answer, Orphan, Renew, Renewed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.store import TaskLog
@@ -44,7 +44,10 @@ class Leases:
         return int(self.ttl * 1_000_000)
 
     async def renew(self, process_id: str, held: Sequence[Held]) -> list[Renewed]:
-        """Extends each lease (uid, fence) that is still this process's; in the order given. Unavailable, Exhausted."""
+        """Extends each lease (uid, fence) that is still this process's; in the order given.
+
+        An error of one is an error of all: nobody is told that a lease is lost which may not be.
+        """
         now = await self._log.now()
         if process_id == self._resident:
             self._renewals = (*self._renewals[-1:], _Renewal(now, frozenset(uid for uid, _ in held)))
@@ -52,7 +55,7 @@ class Leases:
             Renew(task_uid=uid, process_id=process_id, fence=fence, lease_until=now + self._ttl_us)
             for uid, fence in held
         ]
-        return [_renewed(answer) for answer in settled(await self._log.submit_all(operations))]
+        return [_renewed(answer) for answer in await self._log.submit_all(operations)]
 
     async def release(self, process_id: str, held: Sequence[Held]) -> None:
         """Gives the leases up; those that are no longer this process's are left alone. Unavailable, Exhausted."""
@@ -86,15 +89,22 @@ class Leases:
 
 
 def settled(answers: Sequence[Answer | PlaneError]) -> list[Answer | PlaneError]:
-    """The answers; raises the first error that says nothing about its operation, so that all may be tried again."""
+    """The answers; raises the first error that says nothing about its operation, so that all may be tried again.
+
+    Other errors concern one operation only and stand among the answers.
+    """
     for answer in answers:
-        if isinstance(answer, (Unavailable, Exhausted, DeadlineExceeded, Internal)):
+        if isinstance(answer, (Unavailable, Exhausted, DeadlineExceeded)):
             raise answer
     return list(answers)
 
 
 def _renewed(answer: Answer | PlaneError) -> Renewed:
-    return answer if isinstance(answer, Renewed) else Renewed(still_yours=False, input_generation=0)
+    if isinstance(answer, PlaneError):
+        raise answer
+    if not isinstance(answer, Renewed):
+        raise TypeError(f"the log answered a renewal with {type(answer).__name__}")
+    return answer
 
 
 def _adopted(row: Row, until: int) -> Orphan | Renew:

@@ -52,8 +52,11 @@ class Sweeper:
                 Orphan(task_uid=row.uid, process_id=row.lease_owner or "", fence=row.fence, expired_before=before)
                 for row in lost
             ]
-            answers = settled(await self._log.submit_all(orphans))
-            taken = sum(answer is not None and not isinstance(answer, PlaneError) for answer in answers)
+            for row, answer in zip(lost, settled(await self._log.submit_all(orphans)), strict=True):
+                if isinstance(answer, PlaneError):
+                    _log.error("the lost task %s could not be taken back: %s", row.id, answer)
+                elif answer is not None:
+                    taken += 1
             if taken:
                 _log.warning("%d tasks lost their executor: its lease ran out", taken)
         self._passed = time.monotonic()

@@ -11,7 +11,7 @@ from typing import Final, Self
 from sqlalchemy import Connection
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.errors import Internal, PlaneError
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
 from taskplane.tasks.domain.decide import decide, needs_lost_messages, needs_open_text
@@ -95,6 +95,11 @@ class _Decided:
         del self.writes[index]
         self.outcomes[index] = LATER
 
+    def refuse(self, index: int, refusal: PlaneError) -> None:
+        """Takes back what was decided: it cannot be written."""
+        del self.writes[index]
+        self.outcomes[index] = refusal
+
     def _found(self, op: Operation, uid: str | None) -> Found:
         found = self.gathered.found(op)
         if uid is None or (uid not in self.stored and uid not in self._lost):
@@ -160,13 +165,15 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
         return
     in_order = sorted(new.values(), key=_by_key)
     inserted = writing.insert_tasks(conn, [(write.row, write.document or b"") for write in in_order])
-    arrived = {write.row.uid for write in in_order}
-    if len(in_order) > 1:
-        arrived = set(conn.execute(sql.EXISTING_UIDS, {"uids": sql.padded(arrived)}).scalars())
-    elif inserted == 0:
-        arrived.clear()
+    if len(in_order) == inserted == 1:
+        return
+    uids = sql.padded(write.row.uid for write in in_order)
+    found = {uid: (tenant, key) for uid, tenant, key in conn.execute(sql.IDENTITIES, {"uids": uids})}
     for index, write in new.items():
-        if write.row.uid not in arrived:
+        row = write.row
+        if row.uid in found and found[row.uid] != (row.tenant, row.id):
+            decided.refuse(index, Internal(f"the uid {row.uid} belongs to another task"))
+        elif row.uid not in found or len(in_order) == 1:
             decided.later(index)
 
 

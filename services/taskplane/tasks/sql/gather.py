@@ -116,16 +116,22 @@ def _names(conn: Connection, operations: Iterable[Operation]) -> tuple[dict[Publ
     known: dict[Turn, Known] = {}
     if not ids:
         return uids, known
-    parameters: dict[str, Any] = {"ids": sql.padded(ids)}
+    parameters: dict[str, Any] = {
+        "ids": sql.padded({task_id for _, task_id in ids}),
+        "tenants": sql.padded({tenant for tenant, _ in ids}),
+    }
     found: Iterable[Sequence[Any]]
     if turns:
-        found = conn.execute(sql.NAMES_AND_TURNS, {**parameters, "turns": sql.padded(turns)})
+        found = conn.execute(
+            sql.NAMES_AND_TURNS, {**parameters, "turns": sql.padded({invocation for _, _, invocation in turns})}
+        )
     else:
         found = conn.execute(sql.NAMES, parameters)
     for tenant, owner, key, uid, generation, request_hash in found:
         if generation == 0:
-            uids[tenant, key] = uid
-        else:
+            if (tenant, key) in ids:
+                uids[tenant, key] = uid
+        elif (tenant, owner, key) in turns:
             known[tenant, owner, key] = Known(uid, generation, request_hash)
     return uids, known
 

@@ -17,7 +17,6 @@ from sqlalchemy import (
     literal_column,
     null,
     select,
-    tuple_,
     union_all,
 )
 
@@ -43,7 +42,9 @@ def padded(keys: Iterable[Any]) -> list[Any]:
 
 UIDS: Final[BindParameter[Sequence[str]]] = bindparam("uids", expanding=True)
 EXISTING_UIDS: Final = select(task.c.uid).where(task.c.uid.in_(UIDS))
+IDENTITIES: Final = select(task.c.uid, task.c.tenant, task.c.id).where(task.c.uid.in_(UIDS))
 
+_TENANTS: Final[BindParameter[Sequence[str]]] = bindparam("tenants", expanding=True)
 _named_tasks: Final = select(
     task.c.tenant.label("tenant"),
     cast(null(), Text).label("owner"),
@@ -51,16 +52,18 @@ _named_tasks: Final = select(
     task.c.uid.label("uid"),
     literal_column("0", BigInteger).label("generation"),
     cast(null(), LargeBinary).label("request_hash"),
-).where(tuple_(task.c.tenant, task.c.id).in_(bindparam("ids", expanding=True)))
+).where(task.c.id.in_(bindparam("ids", expanding=True)), task.c.tenant.in_(_TENANTS))
 
 _named_turns: Final = select(
     event.c.tenant, event.c.owner, event.c.invocation_id, event.c.task_uid, event.c.generation, event.c.request_hash
 ).where(
-    tuple_(event.c.tenant, event.c.owner, event.c.invocation_id).in_(bindparam("turns", expanding=True)),
+    event.c.invocation_id.in_(bindparam("turns", expanding=True)),
     event.c.invocation_id.is_not(None),
+    event.c.tenant.in_(_TENANTS),
 )
 
-# Which task has this id, and which event recorded this turn: two lookups, one statement. A task has generation 0.
+# Which task has this id, and which event recorded this turn: two lookups, one statement. A task has generation 0. They
+# may find a little more than was meant, since no engine looks up pairs by an index, and are compared by the caller.
 NAMES: Final = _named_tasks
 NAMES_AND_TURNS: Final = union_all(_named_tasks, _named_turns)
 

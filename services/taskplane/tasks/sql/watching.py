@@ -58,8 +58,8 @@ _EXPIRED: Final = (
     .order_by(task.c.lease_until)
     .limit(bindparam("limit"))
 )
-_LEASED: Final = select(*ROW_COLUMNS).where(task.c.lease_owner.is_not(None)).order_by(task.c.uid)
-_HELD: Final = select(*ROW_COLUMNS).where(task.c.lease_owner == bindparam("process_id")).order_by(task.c.uid)
+_LEASED: Final = select(*ROW_COLUMNS).where(task.c.lease_owner.is_not(None)).order_by(task.c.lease_owner)
+_HELD: Final = select(*ROW_COLUMNS).where(task.c.lease_owner == bindparam("process_id"))
 
 
 def get_row_by_uid(conn: Connection, uid: str) -> Row:

@@ -116,4 +116,7 @@ class Hot:
         hot = self._tasks.pop(uid, None)
         if hot is not None:
             self._size -= hot.size
-            del self._uids[hot.row.tenant, hot.row.id]
+            name = hot.row.tenant, hot.row.id
+            # Another task may have the id by now.
+            if self._uids.get(name) == uid:
+                del self._uids[name]

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Unavailable
+from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import DOCUMENT, Row, Scope, cursor_of
 from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, TaskLog
@@ -77,6 +78,7 @@ class Watch:
         with self._watched.enter(row.uid, max(row.generation, hot.row.generation if hot else 0)) as seat:
             if task is not None:
                 yield self._snapshot(row, task, incarnation)
+                await afp("watch.after_snapshot")
             spoke = time.monotonic()
             limit = PAGE_EVENTS
             while True:
@@ -112,6 +114,7 @@ class Watch:
                 limit = min(2 * limit, LONGEST_PAGE) if len(steps) == limit else PAGE_EVENTS
                 steps, stopped = self._until(steps, stop_at)
                 if not end_only:
+                    await afp("watch.before_send")
                     yield self._batch(ring, steps)
                     spoke = time.monotonic()
                 place = steps[-1].event.generation

@@ -13,6 +13,8 @@ from taskplane.tasks.store import Committed, TaskLog
 
 _log = logging.getLogger(__name__)
 OUTAGE: Final = 30.0
+# Engines take about 32,000 parameters in a statement.
+_TOGETHER: Final = 10_000
 
 
 class _Known:
@@ -123,7 +125,9 @@ class Watched:
         uids = list(self._tasks)
         if not uids:
             return
-        heads = await self._log.heads(uids)
+        heads: dict[str, int] = {}
+        for first in range(0, len(uids), _TOGETHER):
+            heads.update(await self._log.heads(uids[first : first + _TOGETHER]))
         rung: list[str] = []
         for uid in uids:
             known = self._tasks.get(uid)

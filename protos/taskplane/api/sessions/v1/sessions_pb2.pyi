@@ -169,7 +169,7 @@ class Entry(_message.Message):
     """
     kind: Global___EntryKind.ValueType
     invocation_id: _builtins.str
-    """The turn it belongs to."""
+    """The turn it belongs to. Empty: that which the `data` of an EVENT names, else a turn of its own."""
     task_id: _builtins.str
     """The task it belongs to; empty for a direct turn."""
     task_invocation_id: _builtins.str
@@ -182,7 +182,9 @@ class Entry(_message.Message):
     """Of entries that begin a turn: SHA-256 of the request."""
     data: _builtins.str
     target: _builtins.str
-    """Of REWIND and VOID: the invocation meant."""
+    """Of REWIND and VOID: the invocation meant. Of an EVENT: set by the store if its `data` rewinds
+    (`actions.rewind_before_invocation_id`, either spelling).
+    """
     off: _builtins.bool
     """Of VOID: take an earlier void back."""
     @_builtins.property
@@ -552,17 +554,19 @@ class ListEntriesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     effective: _builtins.bool
-    """Only what is in effect: messages and direct answers, in reading order."""
+    """Only what is in effect, in reading order: messages, direct answers, and first the pushed history that they follow,
+    with those of its messages that are in effect. All pages show the session as the first one found it.
+    """
     task_id: _builtins.str
     """Only entries of this task."""
     newest_first: _builtins.bool
     """Not with `effective`."""
     page_size: _builtins.int
-    """1 to 1,000; 0: 1,000."""
+    """1 to 1,000; 0: 1,000. A page may hold fewer entries although more follow, so that it stays within some megabytes."""
     page_token: _builtins.str
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EntryKind.ValueType]:
-        """Empty: all kinds."""
+        """Empty: all kinds; with `effective` all but EVENT."""
 
     def __init__(
         self,

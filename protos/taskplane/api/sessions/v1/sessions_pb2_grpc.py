@@ -80,7 +80,8 @@ class SessionHistoryServicer:
     """Missing associated documentation comment in .proto file."""
 
     def CreateSession(self, request, context):
-        """Creates a session, or updates agent, title and source of the one that has this id. INVALID_ARGUMENT.
+        """Creates a session, or updates agent, title and source of the one that has this id; an empty field leaves its own.
+        INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -119,7 +120,9 @@ class SessionHistoryServicer:
         """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
         is stored already is answered with what is stored; where both name a request hash and the hashes differ, or it is
         in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
-        `expected_version` (its version is in the error's metadata). NOT_FOUND: no such session and no `create`.
+        `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
+        NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
+        kind), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,7 +130,7 @@ class SessionHistoryServicer:
 
     def ListEntries(self, request, context):
         """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-        order in which a conversation reads. NOT_FOUND.
+        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_ORDER`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,7 +138,8 @@ class SessionHistoryServicer:
 
     def GetSessionTask(self, request, context):
         """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
-        now, never stored. NOT_FOUND.
+        now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
+        not fit one reply; use ListEntries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

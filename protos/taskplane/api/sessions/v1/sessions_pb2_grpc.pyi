@@ -20,7 +20,9 @@ GRPC_VERSION: str
 class SessionHistoryStub:
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CreateSessionRequest, _sessions_pb2.CreateSessionResponse]
-    """Creates a session, or updates agent, title and source of the one that has this id. INVALID_ARGUMENT."""
+    """Creates a session, or updates agent, title and source of the one that has this id; an empty field leaves its own.
+    INVALID_ARGUMENT.
+    """
     GetSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.GetSessionResponse]
     """NOT_FOUND."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListSessionsRequest, _sessions_pb2.ListSessionsResponse]
@@ -35,15 +37,18 @@ class SessionHistoryStub:
     """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
     is stored already is answered with what is stored; where both name a request hash and the hashes differ, or it is
     in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
-    `expected_version` (its version is in the error's metadata). NOT_FOUND: no such session and no `create`.
+    `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
+    NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
+    kind), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
     """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-    order in which a conversation reads. NOT_FOUND.
+    order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_ORDER`.
     """
     GetSessionTask: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionTaskRequest, _sessions_pb2.GetSessionTaskResponse]
     """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
-    now, never stored. NOT_FOUND.
+    now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
+    not fit one reply; use ListEntries.
     """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
@@ -53,7 +58,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.CreateSessionRequest,
         context: _aio.ServicerContext[_sessions_pb2.CreateSessionRequest, _abc.Awaitable[_sessions_pb2.CreateSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.CreateSessionResponse]:
-        """Creates a session, or updates agent, title and source of the one that has this id. INVALID_ARGUMENT."""
+        """Creates a session, or updates agent, title and source of the one that has this id; an empty field leaves its own.
+        INVALID_ARGUMENT.
+        """
 
     @_abc_1.abstractmethod
     def GetSession(
@@ -98,7 +105,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
         is stored already is answered with what is stored; where both name a request hash and the hashes differ, or it is
         in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
-        `expected_version` (its version is in the error's metadata). NOT_FOUND: no such session and no `create`.
+        `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
+        NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
+        kind), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
         """
 
     @_abc_1.abstractmethod
@@ -108,7 +117,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListEntriesRequest, _abc.Awaitable[_sessions_pb2.ListEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListEntriesResponse]:
         """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-        order in which a conversation reads. NOT_FOUND.
+        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_ORDER`.
         """
 
     @_abc_1.abstractmethod
@@ -118,7 +127,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.GetSessionTaskRequest, _abc.Awaitable[_sessions_pb2.GetSessionTaskResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.GetSessionTaskResponse]:
         """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
-        now, never stored. NOT_FOUND.
+        now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
+        not fit one reply; use ListEntries.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...

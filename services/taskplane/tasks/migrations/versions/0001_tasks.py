@@ -72,7 +72,7 @@ def _create_event() -> None:
             name="event_record_of_a_turn_is_whole",
         ),
     )
-    _index("event_invocation", "event", ["tenant", "owner", "invocation_id"], "invocation_id IS NOT NULL", unique=True)
+    _index("event_invocation", "event", ["invocation_id", "tenant", "owner"], "invocation_id IS NOT NULL", unique=True)
 
 
 def _create_task() -> None:
@@ -119,7 +119,7 @@ def _create_task() -> None:
         sa.Column("folded_bytes", sa.BigInteger, nullable=False),
         sa.Column("snapshot", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("uid", name="task_pkey"),
-        sa.UniqueConstraint("tenant", "id", name="task_public_id"),
+        sa.UniqueConstraint("id", "tenant", name="task_public_id"),
         sa.ForeignKeyConstraint(
             ["uid", "generation"],
             ["event.task_uid", "event.generation"],

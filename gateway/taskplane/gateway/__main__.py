@@ -1,0 +1,33 @@
+"""The gateway as a process of its own: `python -m taskplane.gateway`, settings from TASKPLANE_GATEWAY_*."""
+
+import asyncio
+import sys
+from functools import partial
+
+from taskplane.gateway.server import open_gateway
+from taskplane.gateway.settings import PREFIX, GatewaySettings
+from taskplane.runtime import logs, process
+from taskplane.runtime.channel import connect
+from taskplane.runtime.settings import load
+
+
+async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set, then drains."""
+    async with (
+        connect(settings.tasks) as tasks,
+        connect(settings.sessions) as sessions,
+        connect(settings.executor) as executor,
+        open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor),
+    ):
+        await stop.wait()
+
+
+def main() -> int:
+    """Reads the settings and runs until SIGTERM."""
+    settings = load(GatewaySettings, PREFIX)
+    logs.setup(settings.log_level)
+    return process.run(partial(serve, settings), drain=settings.drain_delay + settings.shutdown_timeout + 5.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

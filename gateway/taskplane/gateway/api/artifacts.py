@@ -1,0 +1,96 @@
+"""Artifacts under /api: a task's artifacts with their times, and one of them as a file."""
+
+import re
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.envelope import found
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Content, Headers, Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.struct import to_json
+from taskplane.gateway.translate.timestamps import to_text
+from taskplane.runtime.errors import NotFound
+
+_EVENTS: Final = 1_000
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
+
+
+async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The artifacts of a task, each with `createdAt` and `updatedAt`. NotFound."""
+    record = await _record(plane, request)
+    times = await _times(plane, record)
+    artifacts: list[dict[str, Any]] = []
+    for artifact in record.task.artifacts:
+        first, last = times.get(artifact.artifact_id, (record.created_at, record.updated_at))
+        artifacts.append({**v0_3.artifact(artifact), "createdAt": to_text(first), "updatedAt": to_text(last)})
+    return found(artifacts, "Successfully retrieved artifacts")
+
+
+async def download(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The content of one artifact under its own media type, never to be shown by a browser as a page. NotFound."""
+    record = await _record(plane, request)
+    artifact_id = request.arguments["artifact"]
+    for artifact in record.task.artifacts:
+        if artifact.artifact_id == artifact_id:
+            body, media_type, name = _content(artifact)
+            return Content(200, body, media_type.encode(), _headers(name))
+    raise NotFound(f"the task has no artifact {artifact_id[:100]}", reason="ARTIFACT_NOT_FOUND")
+
+
+async def _record(plane: Plane, request: Request) -> pb.TaskRecord:
+    asked = pb.GetTaskRequest(task_id=request.arguments["task"], history_length=0)
+    return (await plane.tasks.GetTask(asked)).record
+
+
+async def _times(plane: Plane, record: pb.TaskRecord) -> dict[str, tuple[Timestamp, Timestamp]]:
+    """When each artifact began and was last added to, as the log says. A document's log does not say."""
+    times: dict[str, tuple[Timestamp, Timestamp]] = {}
+    after = 0
+    while record.origin == pb.ORIGIN_MANAGED and record.task.artifacts:
+        asked = pb.ListEventsRequest(
+            task_id=record.id, kinds=[pb.EVENT_KIND_ARTIFACT], after_generation=after, limit=_EVENTS
+        )
+        events = (await plane.tasks.ListEvents(asked)).events
+        for event in events:
+            artifact_id = event.event.artifact_update.artifact.artifact_id
+            first = times[artifact_id][0] if artifact_id in times else event.created_at
+            times[artifact_id] = (first, event.created_at)
+        if len(events) < _EVENTS:
+            break
+        after = events[-1].generation
+    return times
+
+
+def _content(artifact: a2a.Artifact) -> tuple[bytes, str, str]:
+    """Body, media type and file name: texts or bytes joined, one data part as JSON, anything else whole as JSON."""
+    parts = artifact.parts
+    contents = {part.WhichOneof("content") for part in parts}
+    name = next((part.filename for part in parts if part.filename), artifact.name)
+    declared = next((part.media_type for part in parts if _MEDIA_TYPE.fullmatch(part.media_type)), "")
+    if contents == {"text"}:
+        media_type = declared or "text/plain"
+        if media_type.startswith("text/") and "charset" not in media_type:
+            media_type += "; charset=utf-8"
+        return "".join(part.text for part in parts).encode(), media_type, name
+    if contents == {"raw"}:
+        return b"".join(part.raw for part in parts), declared or "application/octet-stream", name
+    if contents == {"data"} and len(parts) == 1:
+        return orjson.dumps(to_json(parts[0].data)), declared or "application/json", name
+    return orjson.dumps(v0_3.artifact(artifact)), "application/json", name
+
+
+def _headers(name: str) -> Headers:
+    plain = re.sub(r"[^\w. -]", "_", name, flags=re.ASCII)[:100] or "artifact"
+    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name[:100] or 'artifact', safe='')}"
+    return [
+        (b"content-disposition", disposition.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", b"sandbox; default-src 'none'"),
+    ]

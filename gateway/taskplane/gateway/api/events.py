@@ -1,0 +1,94 @@
+"""The raw log of a task as server-sent events: everything the store numbered, for inspectors and auditors."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+import orjson
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import sse
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.errors import envelope
+from taskplane.gateway.follow import TERMINAL, Seen, marked, watch
+from taskplane.gateway.http import Reply, Request, empty_reply
+from taskplane.gateway.measures import EVENTS
+from taskplane.gateway.operations import check_cursor
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v1_0
+from taskplane.gateway.translate.timestamps import to_text
+from taskplane.runtime import logs
+from taskplane.runtime.errors import PlaneError
+
+_KINDS: Final[dict[int, str]] = {
+    value: name.removeprefix("EVENT_KIND_").lower() for name, value in pb.EventKind.items()
+}
+
+
+async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The log of a task from generation 1, or after the place in Last-Event-ID (or `after`), until the task ends.
+    204 if it has ended there: browsers then stop reconnecting. NotFound; Invalid `CURSOR_MALFORMED`."""
+    cursor = request.header(b"last-event-id") or request.query.get("after", "")
+    check_cursor(cursor)
+    task_id = request.arguments["task"]
+    record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
+    if record.state in TERMINAL and cursor == f"{record.incarnation}-{record.generation}":
+        return empty_reply(204)
+    settings = plane.settings
+    return sse.EventStream(
+        _events(plane, task_id, cursor or f"{record.incarnation}-0"),
+        streams=plane.streams,
+        slot=plane.streams.take(caller.principal),
+        keep_alive=settings.keep_alive,
+        write_timeout=settings.write_timeout,
+        alive=lambda: plane.authenticator.alive(caller),
+    )
+
+
+async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[bytes, None]:
+    seen = watch(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience, begun=True)
+    try:
+        async with aclosing(seen):
+            async for one in seen:
+                if one.response.WhichOneof("response") == "events":
+                    EVENTS.inc(len(one.response.events.events))
+                    yield b"".join(_batch(one))
+                else:
+                    yield _snapshot(one)
+    except PlaneError as error:
+        yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
+
+
+def _batch(seen: Seen) -> list[bytes]:
+    incarnation = seen.before.rpartition("-")[0]
+    return [
+        sse.event(orjson.dumps(_json(event)), f"{incarnation}-{event.generation}")
+        for event in seen.response.events.events
+    ]
+
+
+def _json(event: pb.Event) -> dict[str, Any]:
+    which = event.event.WhichOneof("payload")
+    return {
+        "generation": event.generation,
+        "time": to_text(event.created_at),
+        "attempt": event.attempt,
+        "actor": event.actor,
+        "kind": _KINDS.get(event.kind, "unknown"),
+        "event": v1_0.event(getattr(event.event, which)) if which else None,
+    }
+
+
+def _snapshot(seen: Seen) -> bytes:
+    """What stands for events that are not told one by one: a document's versions, or a log that is another one now."""
+    snapshot = seen.response.snapshot
+    record = snapshot.record
+    found = {
+        "generation": record.generation,
+        "time": to_text(record.updated_at),
+        "attempt": record.attempt,
+        "actor": "",
+        "kind": "snapshot" if seen.resync else "replaced",
+        "event": v1_0.event(marked(record.task, seen.resync)),
+    }
+    return sse.event(orjson.dumps(found), snapshot.cursor)

@@ -1,0 +1,128 @@
+"""Sessions under /api, and the events that agent runtimes keep in them, in kagent's shapes."""
+
+from typing import Any, Final, cast
+
+import orjson
+
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.gateway.api.envelope import check_size, found, found_some, read_object
+from taskplane.gateway.api.shapes import agent_id, event_json, session_json
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
+
+_PAGE: Final = 1_000
+
+
+async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Creates a session, or updates the one with this id. Invalid without `agent_ref`."""
+    bad = Violations()
+    body = Fields(await read_object(plane, request), "", bad)
+    asked = sb.CreateSessionRequest(
+        context_id=body.text("id"),
+        agent=body.text("agent_ref", required=True),
+        title=body.text("name"),
+        source=body.text("source"),
+    )
+    bad.check()
+    session = (await plane.sessions.CreateSession(asked)).session
+    return found(session_json(session), "Successfully created session", status=201)
+
+
+async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The caller's sessions, newest update first."""
+    sessions: list[dict[str, Any]] = []
+    asked = sb.ListSessionsRequest(page_size=_PAGE)
+    while True:
+        page = await plane.sessions.ListSessions(asked)
+        sessions += map(session_json, page.sessions)
+        if not page.next_page_token:
+            return found_some(sessions, "Successfully listed sessions")
+        asked.page_token = page.next_page_token
+
+
+async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """A session with its runtime's events, newest first unless `order=asc`, at most `limit` (0: all). NotFound."""
+    order = request.query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise Invalid("order must be asc or desc", fields={"order": "must be asc or desc"})
+    limit = max(0, request.number("limit", 0))
+    asked = sb.ListEntriesRequest(
+        context_id=request.arguments["session"],
+        kinds=[sb.ENTRY_KIND_EVENT],
+        newest_first=order == "desc",
+        page_size=min(limit, _PAGE) or _PAGE,
+    )
+    events: list[dict[str, Any]] = []
+    while True:
+        page = await plane.sessions.ListEntries(asked)
+        events += (event_json(page.session, entry, entry.data) for entry in page.entries)
+        if not page.next_page_token or 0 < limit <= len(events):
+            break
+        asked.page_token = page.next_page_token
+    data = {"session": session_json(page.session), "events": events[:limit] if limit else events}
+    return found(data, "Successfully retrieved session")
+
+
+async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Renames a session or gives it another agent. Invalid if neither is asked for; NotFound."""
+    bad = Violations()
+    body = Fields(await read_object(plane, request), "", bad)
+    asked = sb.UpdateSessionRequest(context_id=request.arguments["session"])
+    if body.get("name") is not None:
+        asked.title = body.text("name")
+    if body.get("agent_ref") is not None:
+        asked.agent = body.text("agent_ref", required=True)
+    bad.check()
+    if not asked.HasField("title") and not asked.HasField("agent"):
+        raise Invalid("name or agent_ref is required", fields={"name": "is required, or agent_ref"})
+    session = (await plane.sessions.UpdateSession(asked)).session
+    return found(session_json(session), "Successfully updated session")
+
+
+async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Deletes a session with its tasks; what runs is canceled. NotFound."""
+    await plane.executor.DeleteSession(xb.DeleteSessionRequest(context_id=request.arguments["session"]))
+    return found({}, "Session deleted successfully")
+
+
+async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Stores an event of an agent runtime: opaque JSON text under the runtime's id. PermissionDenied `WRONG_AGENT`: the
+    session is another agent's. AlreadyExists: the id is stored already, and stays as it is. NotFound; Invalid."""
+    bad = Violations()
+    body = Fields(await read_object(plane, request), "", bad)
+    data = body.get("data")
+    text = data if isinstance(data, str) else "" if data is None else orjson.dumps(data).decode()
+    if not text:
+        body.wrong("data", "is required")
+    entry = sb.Entry(
+        id=body.text("id", required=True), kind=sb.ENTRY_KIND_EVENT, data=text, invocation_id=_invocation_of(text)
+    )
+    bad.check()
+    context_id = request.arguments["session"]
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    agent = request.header(b"x-agent-name")
+    if agent and session.agent and agent_id(agent) != agent_id(session.agent):
+        raise PermissionDenied("the session belongs to another agent", reason="WRONG_AGENT")
+    asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry])
+    check_size(asked)
+    stored = await plane.sessions.AppendEntries(asked)
+    if not stored.appended:
+        raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
+    return found(event_json(session, stored.entries[0], text), "Event added to session successfully", status=201)
+
+
+def _invocation_of(text: str) -> str:
+    """The turn that an event says it belongs to, in either spelling; empty where it says nothing."""
+    try:
+        event = orjson.loads(text)
+    except ValueError:
+        return ""
+    if not isinstance(event, dict):
+        return ""
+    fields = cast("dict[str, Any]", event)
+    named = fields.get("invocationId") or fields.get("invocation_id")
+    return named if isinstance(named, str) else ""

@@ -1,0 +1,84 @@
+"""The JSON of tasks, messages and sessions under /api: 0.3 shapes, with what flattening them needs."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.documents import is_partial
+from taskplane.gateway.translate.timestamps import to_text
+
+STATUS_TEXT = "status-message"
+
+
+def kind_of(message: a2a.Message) -> str:
+    """`metadata.kind` of a message; empty where it has none."""
+    fields = message.metadata.fields
+    return fields["kind"].string_value if "kind" in fields else ""
+
+
+def spoken(task: a2a.Task) -> Iterator[a2a.Message]:
+    """The messages of a task as a conversation shows them: its history, then the message of its status unless that is
+    still growing, is a status text, or stands in the history already."""
+    yield from task.history
+    if task.status.HasField("message"):
+        last = task.status.message
+        if not is_partial(last) and kind_of(last) != STATUS_TEXT and not _has(task.history, last.message_id):
+            yield last
+
+
+def _has(history: Iterable[a2a.Message], message_id: str) -> bool:
+    return bool(message_id) and any(message.message_id == message_id for message in history)
+
+
+def flatten(tasks: Iterable[a2a.Task]) -> list[a2a.Message]:
+    """The conversation that tasks are, oldest first: of messages with one id the first one stays."""
+    seen: set[str] = set()
+    messages: list[a2a.Message] = []
+    for task in tasks:
+        for message in spoken(task):
+            if message.message_id:
+                if message.message_id in seen:
+                    continue
+                seen.add(message.message_id)
+            messages.append(message)
+    return messages
+
+
+def task_json(task: a2a.Task) -> dict[str, Any]:
+    """A task, its status message being the last entry of its history."""
+    found = v0_3.task(task, 0)
+    found["history"] = [v0_3.message(message) for message in spoken(task)]
+    return found
+
+
+def agent_id(reference: str) -> str:
+    """The identifier kagent makes of an agent reference."""
+    return reference.replace("-", "_").replace("/", "__NS__")
+
+
+def session_json(session: sb.Session) -> dict[str, Any]:
+    """A session as kagent's clients read it."""
+    return {
+        "id": session.context_id,
+        "name": session.title,
+        "user_id": session.owner,
+        "agent_id": agent_id(session.agent),
+        "source": session.source,
+        "created_at": to_text(session.created_at),
+        "updated_at": to_text(session.updated_at),
+    }
+
+
+def event_json(session: sb.Session, entry: sb.Entry, data: str) -> dict[str, Any]:
+    """An event of an agent runtime. Events never change, so both times are the same."""
+    created_at = to_text(entry.created_at)
+    return {
+        "id": entry.id,
+        "session_id": session.context_id,
+        "user_id": session.owner,
+        "created_at": created_at,
+        "updated_at": created_at,
+        "data": data,
+    }

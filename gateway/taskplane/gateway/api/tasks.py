@@ -1,0 +1,164 @@
+"""Tasks under /api: documents that external runtimes write, and every task read as they read theirs."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.envelope import check_size, found, found_some, read_json
+from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of, task_json
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Headers, Reply, Request, empty_reply
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.documents import is_partial, read_task
+from taskplane.runtime.errors import Invalid, NotFound, Refused
+
+_PAGE: Final = 100
+_EVENTS: Final = 1_000
+_MOST_MESSAGES: Final = 1_000
+
+
+async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Creates or replaces a whole task. Refused `MANAGED`: it is one that is run here. AlreadyExists: the id belongs to
+    somebody else. Conflict: it is not at the generation that If-Match names."""
+    task = read_task(await read_json(plane, request))
+    expected = _generation(request.header(b"if-match"))
+    asked = pb.PutTaskRequest(task=task, expected_generation=expected, agent=request.header(b"x-agent-name"))
+    check_size(asked)
+    try:
+        record = (await plane.tasks.PutTask(asked)).record
+    except Refused as error:
+        if error.reason != "MANAGED":
+            raise
+        raise Refused(
+            f"task {task.id} is run by this server, which alone writes it",
+            reason="MANAGED",
+            suggestion="send it a message instead, or store your own task under another id",
+        ) from error
+    return found(task_json(record.task), "Successfully stored task", status=201, headers=_etag(record))
+
+
+async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """A task or, under the id of a session, what the session shows as one task. NotFound."""
+    task_id = request.arguments["task"]
+    try:
+        record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id))).record
+    except NotFound as missing:
+        try:
+            session = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=task_id))
+        except NotFound:
+            raise missing from None
+        return found(task_json(session.task), "Successfully retrieved task")
+    return found(task_json(record.task), "Successfully retrieved task", headers=_etag(record))
+
+
+async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Removes a task with its log; one that runs is canceled. NotFound."""
+    await plane.tasks.DeleteTask(pb.DeleteTaskRequest(task_id=request.arguments["task"]))
+    return empty_reply(204)
+
+
+async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """All tasks of a session, oldest first, after its session task where it has one. NotFound."""
+    tasks = await session_tasks(plane, request.arguments["session"], artifacts=True)
+    return found_some([task_json(task) for task in tasks], "Successfully retrieved session tasks")
+
+
+async def session_messages(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The conversation that a session's tasks are: the newest page first, each page oldest to newest. With `kind` the
+    messages of that kind, status texts among them. NotFound; Invalid."""
+    limit = request.number("limit", _PAGE)
+    if not 1 <= limit <= _MOST_MESSAGES:
+        raise Invalid(
+            f"limit must be between 1 and {_MOST_MESSAGES}", fields={"limit": f"must be between 1 and {_MOST_MESSAGES}"}
+        )
+    tasks = await session_tasks(plane, request.arguments["session"], artifacts=False)
+    kind = request.query.get("kind", "")
+    messages = flatten(tasks) if not kind else [one for task in tasks for one in await _of_kind(plane, task, kind)]
+    end = _before(messages, request.query.get("before", ""))
+    begin = max(0, end - limit)
+    page = messages[begin:end]
+    before = page[0].message_id if begin and page else None
+    data = {"messages": [v0_3.message(message) for message in page], "before": before}
+    return found(data, "Successfully retrieved messages")
+
+
+async def task_messages(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The messages of one task; with `kind` those of that kind, status texts among them. NotFound."""
+    record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=request.arguments["task"]))).record
+    kind = request.query.get("kind", "")
+    messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
+    return found([v0_3.message(message) for message in messages], "Successfully retrieved messages")
+
+
+async def session_tasks(plane: Plane, context_id: str, *, artifacts: bool) -> list[a2a.Task]:
+    """The tasks of a session, oldest first. The session task comes first where the session has one, unless a runtime
+    stored a task of its own under the session's id. NotFound: no such session."""
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    tasks = [task async for task in _pages(plane, context_id, artifacts)]
+    if session.has_session_task and not any(task.id == context_id for task in tasks):
+        shown = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))
+        tasks.insert(0, shown.task)
+    return tasks
+
+
+async def _pages(plane: Plane, context_id: str, artifacts: bool) -> AsyncGenerator[a2a.Task, None]:
+    asked = pb.ListTasksRequest(
+        context_id=context_id, page_size=_PAGE, include_artifacts=artifacts, order=pb.TASK_ORDER_CREATED
+    )
+    while True:
+        page = await plane.tasks.ListTasks(asked)
+        for record in page.records:
+            yield record.task
+        if not page.next_page_token:
+            return
+        asked.page_token = page.next_page_token
+
+
+async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]:
+    """Status texts are in no history: they are read from the log."""
+    if kind != STATUS_TEXT:
+        return [message for message in flatten([task]) if kind_of(message) == kind]
+    messages: list[a2a.Message] = []
+    after = 0
+    while True:
+        asked = pb.ListEventsRequest(
+            task_id=task.id, kinds=[pb.EVENT_KIND_STATUS], after_generation=after, limit=_EVENTS
+        )
+        try:
+            events = (await plane.tasks.ListEvents(asked)).events
+        except NotFound:
+            # The session task has no log.
+            return messages
+        for event in events:
+            message = event.event.status_update.status.message
+            if kind_of(message) == kind and not is_partial(message):
+                messages.append(message)
+        if len(events) < _EVENTS:
+            return messages
+        after = events[-1].generation
+
+
+def _before(messages: list[a2a.Message], message_id: str) -> int:
+    if not message_id:
+        return len(messages)
+    for index, message in enumerate(messages):
+        if message.message_id == message_id:
+            return index
+    raise Invalid("before names no message of this session", fields={"before": "names no message of this session"})
+
+
+def _etag(record: pb.TaskRecord) -> Headers:
+    return [(b"etag", b'"%d"' % record.generation)]
+
+
+def _generation(if_match: str) -> int:
+    """The generation that If-Match names, as a number, an entity tag or the end of a cursor; 0: any."""
+    text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
+    if text in ("", "*"):
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Invalid("If-Match must name a generation", fields={"If-Match": "must name a generation"})
+    return int(text)

@@ -1,0 +1,117 @@
+"""The ASGI application: finds the route, the caller and the answer of every request."""
+
+import logging
+import re
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.errors import envelope, http_status
+from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply
+from taskplane.gateway.measures import REQUESTS
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.routes import MethodNotAllowed, Public, Route, Table
+from taskplane.runtime import logs
+from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
+from taskplane.runtime.principal import Principal, acting_as
+
+_log = logging.getLogger(__name__)
+_REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+# What a page of another, allowed origin may send.
+_CORS_HEADERS: Final = (
+    "Authorization",
+    "Content-Type",
+    "Last-Event-ID",
+    "Idempotency-Key",
+    "If-Match",
+    "A2A-Version",
+    "A2A-Extensions",
+    "X-API-Key",
+)
+
+
+# Who calls a public route: it may read what concerns no owner.
+NOBODY: Final = Principal("", "", "anonymous")
+
+
+class App:
+    """Serves a plane. Never redirects, and never lets an exception reach the server."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._table = Table()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request."""
+        if scope["type"] != "http":
+            raise TypeError(f"the gateway serves http, not {scope['type']}")
+        shown = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        logs.request_id.set(shown if _REQUEST_ID.fullmatch(shown) else logs.new_request_id())
+        try:
+            route, arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
+            request = Request(scope, receive, arguments)
+            if isinstance(route, Public):
+                answering, principal = route.handler(self._plane, request), NOBODY
+            else:
+                caller = self._caller(route, request)
+                answering, principal = route.handler(self._plane, request, caller), caller.principal
+        except PlaneError as error:
+            await _failure(error)(scope, receive, send)
+            return
+        with acting_as(principal):
+            reply = await self._answer(f"{route.method} {route.path}", answering)
+            if reply is not None:
+                await reply(scope, receive, send)
+
+    def _caller(self, route: Route, request: Request) -> Caller:
+        caller = self._plane.authenticator.authenticate(request)
+        if route.writes and not caller.may_write:
+            raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
+        return caller
+
+    async def _answer(self, operation: str, answering: Awaitable[Reply]) -> Reply | None:
+        """The answer, also of what fails; None if there is nobody left to answer."""
+        error: PlaneError
+        try:
+            reply = await answering
+        except ClientGone:
+            return None
+        except PlaneError as failure:
+            error = failure
+        except Exception:  # noqa: BLE001 - whatever it is, the client gets an answer and the log the rest
+            _log.exception("%s failed", operation)
+            error = Internal("internal error")
+        else:
+            REQUESTS.labels(operation, "ok").inc()
+            return reply
+        REQUESTS.labels(operation, error.reason).inc()
+        return _failure(error)
+
+
+def application(plane: Plane) -> ASGIApp:
+    """The application, with CORS (WHATWG Fetch, section 3.3) where other origins are allowed."""
+    app: Any = App(plane)
+    if not plane.settings.cors_origins:
+        return app  # type: ignore[no-any-return]
+    return CORSMiddleware(
+        app,
+        allow_origins=plane.settings.cors_origins,
+        allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
+        allow_headers=_CORS_HEADERS,
+        expose_headers=("ETag",),
+    )
+
+
+def _failure(error: PlaneError) -> Content:
+    status = http_status(error)
+    headers: Headers = []
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="taskplane"'))
+    if error.retry_after is not None or status == 503:
+        headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after or 1))))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", error.allowed.encode()))
+    return json_reply(status, envelope(error, logs.request_id.get()), headers)

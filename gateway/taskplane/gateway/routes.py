@@ -1,0 +1,135 @@
+"""The routes as data, and the table that finds one. No path redirects; each means the same with a slash at its end."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from taskplane.gateway import card, jsonrpc, probes
+from taskplane.gateway.api import artifacts, events, sessions, tasks
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.runtime.errors import NotFound, PlaneError
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """A route for everybody."""
+
+    method: str
+    path: str
+    handler: Callable[[Plane, Request], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route for authenticated callers. `rpcs` are the methods behind it, whose policy says who may do what; empty:
+    the handler knows. `writes`: only for callers that may write."""
+
+    method: str
+    path: str
+    handler: Callable[[Plane, Request, Caller], Awaitable[Reply]]
+    rpcs: tuple[str, ...] = ()
+    writes: bool = False
+
+
+class MethodNotAllowed(PlaneError):
+    """The path exists, for other methods."""
+
+    code = "UNIMPLEMENTED"
+    default_reason = "METHOD_NOT_ALLOWED"
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(f"this path allows {', '.join(allowed)} only")
+        self.allowed = ", ".join(allowed)
+
+
+_TASKS: Final = "/taskplane.api.tasks.v1.TaskStore/"
+_SESSIONS: Final = "/taskplane.api.sessions.v1.SessionHistory/"
+_EXECUTOR: Final = "/taskplane.api.executor.v1.AgentExecutor/"
+
+_CARDS: Final = ("agent-card.json", "agent.json")
+# Where an agent is found. The first one is the default agent.
+_BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
+
+ROUTES: Final[Sequence[Public | Route]] = (
+    Public("GET", "/healthz", probes.healthz),
+    Public("GET", "/readyz", probes.readyz),
+    Public("GET", "/metrics", probes.metrics),
+    *(Public("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
+    *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
+    Route("POST", "/api/tasks", tasks.put, (_TASKS + "PutTask",), writes=True),
+    Route("GET", "/api/tasks/{task}", tasks.get, (_TASKS + "GetTask", _SESSIONS + "GetSessionTask")),
+    Route("DELETE", "/api/tasks/{task}", tasks.delete, (_TASKS + "DeleteTask",), writes=True),
+    Route("GET", "/api/tasks/{task}/messages", tasks.task_messages, (_TASKS + "GetTask", _TASKS + "ListEvents")),
+    Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, (_TASKS + "GetTask", _TASKS + "ListEvents")),
+    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, (_TASKS + "GetTask",)),
+    Route("GET", "/api/tasks/{task}/events", events.serve, (_TASKS + "ListEvents", _TASKS + "WatchTask")),
+    Route("GET", "/api/sessions", sessions.list_all, (_SESSIONS + "ListSessions",)),
+    Route("POST", "/api/sessions", sessions.create, (_SESSIONS + "CreateSession",), writes=True),
+    Route("GET", "/api/sessions/{session}", sessions.get, (_SESSIONS + "ListEntries",)),
+    Route("PUT", "/api/sessions/{session}", sessions.update, (_SESSIONS + "UpdateSession",), writes=True),
+    Route("PATCH", "/api/sessions/{session}", sessions.update, (_SESSIONS + "UpdateSession",), writes=True),
+    Route("DELETE", "/api/sessions/{session}", sessions.delete, (_EXECUTOR + "DeleteSession",), writes=True),
+    Route(
+        "GET",
+        "/api/sessions/{session}/tasks",
+        tasks.of_session,
+        (_SESSIONS + "GetSession", _SESSIONS + "GetSessionTask", _TASKS + "ListTasks"),
+    ),
+    Route(
+        "GET",
+        "/api/sessions/{session}/messages",
+        tasks.session_messages,
+        (_SESSIONS + "GetSession", _SESSIONS + "GetSessionTask", _TASKS + "ListTasks", _TASKS + "ListEvents"),
+    ),
+    Route(
+        "POST",
+        "/api/sessions/{session}/events",
+        sessions.add_event,
+        (_SESSIONS + "GetSession", _SESSIONS + "AppendEntries"),
+        writes=True,
+    ),
+)
+
+_Methods = dict[str, Public | Route]
+
+
+class Table:
+    """Finds the route of a request. Paths are matched as they were sent; the named parts are decoded after that, so an
+    id may contain anything."""
+
+    def __init__(self, routes: Sequence[Public | Route] = ROUTES) -> None:
+        self._exact: dict[str, _Methods] = {}
+        self._patterns: list[tuple[re.Pattern[str], _Methods]] = []
+        by_path: dict[str, _Methods] = {}
+        for route in routes:
+            by_path.setdefault(route.path, {})[route.method] = route
+        for path, methods in by_path.items():
+            if "{" in path:
+                pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path.replace(".", r"\."))
+                self._patterns.append((re.compile(pattern), methods))
+            else:
+                self._exact[path] = methods
+
+    def find(self, method: str, path: str) -> tuple[Public | Route, Mapping[str, str]]:
+        """The route and the named parts of the path. NotFound `NO_SUCH_ROUTE`; MethodNotAllowed."""
+        if path.endswith("/") and len(path) > 1:
+            path = path[:-1]
+        methods = self._exact.get(path)
+        arguments: Mapping[str, str] = {}
+        if methods is None:
+            for pattern, candidate in self._patterns:
+                match = pattern.fullmatch(path)
+                if match is not None:
+                    methods = candidate
+                    arguments = {name: unquote(value) for name, value in match.groupdict().items()}
+                    break
+            else:
+                raise NotFound("there is nothing at this path", reason="NO_SUCH_ROUTE")
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            raise MethodNotAllowed(sorted(methods))
+        return route, arguments

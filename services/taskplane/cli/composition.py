@@ -1,0 +1,92 @@
+"""All four rooms in one process: they talk through the same stubs and concerns as over sockets, without the sockets."""
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
+from taskplane.executor.settings import ExecutorSettings
+from taskplane.gateway.server import Gateway, open_gateway
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.runtime.channel import LocalChannel
+from taskplane.runtime.principal import Principal
+from taskplane.runtime.server import Services, Serving, serving
+from taskplane.sessions.composition import open_sessions
+from taskplane.sessions.servicer import POLICY as SESSIONS_POLICY
+from taskplane.sessions.settings import SessionsSettings
+from taskplane.storage import migrate
+from taskplane.storage.engine import open_engine
+from taskplane.tasks.composition import open_tasks
+from taskplane.tasks.queue import RESIDENT
+from taskplane.tasks.servicer import POLICY as TASKS_POLICY
+from taskplane.tasks.settings import TasksSettings
+
+# Calls on the gRPC port that name nobody, on loopback without a secret, are made by the same user as those over HTTP.
+LOCAL_USER = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneSettings:
+    """The settings of each room, with one internal secret. `grpc_listen`: where all gRPC services are served."""
+
+    tasks: TasksSettings
+    sessions: SessionsSettings
+    executor: ExecutorSettings
+    gateway: GatewaySettings
+    grpc_listen: str
+
+
+class Plane:
+    """A whole plane, open and listening."""
+
+    def __init__(self, gateway: Gateway, grpc: Serving, executor: ExecutorRoom) -> None:
+        self.gateway = gateway
+        self.grpc = grpc
+        self.agents = executor.agents.names
+        self._executor = executor
+
+    @property
+    def running(self) -> int:
+        """How many runs of agents are in flight."""
+        return len(self._executor.runs.active)
+
+
+@asynccontextmanager
+async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
+    """A plane that listens; what it opens it closes, in the order in which nothing that was acknowledged is lost.
+
+    Invalid, Refused, Unavailable: as its rooms raise them, when it cannot be opened.
+    """
+    secret = settings.tasks.internal_secret.encode()
+    nobody = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)
+    services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY, **EXECUTOR_POLICY}, secret=secret, default=nobody)
+    process_id = RESIDENT + secrets.token_hex(8)
+    database = settings.tasks
+    await migrate.upgrade(database.database_url, "taskplane.tasks")
+    async with (
+        open_engine(database.database_url, readers=database.readers, durability=database.durability) as engine,
+        open_tasks(settings.tasks, engine, resident=process_id) as tasks,
+        open_sessions(settings.sessions, services) as sessions,
+        LocalChannel(services) as channel,
+    ):
+        tasks.register(services)
+        async with open_executor(settings.executor, services, channel, channel, process_id) as executor:
+
+            async def ready() -> bool:
+                return await tasks.ready() and await sessions.ready() and await executor.ready()
+
+            async with serving(
+                services, settings.grpc_listen, ready=ready, grace=settings.tasks.drain_timeout
+            ) as listening:
+                async with open_gateway(
+                    settings.gateway,
+                    tasks=channel,
+                    sessions=channel,
+                    executor=channel,
+                    ready={"tasks": tasks.ready, "sessions": sessions.ready, "executor": executor.ready},
+                ) as gateway:
+                    yield Plane(gateway, listening, executor)
+                    await executor.drain()
+                await tasks.drain()

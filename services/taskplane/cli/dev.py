@@ -1,0 +1,137 @@
+"""`taskplane dev`: the whole plane in one process, on SQLite files or on one PostgreSQL database."""
+
+import asyncio
+import logging
+import platform
+import time
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from taskplane.cli import STARTED
+from taskplane.cli.client.failures import Failure
+from taskplane.cli.ports import check_free
+from taskplane.cli.report import complain, first_of, note
+from taskplane.runtime.errors import Invalid, PlaneError
+
+if TYPE_CHECKING:
+    from taskplane.cli.composition import Plane, PlaneSettings
+
+GRPC_HOST: Final = "127.0.0.1"
+DATA: Final = Path(".taskplane")
+DEMO: Final = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    """What the command line says. `data` and `database_url` exclude one another; neither: `./.taskplane`."""
+
+    agents: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8080
+    grpc_port: int = 50050
+    data: Path | None = None
+    database_url: str = ""
+
+
+def dev(options: DevOptions) -> int:
+    """Runs until Ctrl-C or SIGTERM, then drains; a second Ctrl-C ends it at once. The exit code."""
+    try:
+        check_free(options.host, options.port, "--port")
+        check_free(GRPC_HOST, options.grpc_port, "--grpc-port")
+        return _run(options)
+    except (Failure, PlaneError) as error:
+        return complain(error)
+    except BaseExceptionGroup as group:
+        refusal = first_of(group)
+        if refusal is None:
+            raise
+        return complain(refusal)
+
+
+def _run(options: DevOptions) -> int:
+    # Imported here: everything that the plane is made of takes a second to load, and a port in use is told before.
+    from taskplane.cli.composition import open_plane
+    from taskplane.runtime import logs, process
+
+    settings = plane_settings(options)
+    logs.setup(settings.tasks.log_level)
+    for talkative in ("alembic", "uvicorn.error"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with open_plane(settings) as plane:
+            _welcome(options, plane)
+            await stop.wait()
+            if plane.running:
+                note(f"  waiting for {plane.running} running task(s), Ctrl-C again to stop at once")
+
+    drain = settings.executor.drain_timeout + settings.executor.cancel_grace + settings.tasks.drain_timeout + 5.0
+    return process.run(main, drain=drain)
+
+
+def plane_settings(options: DevOptions) -> "PlaneSettings":
+    """The settings of all rooms: flags first, then the environment, then the defaults. Invalid: they cannot be used."""
+    from taskplane.cli.composition import PlaneSettings
+    from taskplane.cli.settings import ALSO, KNOWN
+    from taskplane.executor.settings import PREFIX as EXECUTOR
+    from taskplane.executor.settings import ExecutorSettings
+    from taskplane.gateway.settings import PREFIX as GATEWAY
+    from taskplane.gateway.settings import GatewaySettings
+    from taskplane.runtime.settings import check_unknown, load
+    from taskplane.sessions.settings import PREFIX as SESSIONS
+    from taskplane.sessions.settings import SessionsSettings
+    from taskplane.tasks.settings import PREFIX as TASKS
+    from taskplane.tasks.settings import TasksSettings
+
+    check_unknown(None, KNOWN, ALSO)
+    executor = load(ExecutorSettings, EXECUTOR, agents=options.agents or None)
+    gateway = load(GatewaySettings, GATEWAY, host=options.host, port=options.port)
+    tasks = load(TasksSettings, TASKS, database_url=_database(options, "tasks.db"))
+    sessions = load(SessionsSettings, SESSIONS, database_url=_database(options, "sessions.db"))
+    rooms = (tasks, sessions, executor, gateway)
+    secret = next((room.internal_secret for room in rooms if room.internal_secret), "")
+    return PlaneSettings(
+        tasks=replace(tasks, internal_secret=secret),
+        sessions=replace(sessions, internal_secret=secret),
+        executor=replace(executor, internal_secret=secret, agents=_with_demo(executor.agents)),
+        gateway=replace(gateway, internal_secret=secret),
+        grpc_listen=f"{GRPC_HOST}:{options.grpc_port}",
+    )
+
+
+def _with_demo(specs: tuple[str, ...]) -> tuple[str, ...]:
+    named = {spec.rpartition("=")[0] or spec.rpartition(":")[2] for spec in specs}
+    return specs if DEMO in named else (*specs, DEMO)
+
+
+def _database(options: DevOptions, file: str) -> str | None:
+    """The URL for one store; None: as its settings say."""
+    if options.data is not None and options.database_url:
+        raise Invalid(
+            "--data and --database-url exclude one another.",
+            reason="USAGE",
+            suggestion="Give a folder for SQLite files, or the URL of a PostgreSQL database.",
+        )
+    if options.database_url:
+        return options.database_url
+    return f"sqlite:///{options.data.absolute() / file}" if options.data is not None else None
+
+
+def _welcome(options: DevOptions, plane: "Plane") -> None:
+    from taskplane.storage.engine import shown
+
+    url, agent = plane.gateway.url, plane.agents[0]
+    python = ".".join(platform.python_version_tuple()[:2])
+    data = shown(options.database_url) if options.database_url else f"{options.data or DATA}/"
+    demo = " (scripted, needs no API key)" if agent == DEMO else ""
+    to = "" if url == "http://127.0.0.1:8080" else f" --url {url}"
+    print(
+        f"taskplane {version('taskplane')} (Python {python})  data: {data}  agent: {agent}{demo}\n\n"
+        f"A2A     {url}/  card: {url}/.well-known/agent-card.json\n"
+        f"gRPC    {plane.grpc.address}  tasks, sessions, executor\n"
+        f'Try     taskplane chat{to} -m "hello"\n'
+        f"ready in {time.perf_counter() - STARTED:.1f} s - press Ctrl-C to stop",
+        flush=True,
+    )

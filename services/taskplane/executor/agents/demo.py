@@ -1,0 +1,225 @@
+"""The demo agent: scripted and deterministic, so that everything a task can do can be tried and tested without a key.
+
+The first user message of a task decides what it does; see `COMMANDS`. Anything else is echoed.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
+from taskplane.executor.agent import (
+    ArtifactChunk,
+    AskAuth,
+    AskInput,
+    Change,
+    Complete,
+    Fail,
+    Policy,
+    Reject,
+    Say,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+    Working,
+)
+from taskplane.executor.changes import INVOCATION
+
+CRASH_CODE: Final = 70
+SLOW_STEP: Final = 0.25
+SLOW_SIZE: Final = 16
+
+Command = Callable[[str], AsyncIterator[Change]]
+
+
+class Demo:
+    """See the module. With `allow_crash` the command `crash` really ends the process."""
+
+    routes_at_sight = True
+
+    def __init__(self, *, allow_crash: bool = False) -> None:
+        self.card = _card()
+        self._commands: dict[str, Command] = {**COMMANDS, "crash": crash if allow_crash else no_crash}
+
+    async def route(self, turn: Turn) -> str | None:
+        """`message TEXT` is answered directly."""
+        name, rest = _split(turn.text)
+        return rest if name == "message" else None
+
+    def policy(self, turn: Turn) -> Policy:
+        """`rerun N` may run again when its process is lost."""
+        return Policy(on_orphan="rerun") if _split(turn.text)[0] == "rerun" else Policy()
+
+    def run(self, turn: Turn) -> AsyncIterator[Change]:
+        """The command of the task's first message; every further message is answered with itself."""
+        first = turn.task.history[0] if turn.task is not None and turn.task.history else turn.message
+        if first.metadata.fields[INVOCATION].string_value != turn.invocation_id:
+            return quoted(turn.text)
+        name, rest = _split(turn.text)
+        if name in self._commands:
+            return self._commands[name](rest)
+        return echo(turn.text)
+
+
+async def echo(text: str) -> AsyncIterator[Change]:
+    """The text, word by word, and then as a whole."""
+    yield Working()
+    words = text.split(" ")
+    for word in words[:-1]:
+        yield Text(f"{word} ")
+    yield Text(words[-1])
+    yield Complete(text)
+
+
+async def quoted(text: str) -> AsyncIterator[Change]:
+    """What any further message gets."""
+    yield Complete(f'You said: "{text}"')
+
+
+async def chunks(rest: str) -> AsyncIterator[Change]:
+    """`chunks N SIZE`: one artifact of N chunks of SIZE bytes, as fast as they are taken."""
+    count, size = _numbers(rest, 1, 64)
+    for index in range(count):
+        yield _chunk(index, count, size)
+    yield Complete()
+
+
+async def slow(rest: str) -> AsyncIterator[Change]:
+    """`slow N`: one artifact of N chunks, one every 0.25 s."""
+    (count,) = _numbers(rest, 1)
+    for index in range(count):
+        await asyncio.sleep(SLOW_STEP)
+        yield _chunk(index, count, SLOW_SIZE)
+    yield Complete()
+
+
+async def artifact(rest: str) -> AsyncIterator[Change]:
+    """A text, a data and a file artifact."""
+    yield Working("Making three artifacts")
+    yield ArtifactChunk("text", text="A few words.", name="Words", description="A text artifact", last=True)
+    yield ArtifactChunk("data", data={"answer": 42, "unit": "none"}, name="Figures", last=True)
+    content = b"name,value\nanswer,42\n"
+    yield ArtifactChunk("file", raw=content, name="Table", filename="answer.csv", media_type="text/csv", last=True)
+    yield Complete("Three artifacts were made.")
+
+
+async def tool(rest: str) -> AsyncIterator[Change]:
+    """A tool call and its result between two texts."""
+    yield Text("Looking that up.")
+    yield ToolCall("call-1", "lookup", {"question": rest or "the answer"})
+    yield ToolResult("call-1", "lookup", {"answer": 42})
+    yield Text("The answer is 42.")
+    yield Complete()
+
+
+async def ask(rest: str) -> AsyncIterator[Change]:
+    """Input is required."""
+    yield AskInput(rest or "What is your name?")
+
+
+async def auth(rest: str) -> AsyncIterator[Change]:
+    """Authentication is required."""
+    yield AskAuth(rest or "Please sign in at https://example.com/sign-in and answer here when you have.")
+
+
+async def fail(rest: str) -> AsyncIterator[Change]:
+    """Raises."""
+    yield Working()
+    raise RuntimeError(rest or "the demo agent was told to fail")
+
+
+async def reject(rest: str) -> AsyncIterator[Change]:
+    """Is rejected."""
+    yield Reject(rest or "The demo agent was told to reject this.")
+
+
+async def flood(rest: str) -> AsyncIterator[Change]:
+    """`flood N`: N messages."""
+    (count,) = _numbers(rest, 10)
+    for index in range(count):
+        yield Say(f"message {index + 1} of {count}")
+    yield Complete()
+
+
+async def block(rest: str) -> AsyncIterator[Change]:
+    """`block N`: nothing else in the process happens for N seconds."""
+    (seconds,) = _numbers(rest, 1)
+    yield Working("Blocking")
+    time.sleep(seconds)  # noqa: ASYNC251 - this is what it is for
+    yield Complete(f"Blocked for {seconds} s.")
+
+
+async def crash(rest: str) -> AsyncIterator[Change]:
+    """Ends the process in mid-run, half a sentence after it began."""
+    yield Text("About to ")
+    await asyncio.sleep(SLOW_STEP)
+    os._exit(CRASH_CODE)
+
+
+async def no_crash(rest: str) -> AsyncIterator[Change]:
+    """What `crash` does where it is not allowed."""
+    yield Fail("Crashing is not allowed here; the setting allow_crash turns it on.")
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "echo": echo,
+    "chunks": chunks,
+    "slow": slow,
+    "artifact": artifact,
+    "tool": tool,
+    "ask": ask,
+    "auth": auth,
+    "fail": fail,
+    "reject": reject,
+    "flood": flood,
+    "rerun": slow,
+    "block": block,
+}
+
+
+def _chunk(index: int, count: int, size: int) -> ArtifactChunk:
+    mark = f"{index:08d}"
+    text = (mark * (size // len(mark) + 1))[:size]
+    name = "Chunks" if index == 0 else None
+    return ArtifactChunk("chunks", text=text, name=name, append=index > 0, last=index == count - 1, mergeable=False)
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, _, rest = text.strip().partition(" ")
+    return name.lower(), rest
+
+
+def _numbers(rest: str, *defaults: int) -> tuple[int, ...]:
+    """ValueError: not whole numbers that make sense."""
+    given = rest.split()
+    numbers = [int(word) for word in given[: len(defaults)]] + list(defaults[len(given) :])
+    if any(number < 0 for number in numbers):
+        raise ValueError("numbers must not be negative")
+    return tuple(numbers)
+
+
+def _card() -> AgentCard:
+    examples = {
+        "echo": ("Echo", "Says what you say, word by word.", "echo hello world"),
+        "stream": ("Stream", "Streams an artifact in N chunks, fast or one every quarter second.", "slow 20"),
+        "artifact": ("Artifacts", "Makes a text, a data and a file artifact.", "artifact"),
+        "tool": ("Tools", "Calls a tool between two texts.", "tool"),
+        "ask": ("Questions", "Asks you something, or for authentication, and goes on with your answer.", "ask"),
+        "message": ("Direct answer", "Answers without a task.", "message hello"),
+        "trouble": ("Trouble", "Fails, rejects, floods, blocks.", "fail"),
+    }
+    return AgentCard(
+        name="demo",
+        description="A scripted agent that shows everything a task can do. It needs no key and always does the same.",
+        version="1.0.0",
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain", "application/json", "text/csv"],
+        skills=[
+            AgentSkill(id=skill, name=name, description=description, tags=["demo"], examples=[example])
+            for skill, (name, description, example) in examples.items()
+        ],
+    )

@@ -1,0 +1,134 @@
+"""Puts the parts of the executor together."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import grpc
+
+from taskplane.api.executor.v1 import executor_pb2_grpc
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
+from taskplane.executor.copies import Copier
+from taskplane.executor.crew import Crew
+from taskplane.executor.history import SessionLog
+from taskplane.executor.leases import Leases
+from taskplane.executor.loading import Agents, load_agents
+from taskplane.executor.ports import Ports
+from taskplane.executor.runs import Runs
+from taskplane.executor.servicer import AgentExecutor
+from taskplane.executor.settings import ExecutorSettings
+from taskplane.executor.submit import Submits
+from taskplane.executor.tasklog import Appender
+from taskplane.runtime.channel import client
+from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.principal import Principal
+from taskplane.runtime.server import Services
+
+log = logging.getLogger(__name__)
+
+
+class ExecutorRoom:
+    """The executor, open: its agents, its runs, and how it ends."""
+
+    def __init__(self, agents: Agents, runs: Runs, appender: Appender, drain_timeout: float) -> None:
+        self.agents = agents
+        self.runs = runs
+        self.appender = appender
+        self._drain_timeout = drain_timeout
+        self._claiming: asyncio.Task[None] | None = None
+
+    def claim_with(self, claiming: asyncio.Task[None]) -> None:
+        """The task that takes work from the queue; it ends when the drain begins."""
+        self._claiming = claiming
+
+    async def ready(self) -> bool:
+        """Whether messages may be sent here."""
+        return not self.runs.draining
+
+    async def drain(self) -> None:
+        """Takes no more work, lets runs finish for `drain_timeout`, releases the rest. Does nothing a second time."""
+        if self.runs.draining:
+            return
+        if self._claiming is not None:
+            self._claiming.cancel()
+        await self.runs.drain(self._drain_timeout)
+
+
+@asynccontextmanager
+async def open_executor(
+    settings: ExecutorSettings,
+    services: Services,
+    tasks_channel: grpc.aio.Channel,
+    sessions_channel: grpc.aio.Channel,
+    process_id: str,
+    *,
+    agents: Agents | None = None,
+) -> AsyncGenerator[ExecutorRoom, None]:
+    """An executor whose service is added to `services`, which needs the lines of `servicer.POLICY`.
+
+    The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
+    start; with the prefix of the store's resident executor where both are one process. `agents`: instead of loading
+    `settings.agents`. Drains on the way out. Invalid: an agent cannot be loaded. Should one of the executor's own tasks
+    die, the body is cancelled and the error raised; with `strict_agents`, so are the bugs of agents, at the end.
+    """
+    if agents is None:
+        agents = load_agents(settings.agents, allow_crash=settings.allow_crash)
+    secret = settings.internal_secret.encode()
+    identity = Principal("", "", f"executor:{process_id}", service=True)
+    to_tasks = client(tasks_channel, identity=identity, secret=secret)
+    to_sessions = client(sessions_channel, identity=identity, secret=secret)
+    store = TaskStoreStub(to_tasks)
+    history = SessionLog(SessionHistoryStub(to_sessions))
+    ports = Ports(
+        store=store,
+        queue=TaskQueueStub(to_tasks),
+        sessions=history,
+        copier=Copier(store, history),
+        appender=Appender(store),
+        actor=identity.actor,
+        run_limit=settings.run_limit,
+        strict=settings.strict_agents,
+    )
+    crew = Crew()
+    runs = Runs(
+        ports, agents.by_name, crew, process_id=process_id, capacity=settings.capacity, grace=settings.cancel_grace
+    )
+    submits = Submits(runs, agents, crew, route_timeout=settings.route_timeout)
+    leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
+    room = ExecutorRoom(agents, runs, ports.appender, settings.drain_timeout)
+    executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, agents, ports), services)
+    failure: Exception | None = None
+    async with asyncio.TaskGroup() as group:
+        room.claim_with(group.create_task(leases.claiming(), name="claiming"))
+        beside = [
+            group.create_task(ports.appender.run(), name="appending"),
+            group.create_task(leases.renewing(), name="renewing"),
+            group.create_task(_sweeping(submits, ports, settings.uncopied_every), name="copy sweep"),
+        ]
+        try:
+            yield room
+        except Exception as error:  # noqa: BLE001 - raised again below
+            # From in here it would come out in a group.
+            failure = error
+        finally:
+            await room.drain()
+            await crew.dismiss(settings.cancel_grace)
+            for task in beside:
+                task.cancel()
+    if failure is not None:
+        raise failure
+    if settings.strict_agents and runs.bugs:
+        raise ExceptionGroup("runs that failed by a bug", runs.bugs)
+
+
+async def _sweeping(submits: Submits, ports: Ports, every: float) -> None:
+    """At the start and every so often: copies what nobody copied, voids what came to nothing."""
+    while True:
+        try:
+            await ports.copier.sweep(ports.actor)
+            await submits.sweep()
+        except PlaneError as error:
+            log.warning("the copy sweep did not get through and is repeated: %s", error)
+        await asyncio.sleep(every)

@@ -1,0 +1,38 @@
+"""An agent as an executor holds it: its name, and which optional powers it has, found once."""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.executor.agent import Agent, Policied, Policy, Router, Turn
+
+log = logging.getLogger(__name__)
+_DEFAULT: Final = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """Made by `of`."""
+
+    name: str
+    agent: Agent
+    router: Router | None
+    routes_at_sight: bool
+    _policied: Policied | None
+
+    @classmethod
+    def of(cls, name: str, agent: Agent) -> "Hosted":
+        """Looks for the agent's powers; `isinstance` with a protocol is too slow for every turn."""
+        router = agent if isinstance(agent, Router) else None
+        at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
+        return cls(name, agent, router, at_sight, agent if isinstance(agent, Policied) else None)
+
+    def policy(self, turn: Turn) -> Policy:
+        """The agent's policy for a turn; the default one where it has none, or asking for it fails."""
+        if self._policied is None:
+            return _DEFAULT
+        try:
+            return self._policied.policy(turn)
+        except Exception:
+            log.exception("the policy of agent %s could not be read; the default one is used", self.name)
+            return _DEFAULT

@@ -1,0 +1,25 @@
+"""What every run of one executor process works with."""
+
+from dataclasses import dataclass
+
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
+from taskplane.executor.copies import Copier
+from taskplane.executor.history import SessionLog
+from taskplane.executor.tasklog import Appender
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The stores, what writes to them, and how this process does it. Times in seconds."""
+
+    store: TaskStoreStub
+    queue: TaskQueueStub
+    sessions: SessionLog
+    copier: Copier
+    appender: Appender
+    # Named in every event and copy of this process.
+    actor: str
+    # How long a run may take where its agent does not say; 0: for ever.
+    run_limit: float
+    # A yield after the final change raises out of the run, instead of being logged only.
+    strict: bool

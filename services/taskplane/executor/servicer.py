@@ -1,0 +1,44 @@
+"""The AgentExecutor service: RPC -> what does it. No decision."""
+
+from typing import Final
+
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
+from taskplane.executor.deletion import delete_session
+from taskplane.executor.loading import Agents
+from taskplane.executor.ports import Ports
+from taskplane.executor.submit import Submits
+from taskplane.runtime.principal import caller
+from taskplane.runtime.server import Access, Context
+
+_EXECUTOR: Final = "/taskplane.api.executor.v1.AgentExecutor/"
+
+POLICY: Final[dict[str, Access]] = {
+    _EXECUTOR + "Submit": Access.USER,
+    _EXECUTOR + "ListAgents": Access.PUBLIC,
+    _EXECUTOR + "GetAgentCard": Access.PUBLIC,
+    _EXECUTOR + "DeleteSession": Access.USER,
+}
+
+
+class AgentExecutor(pb_grpc.AgentExecutorServicer):
+    """Takes messages for its agents."""
+
+    def __init__(self, submits: Submits, agents: Agents, ports: Ports) -> None:
+        self._submits = submits
+        self._agents = agents
+        self._ports = ports
+
+    async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:
+        return await self._submits.submit(request, caller())
+
+    async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
+        agents = self._agents.by_name.values()
+        return pb.ListAgentsResponse(agents=[pb.Agent(name=each.name, card=each.agent.card) for each in agents])
+
+    async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.GetAgentCardResponse:
+        return pb.GetAgentCardResponse(card=self._agents.named(request.agent).agent.card)
+
+    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
+        await delete_session(self._ports.store, self._ports.sessions, request.context_id)
+        return pb.DeleteSessionResponse()

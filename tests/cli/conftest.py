@@ -1,0 +1,19 @@
+"""One plane for all tests of commands that only talk to it."""
+
+from collections.abc import Generator
+
+import pytest
+from tests.cli.command import Dev, dev
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Generator[Dev]:
+    """A `taskplane dev` with the demo agent."""
+    with dev(cwd=tmp_path_factory.mktemp("plane")) as started:
+        yield started
+
+
+@pytest.fixture
+def url(plane: Dev) -> str:
+    """Its address."""
+    return plane.url

@@ -1,0 +1,74 @@
+"""The command as a whole: fast to help, helpful when it is mistyped."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.cli.command import environment, taskplane
+
+HEAVY = {"grpc", "google.protobuf", "sqlalchemy", "alembic", "httpx", "orjson", "rich", "starlette", "uvicorn"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["dev", "--help"], ["chat", "--help"], ["task", "list", "--help"]])
+def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
+    program = (
+        "import sys\n"
+        "from taskplane.cli.app import app\n"
+        f"try: app({arguments!r}, prog_name='taskplane')\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Usage: taskplane")
+    assert HEAVY.isdisjoint(done.stderr.split())
+
+
+def test_a_mistyped_command_or_option_gets_a_suggestion() -> None:
+    command = taskplane("tial")
+    assert (command.returncode, "Did you mean 'tail'" in command.stderr) == (2, True)
+    option = taskplane("tail", "task", "--afetr", "x")
+    assert (option.returncode, "--after" in option.stderr) == (2, True)
+
+
+def test_version_names_every_part_that_a_bug_report_needs() -> None:
+    lines = taskplane("--version").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "taskplane",
+        "python",
+        "grpcio",
+        "protobuf",
+        "sqlalchemy",
+        "asyncpg",
+        "starlette",
+        "uvicorn",
+        "sqlite",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["chat", "-m", "hi"], ["tail", "x"], ["task", "list"], ["session", "list"]])
+def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str], unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    done = taskplane(*arguments, "--url", url)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"✗ Nobody answers at {url}."
+    assert "taskplane dev" in lines[1]
+    assert lines[2] == "  UNREACHABLE"
+
+
+def test_an_error_is_one_json_object_where_json_is_asked_for(unused_tcp_port: int) -> None:
+    done = taskplane("task", "get", "x", "-o", "json", env={"TASKPLANE_URL": f"http://127.0.0.1:{unused_tcp_port}"})
+    error = json.loads(done.stderr)["error"]
+    assert (error["code"], error["retryable"]) == ("UNREACHABLE", True)
+    assert error["message"]
+    assert error["suggestion"]
+
+
+def test_a_token_variable_that_is_not_set_is_said_before_anything_is_sent() -> None:
+    done = taskplane("task", "list", "--token-env", "NO_SUCH_KEY")
+    assert done.returncode == 1
+    assert "NO_SUCH_KEY" in done.stderr
+    assert "export NO_SUCH_KEY=" in done.stderr

@@ -1,0 +1,148 @@
+"""`taskplane chat` against a real plane."""
+
+import asyncio
+import json
+import signal
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
+from tests.support.cutting import cutting
+
+
+def session_of(stderr: str) -> str:
+    (line,) = [line for line in stderr.splitlines() if line.startswith("session ")]
+    return line.removeprefix("session ")
+
+
+def test_one_message_prints_the_answer_on_stdout_and_everything_else_on_stderr(url: str) -> None:
+    done = taskplane("chat", "--url", url, "-m", "hello there")
+    assert (done.returncode, done.stdout) == (0, "hello there\n")
+    assert session_of(done.stderr)
+
+
+def test_a_direct_answer_without_a_task_is_printed_too(url: str) -> None:
+    done = taskplane("chat", "--url", url, "-m", "message just so", "-o", "json")
+    assert json.loads(done.stdout)["text"] == "just so"
+    assert json.loads(done.stdout)["taskId"] is None
+
+
+def test_tools_and_artifact_names_go_to_stderr_and_artifact_text_to_stdout(url: str) -> None:
+    tool = taskplane("chat", "--url", url, "-m", "tool")
+    assert "The answer is 42." in tool.stdout
+    assert "→ lookup" in tool.stderr
+    assert "← lookup" in tool.stderr
+    artifact = taskplane("chat", "--url", url, "-m", "artifact")
+    assert "A few words.\n" in artifact.stdout
+    assert "artifact: Words" in artifact.stderr
+
+
+@pytest.mark.parametrize("command", ["fail", "reject"])
+def test_a_task_that_fails_exits_1_and_says_why(url: str, command: str) -> None:
+    done = taskplane("chat", "--url", url, "-m", f"{command} no luck")
+    assert done.returncode == 1
+    assert "no luck" in done.stdout + done.stderr
+
+
+def test_i6_a_question_is_answered_on_the_same_task_and_the_next_message_refers_to_it(url: str) -> None:
+    """I3, I5: the second message goes to the paused task, the third makes a new one that references the first."""
+    asked = taskplane("chat", "--url", url, "-m", "ask Which colour?", "-o", "json")
+    first = json.loads(asked.stdout)
+    assert (first["state"], first["text"]) == ("input-required", "Which colour?")
+    session = first["contextId"]
+    answered = json.loads(taskplane("chat", "--url", url, "--session", session, "-m", "blue", "-o", "json").stdout)
+    assert (answered["taskId"], answered["state"]) == (first["taskId"], "completed")
+    third = json.loads(taskplane("chat", "--url", url, "--session", session, "-m", "more", "-o", "json").stdout)
+    assert third["taskId"] != first["taskId"]
+    assert third["contextId"] == session
+    task = json.loads(taskplane("task", "get", third["taskId"], "--url", url, "-o", "json").stdout)
+    assert task["history"][0]["referenceTaskIds"] == [first["taskId"]]
+
+
+def test_lines_of_a_pipe_are_messages_of_one_conversation(url: str) -> None:
+    done = taskplane("chat", "--url", url, stdin="ask Your name?\nAda\nhello\n")
+    assert done.returncode == 0
+    assert done.stdout == 'Your name?\nYou said: "Ada"\nhello\n'
+    tasks = json.loads(
+        taskplane("task", "list", "--session", session_of(done.stderr), "--url", url, "-o", "json").stdout
+    )
+    assert len(tasks) == 2
+
+
+def test_ndjson_gives_every_event_as_it_came(url: str) -> None:
+    lines = taskplane("chat", "--url", url, "-m", "chunks 3 8", "-o", "ndjson").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert "task" in events[0]
+    assert sum("artifactUpdate" in event for event in events) == 3
+    assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_ctrl_c_cancels_the_task(url: str) -> None:
+    """P8: the client shows what the server says, and the server says canceled."""
+    with subprocess.Popen(
+        [*PROGRAM, "chat", "--url", url, "-m", "slow 400", "-o", "ndjson"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as chat:
+        assert chat.stdout is not None
+        for line in chat.stdout:
+            if "artifactUpdate" in line:
+                break
+        chat.send_signal(signal.SIGINT)
+        rest, said = chat.communicate(timeout=PATIENCE)
+    assert chat.returncode == 130
+    assert "canceling" in said
+    assert json.loads(rest.splitlines()[-1])["statusUpdate"]["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+def test_a_second_ctrl_c_leaves_even_if_the_server_stands_still(tmp_path: Path) -> None:
+    with (
+        dev(cwd=tmp_path) as plane,
+        subprocess.Popen(
+            [*PROGRAM, "chat", "--url", plane.url, "-m", "slow 400", "-o", "ndjson"],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as chat,
+    ):
+        assert chat.stdout is not None
+        assert chat.stderr is not None
+        for line in chat.stdout:
+            if "artifactUpdate" in line:
+                break
+        plane.signal(signal.SIGSTOP)
+        chat.send_signal(signal.SIGINT)
+        assert "once more leaves" in chat.stderr.readline()
+        chat.send_signal(signal.SIGINT)
+        chat.communicate(timeout=PATIENCE)
+        plane.signal(signal.SIGCONT)
+    assert chat.returncode == 130
+
+
+async def test_p12_a_connection_cut_in_mid_stream_is_resumed_without_loss_or_repetition(url: str) -> None:
+    """C5: every chunk arrives once, though the connection breaks in the middle of the bytes of an event."""
+    server = urlsplit(url)
+    assert server.hostname is not None
+    assert server.port is not None
+    async with cutting(server.hostname, server.port) as proxy:
+        proxy.cut_after = 9_000
+        done = await asyncio.to_thread(
+            taskplane, "chat", "--url", f"http://127.0.0.1:{proxy.port}", "-m", "chunks 200 32", "-o", "ndjson"
+        )
+        assert proxy.cuts == 1
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    texts = [
+        part["text"]
+        for event in events
+        if "artifactUpdate" in event
+        for part in event["artifactUpdate"]["artifact"]["parts"]
+    ]
+    assert len(texts) == 200
+    assert len(set(texts)) == 200
+    assert "resumed after" in done.stderr

@@ -1,0 +1,205 @@
+"""`taskplane dev`: one command, the whole plane."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import httpx
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.cli.command import Dev, dev, taskplane
+from tests.support.postgres import Cluster
+
+SERVICES = [
+    "taskplane.api.tasks.v1.TaskStore",
+    "taskplane.api.tasks.v1.TaskQueue",
+    "taskplane.api.sessions.v1.SessionHistory",
+    "taskplane.api.executor.v1.AgentExecutor",
+]
+
+
+def test_it_prints_its_addresses_and_a_command_to_try_that_works(plane: Dev) -> None:
+    lines = plane.said.splitlines()
+    assert any(re.match(r"taskplane \S+ \(Python 3\.\d+\)  data: \S+/  agent: demo", line) for line in lines)
+    (suggested,) = [line.removeprefix("Try     taskplane ") for line in lines if line.startswith("Try ")]
+    match = re.fullmatch(r'chat --url (\S+) -m "hello"', suggested)
+    assert match is not None
+    assert taskplane("chat", "--url", match.group(1), "-m", "hello").stdout == "hello\n"
+    assert re.fullmatch(r"ready in \d+\.\d s - press Ctrl-C to stop", lines[-1])
+
+
+async def test_every_internal_service_is_served_and_healthy_on_the_one_grpc_port(plane: Dev) -> None:
+    async with grpc.aio.insecure_channel(plane.grpc) as channel:
+        stub = cast("Any", health_pb2_grpc.HealthStub(channel))
+        for service in SERVICES:
+            answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING, service
+
+
+def test_the_gateway_is_ready_and_serves_the_demo_agent_twice(url: str) -> None:
+    assert httpx.get(f"{url}/readyz").json()["ready"] is True
+    default = httpx.get(f"{url}/.well-known/agent-card.json").json()
+    demo = httpx.get(f"{url}/agents/demo/.well-known/agent-card.json").json()
+    assert default["name"] == demo["name"]
+
+
+def test_a_given_agent_is_the_default_one_and_the_demo_agent_stays_at_its_place(tmp_path: Path) -> None:
+    (tmp_path / "greeting.py").write_text(
+        textwrap.dedent(
+            """
+            from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
+            from taskplane.executor.agent import Complete
+
+            class Greeter:
+                card = AgentCard(name="Greeter", description="Greets.", version="1")
+
+                async def run(self, turn):
+                    yield Complete(f"Good day, {turn.text}.")
+            """
+        )
+    )
+    with dev("--agent", "greeting:Greeter", cwd=tmp_path) as plane:
+        assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
+        assert taskplane("chat", "--url", plane.url, "--agent", "demo", "-m", "Ada").stdout == "Ada\n"
+
+
+def test_an_agent_that_cannot_be_loaded_is_told_by_name_and_reason(tmp_path: Path) -> None:
+    done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--agent", "nowhere:agent", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_was_said_is_still_there_after_a_restart(tmp_path: Path) -> None:
+    """C2: acknowledged means on disk."""
+    with dev("--data", "data", cwd=tmp_path) as plane:
+        said = json.loads(taskplane("chat", "--url", plane.url, "-m", "remember", "-o", "json").stdout)
+        plane.signal(signal.SIGKILL)
+        plane.end()
+    assert {path.name for path in (tmp_path / "data").glob("*.db")} == {"tasks.db", "sessions.db"}
+    with dev("--data", "data", cwd=tmp_path) as plane:
+        shown = taskplane("session", "show", said["contextId"], "--url", plane.url).stdout
+        assert said["taskId"] in shown
+        assert "remember" in shown
+
+
+def test_it_runs_on_one_postgresql_database(tmp_path: Path, cluster: Cluster) -> None:
+    database = cluster.create()
+    with dev("--database-url", cluster.url(database), cwd=tmp_path) as plane:
+        assert taskplane("chat", "--url", plane.url, "-m", "hello").stdout == "hello\n"
+        assert not (tmp_path / ".taskplane").exists()
+        plane.signal(signal.SIGTERM)
+        assert plane.end()[0] == 0
+    cluster.drop(database)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_c14_one_signal_drains_and_exits_0(tmp_path: Path, number: int) -> None:
+    with dev(cwd=tmp_path) as plane:
+        plane.signal(number)
+        code, rest = plane.end()
+    assert code == 0, rest
+    assert "Traceback" not in rest
+
+
+def test_c14_a_drain_lets_a_running_task_finish(tmp_path: Path) -> None:
+    with (
+        dev("--data", "data", cwd=tmp_path) as plane,
+        httpx.stream(
+            "POST",
+            plane.url,
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "SendStreamingMessage",
+                "params": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "slow 8"}]}},
+            },
+        ) as stream,
+    ):
+        events: list[str] = []
+        for line in stream.iter_lines():
+            if line.startswith("data:"):
+                events.append(line)
+                if len(events) == 3:
+                    plane.signal(signal.SIGTERM)
+        assert "TASK_STATE_COMPLETED" in events[-1]
+        assert plane.end()[0] == 0
+
+
+def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    with dev("--data", "data", cwd=tmp_path) as plane:
+        taken = httpx.post(
+            plane.url,
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "SendMessage",
+                "params": {
+                    "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "slow 4000"}]},
+                    "configuration": {"returnImmediately": True},
+                },
+            },
+        )
+        assert "result" in taken.json()
+        plane.signal(signal.SIGINT)
+        assert plane.process.stdout is not None
+        for line in plane.process.stdout:
+            if "Ctrl-C again" in line:
+                break
+        plane.signal(signal.SIGINT)
+        assert plane.end()[0] == 130
+
+
+@pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
+def test_a_port_in_use_names_the_process_that_has_it_and_another_port(tmp_path: Path, flag: str) -> None:
+    holding = (
+        "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        port = int(holder.stdout.readline())
+        other = "--grpc-port" if flag == "--port" else "--port"
+        done = taskplane("dev", flag, str(port), other, "0", cwd=tmp_path)
+        holder.communicate("\n")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert re.fullmatch(rf'✗ Port {port} is in use by ".*python.*" \(pid {holder.pid}\)\.', lines[0])
+    assert lines[1] == f"  Use another:  taskplane dev {flag} {port + 1}        Or stop it:  kill {holder.pid}"
+    assert lines[2] == "  PORT_IN_USE"
+
+
+def test_a_second_plane_on_the_same_data_refuses_and_says_why(tmp_path: Path) -> None:
+    with dev("--data", "data", cwd=tmp_path):
+        done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", "data", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "tasks.db" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_host_that_others_can_reach_is_refused_without_authentication(tmp_path: Path) -> None:
+    done = taskplane("dev", "--host", "0.0.0.0", "--port", "0", "--grpc-port", "0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "TASKPLANE_GATEWAY_API_KEYS" in done.stderr
+    assert "AUTHENTICATION_REQUIRED" in done.stderr
+
+
+def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(tmp_path: Path) -> None:
+    done = taskplane("dev", "--port", "0", "--grpc-port", "0", cwd=tmp_path, env={"TASKPLANE_TASKS_LEASE_TLL": "9"})
+    assert done.returncode == 2
+    assert "TASKPLANE_TASKS_LEASE_TTL" in done.stderr
+
+
+def test_data_and_database_url_exclude_one_another(tmp_path: Path) -> None:
+    done = taskplane(
+        "dev", "--port", "0", "--grpc-port", "0", "--data", "d", "--database-url", "sqlite:///x.db", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "exclude one another" in done.stderr

@@ -1,0 +1,31 @@
+"""What fits on a line."""
+
+from datetime import UTC, datetime, timedelta
+
+from taskplane.cli.client.events import classify
+from taskplane.cli.client.plane import Logged
+from taskplane.cli.render import columns, log_line, one_line, text_of
+
+TIME = "2030-01-02T03:04:05.678901Z"
+
+
+def test_a_long_text_of_many_lines_is_one_short_line() -> None:
+    assert one_line("a\n\n b\tc") == "a b c"
+    assert one_line("x" * 20, 10) == "x" * 9 + "…"
+
+
+def test_columns_are_aligned_and_the_last_is_ragged() -> None:
+    assert columns([["A", "B"], ["long", "x"]]) == "A     B\nlong  x"
+
+
+def test_a_line_of_the_log_has_the_distance_to_the_event_before() -> None:
+    record = {"generation": 7, "time": TIME, "kind": "checkpoint", "event": None}
+    before = datetime.fromisoformat(TIME) - timedelta(milliseconds=250)
+    line = log_line(Logged("x-7", 7, record, None), before.astimezone(UTC))
+    assert line.endswith(".678  +0.250s  #7  checkpoint")
+
+
+def test_an_artifact_update_reads_as_its_name_and_content() -> None:
+    parts = [{"text": "ab"}, {"data": {"k": 1}}, {"raw": "AA==", "filename": "f.bin"}]
+    update = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": parts}}}
+    assert text_of(classify(update)) == 'a: ab{"k": 1}<f.bin>'

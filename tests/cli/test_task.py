@@ -1,0 +1,64 @@
+"""`taskplane task` and `taskplane session` against a real plane."""
+
+import json
+from typing import Any
+
+from tests.cli.command import taskplane
+
+
+def said(url: str, text: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(taskplane("chat", "--url", url, "-m", text, "-o", "json").stdout)
+    return result
+
+
+def test_tasks_are_listed_by_session_and_state_and_limited(url: str) -> None:
+    done = said(url, "hello")
+    ids = {task["id"] for task in json.loads(taskplane("task", "list", "--url", url, "-o", "json").stdout)}
+    assert done["taskId"] in ids
+    of_session = taskplane("task", "list", "--session", done["contextId"], "--url", url, "-o", "ndjson").stdout
+    assert [json.loads(line)["id"] for line in of_session.splitlines()] == [done["taskId"]]
+    working = taskplane("task", "list", "--session", done["contextId"], "--state", "working", "--url", url)
+    assert (working.stdout, working.stderr) == ("", "No tasks.\n")
+    one = json.loads(taskplane("task", "list", "--limit", "1", "--url", url, "-o", "json").stdout)
+    assert len(one) == 1
+
+
+def test_a_list_for_people_has_a_head_and_a_row_for_each(url: str) -> None:
+    done = said(url, "hello columns")
+    lines = taskplane("task", "list", "--session", done["contextId"], "--url", url).stdout.splitlines()
+    assert lines[0].split() == ["TASK", "STATE", "CHANGED", "SESSION", "LAST"]
+    assert lines[1].split()[:2] == [done["taskId"], "completed"]
+    assert lines[1].endswith("hello columns")
+
+
+def test_a_task_is_shown_with_what_was_said_and_made(url: str) -> None:
+    done = said(url, "artifact")
+    text = taskplane("task", "get", done["taskId"], "--url", url).stdout
+    assert f"task     {done['taskId']}" in text
+    assert "state    completed" in text
+    assert "user     artifact" in text
+    assert "artifact Words: A few words." in text
+
+
+def test_a_task_that_has_ended_cannot_be_canceled_and_a_paused_one_can(url: str) -> None:
+    ended = taskplane("task", "cancel", said(url, "hello")["taskId"], "--url", url, "-o", "json")
+    assert ended.returncode == 1
+    assert json.loads(ended.stderr)["error"]["code"] == "TASK_NOT_CANCELABLE"
+    paused = taskplane("task", "cancel", said(url, "ask Why?")["taskId"], "--url", url, "-o", "json")
+    assert json.loads(paused.stdout)["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+def test_what_does_not_exist_exits_5(url: str) -> None:
+    assert taskplane("task", "get", "nothing", "--url", url).returncode == 5
+    assert taskplane("session", "show", "nothing", "--url", url).returncode == 5
+
+
+def test_a_session_is_listed_and_shown_with_its_tasks(url: str) -> None:
+    done = said(url, "a session of its own")
+    sessions = json.loads(taskplane("session", "list", "--url", url, "-o", "json").stdout)
+    assert done["contextId"] in {session["id"] for session in sessions}
+    shown = json.loads(taskplane("session", "show", done["contextId"], "--url", url, "-o", "json").stdout)
+    assert [task["id"] for task in shown["tasks"]] == [done["taskId"]]
+    text = taskplane("session", "show", done["contextId"], "--url", url).stdout
+    assert "a session of its own" in text
+    assert f"task     {done['taskId']}" in text

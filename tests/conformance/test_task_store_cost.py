@@ -1,0 +1,208 @@
+"""What operations cost: statements per batch, bytes per event, and which index serves a query. C2, C13, 4.2."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+from sqlalchemy.engine import Engine as SqlEngine
+from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, status
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.task import COMPLETED, WORKING
+from taskplane.tasks.store import EventFilter, TaskFilter
+
+PARTIAL = "task_ready|task_lease_until|task_lease_owner|task_uncopied|task_uncopied_in_context"
+Executed = list[tuple[str, Any]]
+
+
+@contextmanager
+def statements() -> Generator[Executed, None, None]:
+    """Every statement that reaches a driver meanwhile, whatever connection it takes."""
+    seen: Executed = []
+
+    def record(_conn: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
+        if not statement.startswith(("BEGIN", "SELECT (extract")):
+            seen.append((statement, parameters[0] if many else parameters))
+
+    event.listen(SqlEngine, "before_cursor_execute", record)
+    try:
+        yield seen
+    finally:
+        event.remove(SqlEngine, "before_cursor_execute", record)
+
+
+async def mixed(plane: Plane, size: int) -> tuple[list[ops.Operation], int]:
+    """Operations of every kind, `size` of each, and how many that is."""
+    batch: list[ops.Operation] = []
+    for number in range(size):
+        rows = [await plane.create(on_orphan=int(pb.ON_ORPHAN_RERUN)) for _ in range(7)]
+        queued = await plane.queued()
+        document = (await plane.put(f"old{size}-{number}", "x")).row
+        for row in rows[:3]:
+            await plane.append(row, status(WORKING, message("so f", "m2", partial=True)))
+        batch += [
+            plane.creation(),
+            plane.document(f"new{size}-{number}", "x"),
+            await plane.item(rows[0], chunk("x"), chunk("y")),
+            await plane.item(rows[1], status(COMPLETED), consumed_generation=1),
+            ops.Orphan(task_uid=rows[2].uid, process_id="p1", fence=1),
+            ops.Cancel(scope=ADA, task_id=rows[3].id),
+            plane.saying(rows[4], f"i-{size}-{number}"),
+            ops.Delete(scope=ADA, task_id=rows[5].id),
+            ops.Renew(task_uid=rows[6].uid, process_id="p1", fence=1, lease_until=await plane.log.now() + HOUR),
+            ops.Claim(task_uid=queued.uid, process_id="p1", lease_until=await plane.log.now() + HOUR),
+            plane.document(document.id, "y"),
+        ]
+    return batch, len(batch)
+
+
+async def test_the_statements_of_a_batch_do_not_depend_on_its_size(plane: Plane) -> None:
+    """2.2: whatever is in it, each statement is executed once."""
+    counts: list[int] = []
+    for size in (1, 2, 12):
+        batch, number = await mixed(plane, size)
+        plane.commits.clear()
+        with statements() as seen:
+            answers = await plane.log.submit_all(batch)
+        assert len(answers) == number and len(plane.commits) == 1
+        assert not [answer for answer in answers if isinstance(answer, Exception)]
+        counts.append(len(seen))
+    # One creation alone is told by its row count; several are read back.
+    assert counts[1] == counts[2] <= 16
+
+
+async def test_an_append_reads_no_event_and_is_three_statements(plane: Plane) -> None:
+    """4.2: one SELECT, one UPDATE, one INSERT, of however many items; the cost of an event is not that of its log."""
+    rows = [await plane.create() for _ in range(8)]
+    items = [await plane.item(row, chunk("x"), chunk("y")) for row in rows]
+    with statements() as seen:
+        await plane.log.submit_all(items)
+    kinds = [re.sub(r"\s+", " ", statement)[:18].strip() for statement, _ in seen]
+    assert kinds == ["SELECT task.uid, t", "UPDATE task SET ge", "INSERT INTO event"]
+
+
+async def test_a_creation_alone_is_three_statements(plane: Plane) -> None:
+    """The first message of a conversation waits for these."""
+    with statements() as seen:
+        await plane.create()
+    assert len(seen) == 3, [statement for statement, _ in seen]
+
+
+async def test_no_index_is_written_for_an_append(plane: Plane) -> None:
+    """SQLite writes each index anew that SET names a column of; PostgreSQL keeps the row on its page."""
+    row = await plane.create()
+    with statements() as seen:
+        await plane.append(row, chunk("x"))
+    (update,) = [statement for statement, _ in seen if statement.startswith("UPDATE")]
+    for name in ("status_at", "context_id", "lease_until", "ready_at", "copied_generation", "state"):
+        assert f"{name}=" not in update.replace(" ", "")
+
+
+async def stored_bytes(plane: Plane) -> int:
+    if plane.engine.dialect.name == "sqlite":
+        await plane.engine.write(lambda conn: conn.exec_driver_sql("SELECT 1"))
+        pages: int = await plane.engine.read(
+            lambda conn: conn.execute(text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"))
+            .scalar_one()
+        )
+        return pages
+    size: int = await plane.engine.read(
+        lambda conn: conn.execute(text("SELECT pg_total_relation_size('event') + pg_relation_size('task', 'main')"))
+        .scalar_one()
+    )
+    return size
+
+
+async def test_bytes_per_event_do_not_grow_with_the_log(plane: Plane) -> None:
+    """6.3: the stored size of an event is the same for the 250th and for the 2,000th, snapshots included."""
+    row = await plane.create()
+    start, per_event = await stored_bytes(plane), dict[int, float]()
+    for number in range(25, 2001, 25):
+        await plane.append(row, *(chunk("x" * 200) for _ in range(25)))
+        if number in (250, 1000, 2000):
+            per_event[number] = (await stored_bytes(plane) - start) / number
+    # At most once more, in the snapshot.
+    assert per_event[2000] < per_event[250] * 1.4, per_event
+    now = await plane.log.row_by_uid(row.uid)
+    assert now.event_bytes / 2000 < 320 and per_event[2000] < 700, per_event
+
+
+async def test_all_rewrites_of_a_snapshot_weigh_no_more_than_the_log(plane: Plane) -> None:
+    """4: the tail must outweigh the snapshot before it is rewritten, so all rewrites together are no more than the log."""
+    row = await plane.create()
+    rewritten, last = 0, row.snapshot_generation
+    for _ in range(40):
+        await plane.append(row, *(chunk("x" * 1000) for _ in range(60)))
+        now = await plane.log.row_by_uid(row.uid)
+        if now.snapshot_generation != last:
+            last = now.snapshot_generation
+            rewritten += now.snapshot_bytes
+    assert 0 < rewritten < now.event_bytes * 1.2
+    assert now.event_bytes - now.folded_bytes <= max(8 * now.snapshot_bytes, 256 * 1024) + 90_000
+
+
+def plan(conn: Connection, statement: str, parameters: Any) -> str:
+    if conn.dialect.name == "sqlite":
+        return "\n".join(row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters))
+    # The tables of a test are small; what is asked is whether an index can serve the query at all.
+    conn.execute(text("SET LOCAL enable_seqscan = off"))
+    conn.execute(text("SET LOCAL plan_cache_mode = force_generic_plan"))
+    return "\n".join(row[0] for row in conn.exec_driver_sql(f"EXPLAIN {statement}", parameters))
+
+
+async def test_an_index_serves_every_query(plane: Plane) -> None:
+    """4.2, 6.3: no operation and no read goes through a whole table."""
+    row = await plane.create()
+    await plane.append(row, *(chunk("x" * 9000) for _ in range(60)))
+    token = (await plane.log.list(ADA, TaskFilter(page_size=1))).next_page_token
+    assert not token
+    await plane.create()
+    with statements() as seen:
+        batch, _ = await mixed(plane, 2)
+        await plane.log.submit_all(batch)
+        await plane.log.get(ADA, row.id)
+        first = await plane.log.list(ADA, TaskFilter(page_size=1))
+        await plane.log.list(ADA, TaskFilter(page_size=1, page_token=first.next_page_token))
+        await plane.log.list(ADA, TaskFilter(context_id="c1", by_creation=True))
+        await plane.log.list(ADA, TaskFilter(status_after=1, agent="demo", state=WORKING))
+        await plane.log.events(ADA, row.id, EventFilter(speaking=True, newest_first=True))
+        await plane.log.read_after(row.uid, 1)
+        await plane.log.uncopied(None, 10)
+        await plane.log.uncopied(("", "ada", "c1"), 10)
+        await plane.log.claimable(["demo", "other"], 10)
+        await plane.log.expired(10)
+        await plane.log.held("p1")
+        await plane.log.held()
+        await plane.log.heads([row.uid])
+    scanned: list[str] = []
+    for statement, parameters in dict((statement, (statement, parameters)) for statement, parameters in seen).values():
+        if statement.startswith("INSERT"):
+            continue
+        shown = await plane.engine.write(plan, statement.replace(" FOR UPDATE SKIP LOCKED", ""), parameters)
+        # To go through a partial index is no scan: all that is in it is wanted.
+        found = re.findall(rf"SCAN (?:task|event)\b(?! USING INDEX (?:{PARTIAL})).*|Seq Scan on \w+", shown)
+        if found:
+            scanned.append(f"{statement}\n{shown}")
+    assert not scanned, "\n\n".join(scanned)
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (TaskFilter(), "task_by_status"),
+        (TaskFilter(context_id="c1", by_creation=True), "task_by_context"),
+    ],
+)
+async def test_a_listing_walks_along_its_index(plane: Plane, query: TaskFilter, index: str) -> None:
+    """C1: a page costs its size, not the number of tasks: nothing is sorted."""
+    for _ in range(3):
+        await plane.create()
+    with statements() as seen:
+        await plane.log.list(ADA, query)
+    ordered = [each for each in seen if "ORDER BY" in each[0]]
+    shown = await plane.engine.write(plan, *ordered[0])
+    assert index in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown

@@ -1,0 +1,157 @@
+"""Document tasks, copies into sessions, and deletion. C1, C6, C16, and what applies to which origin."""
+
+import pytest
+from tests.conformance.task_log import ADA, BOB, Plane, chunk, message, only, status
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, REPLACED, WORKING
+from taskplane.tasks.store import EventFilter
+
+
+async def test_each_replacement_of_a_document_is_one_generation(plane: Plane) -> None:
+    """C1: the document is the row; its events are bare counters."""
+    first = await plane.put("doc", "one")
+    second = await plane.put("doc", "two", COMPLETED)
+    third = await plane.put("doc", "three", WORKING)
+    assert [first.created, second.created, third.created] == [True, False, False]
+    assert [done.row.generation for done in (first, second, third)] == [1, 2, 3]
+    row, task = await plane.log.get(ADA, "doc")
+    assert (row.origin, row.state, row.fence, row.terminal_generation) == (DOCUMENT, WORKING, 0, None)
+    assert task.artifacts[0].parts[0].text == "three"
+    _, events = await plane.log.events(ADA, "doc", EventFilter())
+    assert [(event.generation, event.kind, event.payload) for event in events] == [
+        (1, REPLACED, b""),
+        (2, REPLACED, b""),
+        (3, REPLACED, b""),
+    ]
+
+
+async def test_a_replacement_that_expects_another_generation_changes_nothing(plane: Plane) -> None:
+    """Last writer wins, unless it says what it has read."""
+    await plane.put("doc", "one")
+    await plane.put("doc", "two", expected_generation=1)
+    with pytest.raises(Conflict):
+        await plane.put("doc", "three", expected_generation=1)
+    row, task = await plane.log.get(ADA, "doc")
+    assert (row.generation, task.artifacts[0].parts[0].text) == (2, "two")
+
+
+async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:
+    """C1: and of two with one id the second replaces the first."""
+    answers = await plane.log.submit_all([plane.document(f"d{number % 5}", str(number)) for number in range(10)])
+    assert [only(ops.Done, answer).created for answer in answers] == [True] * 5 + [False] * 5
+    for number in range(5):
+        row, task = await plane.log.get(ADA, f"d{number}")
+        assert (row.generation, task.artifacts[0].parts[0].text) == (2, str(number + 5))
+
+
+async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> None:
+    """C7: the external runtime owns it."""
+    row = (await plane.put("doc", "one")).row
+    for op in (ops.Cancel(scope=ADA, task_id="doc"), plane.saying(row, "i1"), ops.MarkCopied(task_uid=row.uid, generation=1)):
+        with pytest.raises(Refused) as refused:
+            await plane.log.submit(op)
+        assert refused.value.reason == "NOT_MANAGED"
+    appended = await plane.log.submit(ops.Append(actor="x", task_uid=row.uid, fence=0, number=1, changes=[chunk("x")]))
+    refusal = only(ops.Appended, appended).refusal
+    assert refusal is not None and refusal.reason == "NOT_MANAGED"
+    assert await plane.claim(row) is None
+
+
+async def test_a_managed_task_is_not_replaced_and_an_id_is_held_by_one_owner(plane: Plane) -> None:
+    """T4: whoever asks."""
+    await plane.create(name="run")
+    await plane.put("doc", "one")
+    with pytest.raises(Refused) as managed:
+        await plane.put("run", "mine now")
+    assert managed.value.reason == "MANAGED"
+    with pytest.raises(AlreadyExists):
+        await plane.put("doc", "mine now", scope=BOB)
+    with pytest.raises(AlreadyExists):
+        await plane.log.submit(plane.creation(name="doc", invocation_id="new"))
+
+
+async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
+    """C16: of either origin; a live one is canceled first, in the same commit."""
+    live, ended, document = await plane.create(), await plane.create(), (await plane.put("doc", "one")).row
+    await plane.complete(ended)
+    item = await plane.item(live, chunk("late"))
+    plane.commits.clear()
+    for row in (live, ended, document):
+        await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
+        with pytest.raises(NotFound):
+            await plane.log.get(ADA, row.id)
+        with pytest.raises(NotFound):
+            await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
+    assert [[row.uid for row in commit.deleted] for commit in plane.commits] == [[live.uid], [ended.uid], [document.uid]]
+    assert plane.commits[0].deleted[0].state == CANCELED
+    assert [event.generation for event in plane.commits[0].events] == [3]
+    late = only(ops.Appended, await plane.log.submit(item)).refusal
+    assert isinstance(late, NotFound)
+    left = await plane.engine.read(lambda conn: conn.exec_driver_sql("SELECT count(*) FROM event").scalar_one())
+    assert left == 0
+    assert (await plane.create(name=live.id)).generation == 2
+
+
+async def test_a_task_of_another_owner_can_be_neither_read_nor_changed(plane: Plane) -> None:
+    """What is not yours is answered like what is not there."""
+    row = await plane.create()
+    for op in (ops.Delete(scope=BOB, task_id=row.id), ops.Cancel(scope=BOB, task_id=row.id)):
+        with pytest.raises(NotFound):
+            await plane.log.submit(op)
+    for read in (plane.log.get(BOB, row.id), plane.log.row(BOB, row.id), plane.log.events(BOB, row.id, EventFilter())):
+        with pytest.raises(NotFound):
+            await read
+    assert (await plane.check(row)).state == WORKING
+
+
+async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: Plane) -> None:
+    """C6: what its session lacks, in one session or in all, the one that has waited longest first."""
+    first, second = await plane.create(), await plane.create(context_id="c2")
+    for row in (first, second):
+        await plane.append(row, status(WORKING, message("the answer", f"{row.id}-m2")))
+        assert row.uid not in [each.uid for each in await plane.log.uncopied(None, 10)]
+        await plane.complete(row, "done")
+    everywhere = await plane.log.uncopied(None, 10)
+    assert [row.uid for row in everywhere] == [first.uid, second.uid]
+    assert [row.uid for row in await plane.log.uncopied(None, 1)] == [first.uid]
+    assert [row.uid for row in await plane.log.uncopied(("", "ada", "c2"), 10)] == [second.uid]
+    assert await plane.log.uncopied(("", "bob", "c2"), 10) == []
+    assert await plane.log.uncopied(("", "ada", "c\0"), 10) == []
+    await plane.log.submit(ops.MarkCopied(task_uid=first.uid, generation=everywhere[0].message_generation))
+    assert [row.uid for row in await plane.log.uncopied(None, 10)] == [second.uid]
+    await plane.check(first)
+
+
+async def test_a_paused_task_is_uncopied_and_a_running_one_is_not(plane: Plane) -> None:
+    """C6: the log of a task at rest does not move, so anybody may copy it."""
+    row = await plane.create()
+    await plane.pause(row)
+    assert [each.uid for each in await plane.log.uncopied(None, 10)] == [row.uid]
+    await plane.say(row, "i2")
+    assert await plane.log.uncopied(None, 10) == []
+
+
+async def test_marks_of_copies_only_grow_and_never_beyond_the_head(plane: Plane) -> None:
+    """C6: a lower mark changes nothing, and an item may carry one."""
+    row = await plane.create()
+    await plane.append(row, status(WORKING, message("so", "m2")))
+    assert (await plane.append(row, chunk("x"), copied_generation=3)).refusal is None
+    for generation in (1, 3):
+        answer = await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=generation))
+        assert only(ops.Done, answer).row.copied_generation == 3
+    with pytest.raises(Invalid):
+        await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=9))
+    with pytest.raises(NotFound):
+        await plane.log.submit(ops.MarkCopied(task_uid="nobody", generation=1))
+
+
+async def test_a_document_with_an_unknown_state_or_without_a_context_is_refused(plane: Plane) -> None:
+    """T4: and one without any state is kept as it is."""
+    for wrong in (a2a.Task(id="d", context_id=""), a2a.Task(id="d", context_id="c", status=a2a.TaskStatus(state=77))):  # type: ignore[arg-type]
+        with pytest.raises(PlaneError):
+            await plane.log.submit(ops.Put(scope=ADA, uid="u", salt="s", task=wrong))
+    done = await plane.log.submit(ops.Put(scope=ADA, uid="u", salt="s", task=a2a.Task(id="d", context_id="c")))
+    assert only(ops.Done, done).row.state == 0

@@ -1,0 +1,202 @@
+"""Leases: one holder at a time, fenced as soon as it is none, and what becomes of a task whose holder is lost. C8, C9."""
+
+import asyncio
+
+from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, status
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Refused
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.task import FAILED, SUBMITTED, WORKING, Row
+
+RERUN = int(pb.ON_ORPHAN_RERUN)
+
+
+async def test_a_queued_task_is_claimed_once(plane: Plane) -> None:
+    """C8: of many claimants one gets the lease, with a new fence; the others get nothing and no error."""
+    row = await plane.queued()
+    answers = await asyncio.gather(*(plane.claim(row, f"p{number}") for number in range(8)))
+    (claimed,) = [answer for answer in answers if answer is not None]
+    assert (claimed.fence, claimed.attempt, claimed.started, claimed.ready_at) == (1, 1, False, None)
+    assert claimed.generation == row.generation
+    assert await plane.claim(row) is None
+
+
+async def test_the_queue_names_what_may_be_claimed_now_and_the_oldest_first(plane: Plane) -> None:
+    """C8: of the agents asked for, neither leased nor resting nor backing off."""
+    first = await plane.queued()
+    second = await plane.queued()
+    await plane.queued(agent="other")
+    running = await plane.create()
+    assert await plane.log.claimable(["demo"], 10) == [first.uid, second.uid]
+    assert await plane.log.claimable(["demo"], 1) == [first.uid]
+    assert len(await plane.log.claimable(["demo", "other"], 10)) == 3
+    assert await plane.log.claimable([], 10) == []
+    await plane.claim(first)
+    assert await plane.log.claimable(["demo"], 10) == [second.uid]
+    assert [row.uid for row in await plane.log.held("p1")] == [running.uid]
+
+
+async def test_a_renewal_extends_the_lease_of_its_holder_only(plane: Plane) -> None:
+    """C8: also one that ran out, as long as nobody took over; and it tells of a new message."""
+    row = await plane.create(lease_until=1)
+    assert [each.uid for each in await plane.log.expired(10)] == [row.uid]
+    added = await plane.say(row, "i2")
+    until = await plane.log.now() + HOUR
+    renewals = [
+        ops.Renew(task_uid=row.uid, process_id="p1", fence=2, lease_until=until),
+        ops.Renew(task_uid=row.uid, process_id="p2", fence=1, lease_until=until),
+        ops.Renew(task_uid="nobody", process_id="p1", fence=1, lease_until=until),
+    ]
+    answers = [only(ops.Renewed, answer) for answer in await plane.log.submit_all(renewals)]
+    assert [answer.still_yours for answer in answers] == [False, False, False]
+    answer = await plane.log.submit(ops.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until))
+    assert answer == ops.Renewed(still_yours=True, input_generation=added.generation)
+    assert await plane.log.expired(10) == []
+
+
+async def test_all_leases_are_renewed_in_one_commit(plane: Plane) -> None:
+    """C8: the control channel is one transaction, whatever it carries."""
+    rows = [await plane.create() for _ in range(30)]
+    plane.commits.clear()
+    until = await plane.log.now() + HOUR
+    answers = await plane.log.submit_all(
+        [ops.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until) for row in rows]
+    )
+    assert all(only(ops.Renewed, answer).still_yours for answer in answers)
+    assert len(plane.commits) == 1
+    assert {row.lease_until for row in await plane.log.held()} == {until}
+
+
+async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_store(plane: Plane) -> None:
+    """C8: the sweep finds those that ran out, the oldest first, and no other."""
+    now = await plane.log.now()
+    later = await plane.create(lease_until=now - 1)
+    sooner = await plane.create(lease_until=now - 2)
+    await plane.create(lease_until=now + HOUR)
+    await plane.queued()
+    assert [row.uid for row in await plane.log.expired(10)] == [sooner.uid, later.uid]
+    assert [row.uid for row in await plane.log.expired(1)] == [sooner.uid]
+
+
+async def test_a_lease_renewed_since_the_sweep_read_it_is_not_taken(plane: Plane) -> None:
+    """C8: the sweep's word is old by the time it is carried out."""
+    now = await plane.log.now()
+    row = await plane.create(lease_until=now - 1)
+    assert await plane.orphan(row, expired_before=now - 2) is None
+    await plane.log.submit(ops.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=now + HOUR))
+    assert await plane.orphan(row, expired_before=now) is None
+    assert (await plane.log.row_by_uid(row.uid)).lease_owner == "p1"
+
+
+async def test_a_task_lost_after_it_began_fails_by_default(plane: Plane) -> None:
+    """C9: with the reason, and its process is fenced."""
+    row = await plane.create()
+    await plane.append(row, chunk("half"), status(WORKING, message("so f", "m2", partial=True)))
+    item = await plane.item(row, chunk("zombie"))
+    failed = await plane.orphan(row)
+    assert failed is not None and (failed.state, failed.fence, failed.lease_owner) == (FAILED, 2, None)
+    _, task = await plane.log.get(ADA, row.id)
+    assert task.status.message.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
+    assert [each.parts[0].text for each in task.history if each.message_id == "m2"] == ["so f"]
+    zombie = only(ops.Appended, await plane.log.submit(item)).refusal
+    assert isinstance(zombie, Refused) and zombie.reason == "TERMINAL"
+    await plane.check(row)
+
+
+async def test_a_task_lost_before_it_began_is_queued_silently(plane: Plane) -> None:
+    """C9: no event, a new fence, and the next claim is the next attempt."""
+    row = await plane.queued()
+    await plane.claim(row)
+    requeued = await plane.orphan(row)
+    assert requeued is not None and (requeued.generation, requeued.fence, requeued.attempt) == (1, 2, 1)
+    assert await plane.log.claimable(["demo"], 10) == [row.uid]
+    again = await plane.claim(row, "p3")
+    assert again is not None and (again.fence, again.attempt) == (3, 2)
+    await plane.check(row)
+
+
+async def test_a_task_declared_safe_to_run_again_is_queued_anew(plane: Plane) -> None:
+    """C9: watchers are told, its artifacts start anew, and what the lost attempt said is marked."""
+    row = await plane.create(on_orphan=RERUN)
+    await plane.append(row, chunk("lost"), status(WORKING, message("I know", "m2")))
+    await plane.append(row, status(WORKING, message("let me se", "m3", partial=True)))
+    requeued = await plane.orphan(row)
+    assert requeued is not None and (requeued.state, requeued.fence) == (SUBMITTED, 2)
+    assert await plane.log.claimable(["demo"], 10) == [row.uid]
+    _, task = await plane.log.get(ADA, row.id)
+    assert len(task.artifacts) == 0
+    said = {each.message_id: each.metadata.fields for each in (*task.history, task.status.message)}
+    assert "taskplane.dev/lost_attempt" in said["m2"] and "interrupted" in said["m3"]
+    await plane.check(row)
+    claimed = await plane.claim(row, "p3")
+    assert claimed is not None and claimed.attempt == 2
+    assert (await plane.append(row, status(WORKING), chunk("again"))).refusal is None
+    await plane.check(row)
+
+
+async def test_a_task_that_kills_its_processes_ends(plane: Plane) -> None:
+    """C9: after `max_attempts` it fails, and between attempts it backs off; never a hot loop."""
+    row = await plane.create(on_orphan=RERUN, max_attempts=2)
+    assert await plane.orphan(row) is not None
+    claimed = await plane.claim(row)
+    assert claimed is not None and claimed.attempt == 2
+    failed = await plane.orphan(row)
+    assert failed is not None and failed.state == FAILED
+    _, task = await plane.log.get(ADA, row.id)
+    assert task.status.message.metadata.fields["reason"].string_value == "POISON"
+    await plane.check(row)
+
+
+async def test_later_attempts_wait_and_a_released_one_does_not_count(plane: Plane) -> None:
+    """C9: the second requeue backs off; giving up a lease on purpose costs no attempt."""
+    row = await plane.create(on_orphan=RERUN, max_attempts=3)
+    released = await plane.orphan(row, released=True)
+    assert released is not None and released.attempt == 0
+    for attempt in (1, 2):
+        claimed = await plane.claim(row)
+        assert claimed is not None and claimed.attempt == attempt
+        requeued = await plane.orphan(row)
+        assert requeued is not None
+    assert await plane.log.claimable(["demo"], 10) == [] and await plane.claim(row) is None
+
+
+async def test_a_lost_lease_is_given_up_once(plane: Plane) -> None:
+    """C9: two sweeps, or a sweep and a release, do it once."""
+    row = await plane.create(on_orphan=RERUN)
+    op = ops.Orphan(task_uid=row.uid, process_id="p1", fence=1)
+    answers = await plane.log.submit_all([op, op])
+    assert [type(answer) for answer in answers] == [ops.Done, type(None)]
+    await plane.check(row)
+
+
+async def test_the_successor_writes_and_the_zombie_does_not(plane: Plane) -> None:
+    """C8: after a takeover nothing of the former holder is accepted, whatever number it gives its items."""
+    row = await plane.create(on_orphan=RERUN)
+    zombies = [await plane.item(row, chunk("zombie"), number=number) for number in (1, 2, 9)]
+    await plane.orphan(row)
+    await plane.claim(row, "p3")
+    for zombie in zombies:
+        refused = only(ops.Appended, await plane.log.submit(zombie)).refusal
+        assert isinstance(refused, Refused) and refused.reason == "FENCED"
+    assert (await plane.append(row, status(WORKING))).refusal is None
+    await plane.check(row)
+
+
+async def test_the_clock_of_leases_moves_forward(plane: Plane) -> None:
+    """C8: microseconds of the store's own clock, close to what it stamps on rows."""
+    before = await plane.log.now()
+    row = await plane.create()
+    after = await plane.log.now()
+    assert before - 2_000_000 <= row.created_at <= after + 2_000_000
+
+
+async def test_held_names_the_leases_of_one_process_or_of_all(plane: Plane) -> None:
+    """C8: run out or not; what a restarted store asks."""
+    first = await plane.create(claim_for="p1", lease_until=1)
+    second = await plane.create(claim_for="p2")
+    await plane.queued()
+    assert [row.uid for row in await plane.log.held("p1")] == [first.uid]
+    everyone: set[Row] = set(await plane.log.held())
+    assert {row.uid for row in everyone} == {first.uid, second.uid}
+    assert await plane.log.held("p\0") == []

@@ -1,0 +1,274 @@
+"""The life of tasks against a small model: what Hypothesis thinks of doing to them, on both engines. C1, C6 to C11."""
+
+import asyncio
+import dataclasses
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
+from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, status
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.task import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, TERMINAL, WORKING, Row
+
+T = TypeVar("T")
+MAX_ATTEMPTS = 3
+EXAMPLES = {"sqlite": 25, "postgresql": 8}
+
+
+@dataclasses.dataclass
+class Model:
+    """What a task should be, in as few words as possible."""
+
+    row: Row
+    rerun: bool
+    state: int = SUBMITTED
+    generation: int = 1
+    fence: int = 0
+    holder: str | None = None
+    ready: bool = True
+    delayed: bool = False
+    started: bool = False
+    attempt: int = 0
+    said: int = 1
+    read: int = 0
+    open_text: bool = False
+    number: int = 0
+    last: tuple[ops.Append, ops.Appended] | None = None
+    keys: list[ops.AddMessage] = dataclasses.field(default_factory=list[ops.AddMessage])
+
+    def lose(self) -> None:
+        self.fence += 1
+        self.holder, self.started, self.number = None, False, 0
+
+    def close_text(self) -> None:
+        if self.open_text:
+            self.generation += 1
+            self.open_text = False
+
+    def end(self, state: int) -> None:
+        self.close_text()
+        self.generation += 1
+        self.state, self.holder, self.ready = state, None, False
+
+
+class Life(RuleBasedStateMachine):
+    """Rules do one thing to one task and compare the answer with the model's; the invariant compares the tasks."""
+
+    plane: Plane
+    loop: asyncio.AbstractEventLoop
+    tasks = Bundle("tasks")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touched: Model | None = None
+        self.keys = 0
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def submit(self, op: ops.Operation) -> ops.Answer | PlaneError:
+        (answer,) = self.wait(self.plane.log.submit_all([op]))
+        return answer
+
+    @rule(target=tasks, leased=st.booleans(), rerun=st.booleans())
+    def create(self, leased: bool, rerun: bool) -> Any:
+        policy = pb.ON_ORPHAN_RERUN if rerun else pb.ON_ORPHAN_FAIL
+        op = self.plane.creation(
+            claim_for="p1" if leased else "", changes=[], on_orphan=int(policy), max_attempts=MAX_ATTEMPTS
+        )
+        model = Model(only(ops.Created, self.submit(op)).row, rerun)
+        if leased:
+            model.fence, model.holder, model.ready, model.attempt = 1, "p1", False, 1
+        self.touched = model
+        return multiple(model)
+
+    @rule(model=tasks, process=st.sampled_from(["p1", "p2"]))
+    def claim(self, model: Model, process: str) -> None:
+        until = self.wait(self.plane.log.now()) + HOUR
+        answer = self.submit(ops.Claim(task_uid=model.row.uid, process_id=process, lease_until=until))
+        assert (answer is not None) == (model.ready and not model.delayed)
+        if answer is not None:
+            model.fence += 1
+            model.attempt += 1
+            model.holder, model.ready, model.started, model.number = process, False, False, 0
+        self.touched = model
+
+    @rule(model=tasks, count=st.integers(1, 3), stale=st.booleans())
+    def append(self, model: Model, count: int, stale: bool) -> None:
+        self._item(model, [chunk("x")] * count, stale=stale)
+
+    @rule(model=tasks, final=st.booleans())
+    def stream(self, model: Model, final: bool) -> None:
+        said = message("so far", f"{model.row.id}-text", partial=not final)
+        if self._item(model, [status(WORKING, said)]):
+            model.state, model.open_text = WORKING, not final
+
+    @rule(model=tasks, state=st.sampled_from([COMPLETED, FAILED, INPUT_REQUIRED]), reads=st.booleans())
+    def rest(self, model: Model, state: int, reads: bool) -> None:
+        consumed = model.said if reads else 0
+        pending = state != FAILED and max(consumed, model.read) < model.said
+        self._item(model, [status(state)], consumed=consumed, pending=pending, rests=state)
+
+    def _item(
+        self,
+        model: Model,
+        changes: list[pb.Change],
+        *,
+        stale: bool = False,
+        consumed: int = 0,
+        pending: bool = False,
+        rests: int = 0,
+    ) -> bool:
+        """Appends, and says whether the model thinks that it was taken."""
+        op = ops.Append(
+            actor="agent:demo",
+            task_uid=model.row.uid,
+            fence=model.fence - 1 if stale else model.fence,
+            number=model.number + 1,
+            changes=changes,
+            consumed_generation=consumed,
+        )
+        answer = only(ops.Appended, self.submit(op))
+        self.touched = model
+        repeat = model.last is not None and (model.last[0].fence, model.last[0].number) == (op.fence, op.number)
+        if repeat:
+            assert model.last is not None and answer.last_generation == model.last[1].last_generation
+            return False
+        reason = None
+        if model.state in TERMINAL:
+            reason = "TERMINAL"
+        elif stale or model.holder is None:
+            reason = "FENCED"
+        elif pending:
+            reason = "PENDING_INPUT"
+        assert (answer.refusal.reason if answer.refusal else None) == reason
+        assert answer.input_generation == model.said
+        if reason:
+            return False
+        first = model.generation + 1
+        model.number += 1
+        if rests:
+            model.end(rests)
+            model.read = consumed or model.read if rests != FAILED else model.read
+            if rests == INPUT_REQUIRED:
+                model.lose()
+                model.attempt = 0
+        else:
+            model.generation += len(changes)
+            model.started = True
+        assert (answer.first_generation, answer.last_generation) == (first, model.generation)
+        model.last = op, answer
+        return True
+
+    @rule(model=tasks)
+    def repeat(self, model: Model) -> None:
+        if model.last is not None:
+            op, answer = model.last
+            again = only(ops.Appended, self.submit(op))
+            assert again == dataclasses.replace(answer, input_generation=model.said)
+
+    @rule(model=tasks)
+    def send(self, model: Model) -> None:
+        self.keys += 1
+        op = self.plane.saying(model.row, f"{model.row.id}-k{self.keys}")
+        answer = self.submit(op)
+        self.touched = model
+        if model.state in TERMINAL:
+            assert isinstance(answer, PlaneError) and answer.reason == "TERMINAL"
+            return
+        model.generation += 1
+        model.said = model.generation
+        if model.state == INPUT_REQUIRED:
+            model.state, model.ready, model.delayed, model.attempt = SUBMITTED, True, False, 0
+        assert only(ops.Added, answer).generation == model.generation
+        model.keys.append(op)
+
+    @rule(model=tasks, other=st.booleans())
+    def send_again(self, model: Model, other: bool) -> None:
+        if model.keys:
+            op = model.keys[-1]
+            answer = self.submit(dataclasses.replace(op, request_hash=b"other") if other else op)
+            if other:
+                assert isinstance(answer, PlaneError) and answer.reason == "KEY_REUSED"
+            else:
+                assert not only(ops.Added, answer).added
+
+    @rule(model=tasks)
+    def cancel(self, model: Model) -> None:
+        answer = self.submit(ops.Cancel(scope=ADA, task_id=model.row.id))
+        self.touched = model
+        if model.state in TERMINAL:
+            assert isinstance(answer, PlaneError) and answer.reason == "TERMINAL"
+            return
+        assert isinstance(answer, ops.Done)
+        model.lose()
+        model.end(CANCELED)
+
+    @rule(model=tasks, stale=st.booleans())
+    def renew(self, model: Model, stale: bool) -> None:
+        fence = model.fence - 1 if stale else model.fence
+        until = self.wait(self.plane.log.now()) + HOUR
+        op = ops.Renew(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, lease_until=until)
+        answer = only(ops.Renewed, self.submit(op))
+        assert answer == ops.Renewed(still_yours=model.holder is not None and not stale, input_generation=model.said)
+
+    @rule(model=tasks, released=st.booleans(), stale=st.booleans())
+    def lose(self, model: Model, released: bool, stale: bool) -> None:
+        fence = model.fence - 1 if stale else model.fence
+        op = ops.Orphan(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, released=released)
+        answer = self.submit(op)
+        self.touched = model
+        assert (answer is not None) == (model.holder is not None and not stale)
+        if answer is None:
+            return
+        attempts = model.attempt - 1 if released else model.attempt
+        started = model.started
+        model.lose()
+        if (started and not model.rerun) or attempts >= MAX_ATTEMPTS:
+            model.end(FAILED)
+            return
+        if started:
+            model.close_text()
+            model.generation += 1
+            model.state = SUBMITTED
+        model.attempt, model.ready, model.delayed = attempts, True, attempts > 1
+
+    @invariant()
+    def the_task_is_what_the_model_says(self) -> None:
+        model = self.touched
+        if model is None:
+            return
+        row = self.wait(self.plane.check(model.row))
+        assert (row.state, row.generation, row.fence, row.lease_owner, row.attempt) == (
+            model.state,
+            model.generation,
+            model.fence,
+            model.holder,
+            model.attempt,
+        )
+        assert (row.input_generation, row.ready_at is not None) == (model.said, model.ready)
+        assert (row.partial_generation is not None) == model.open_text
+        assert (row.terminal_generation == row.generation) == (model.state in TERMINAL)
+
+
+async def test_tasks_live_as_the_model_says(plane: Plane) -> None:
+    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, expire, release, send."""
+    loop_here = asyncio.get_running_loop()
+
+    class Here(Life):
+        loop = loop_here
+
+    Here.plane = plane
+    limits = settings(
+        max_examples=EXAMPLES[plane.engine.dialect.name],
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    await asyncio.to_thread(run_state_machine_as_test, Here, settings=limits)

@@ -1,0 +1,144 @@
+"""Every command of the demo agent, end to end through real stores."""
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from tests.executor.plane import Plane, Stores, open_plane, text
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Policied, Router
+from taskplane.executor.agents.demo import Demo
+
+STATUS = tasks.EVENT_KIND_STATUS
+ARTIFACT = tasks.EVENT_KIND_ARTIFACT
+
+
+async def test_echo_streams_its_words_and_completes_with_the_whole_message(plane: Plane) -> None:
+    reference = await plane.submit("echo hello brave world")
+    task = await plane.at_rest(reference)
+    assert task.status.state == a2a.TASK_STATE_COMPLETED
+    assert text(task.status.message) == "hello brave world"
+    said = [e.event.status_update.status.message for e in await plane.events(task.id, STATUS)]
+    partial = [m for m in said if "kagent_adk_partial" in m.metadata.fields]
+    assert "".join(text(m) for m in partial) == "hello brave world"
+    assert {m.message_id for m in partial} == {task.status.message.message_id}
+
+
+@pytest.mark.parametrize("words", ["Anything else", "", "  two  spaces "])
+async def test_anything_else_is_echoed(plane: Plane, words: str) -> None:
+    assert text((await plane.run(words)).status.message) == words
+
+
+async def test_chunks_makes_exactly_as_many_events_as_asked_for(plane: Plane) -> None:
+    task = await plane.run("chunks 600 100")
+    events = [event.event.artifact_update for event in await plane.events(task.id, ARTIFACT)]
+    assert len(events) == 600
+    assert not events[0].append and all(event.append for event in events[1:])
+    assert events[-1].last_chunk and not any(event.last_chunk for event in events[:-1])
+    assert {len(event.artifact.parts[0].text) for event in events} == {100}
+    (artifact,) = task.artifacts
+    assert len(artifact.parts[0].text) == 60_000
+    assert task.status.state == a2a.TASK_STATE_COMPLETED
+
+
+async def test_slow_and_rerun_send_their_chunks_one_by_one(plane: Plane) -> None:
+    for command, policy in (("slow", tasks.ON_ORPHAN_FAIL), ("rerun", tasks.ON_ORPHAN_RERUN)):
+        task = await plane.run(f"{command} 2")
+        assert len(await plane.events(task.id, ARTIFACT)) == 2
+        assert (await plane.record(task.id)).on_orphan == policy
+
+
+async def test_artifact_makes_a_text_a_data_and_a_file(plane: Plane) -> None:
+    task = await plane.run("artifact")
+    kinds = {artifact.artifact_id: artifact.parts[0].WhichOneof("content") for artifact in task.artifacts}
+    assert kinds == {"text": "text", "data": "data", "file": "raw"}
+    assert task.artifacts[2].parts[0].filename == "answer.csv"
+    assert MessageToDict(task.artifacts[1].parts[0].data) == {"answer": 42.0, "unit": "none"}
+
+
+async def test_a_tool_call_and_its_result_stand_between_two_texts(plane: Plane) -> None:
+    """T1: data parts marked function_call and function_response."""
+    task = await plane.run("tool what is it")
+    kinds: list[str] = []
+    for message in (*task.history[1:], task.status.message):
+        part = message.parts[0]
+        marks = [part.metadata.fields[key].string_value for key in ("kagent_type", "adk_type") if part.HasField("data")]
+        assert len(set(marks)) <= 1
+        kinds.append(marks[0] if marks else part.text)
+    assert kinds == ["Looking that up.", "function_call", "function_response", "The answer is 42."]
+    call = MessageToDict(task.history[2].parts[0].data)
+    assert call == {"id": "call-1", "name": "lookup", "args": {"question": "what is it"}}
+
+
+@pytest.mark.parametrize(
+    ("command", "state"), [("ask", a2a.TASK_STATE_INPUT_REQUIRED), ("auth", a2a.TASK_STATE_AUTH_REQUIRED)]
+)
+async def test_a_question_waits_for_its_answer(plane: Plane, command: str, state: int) -> None:
+    """I1: the answer goes on with the same task."""
+    asked = await plane.run(command)
+    assert asked.status.state == state
+    assert text(asked.status.message)
+    reference = await plane.submit("Ann", task_id=asked.id)
+    assert reference.task.task_id == asked.id and reference.task.context_id == asked.context_id
+    assert not reference.task.cursor
+    task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+    assert text(task.status.message) == 'You said: "Ann"'
+    assert [text(message) for message in task.history] == [command, text(asked.status.message), "Ann"]
+    assert await plane.conversation(asked.context_id) == [
+        command,
+        text(asked.status.message),
+        "Ann",
+        'You said: "Ann"',
+    ]
+
+
+async def test_fail_fails_with_a_readable_reason(plane: Plane) -> None:
+    """P9: a failed task says why."""
+    task = await plane.run("fail the roof is leaking")
+    assert task.status.state == a2a.TASK_STATE_FAILED
+    assert text(task.status.message) == "The agent failed: the roof is leaking"
+    (event,) = [
+        e for e in await plane.events(task.id, STATUS) if e.event.status_update.status.state == task.status.state
+    ]
+    assert event.event.status_update.metadata.fields["reason"].string_value == "AGENT_ERROR"
+
+
+async def test_reject_is_rejected(plane: Plane) -> None:
+    task = await plane.run("reject not today")
+    assert task.status.state == a2a.TASK_STATE_REJECTED
+    assert text(task.status.message) == "not today"
+
+
+async def test_a_direct_message_makes_no_task(plane: Plane) -> None:
+    """P2: a direct answer is a Message; no task exists."""
+    response = await plane.submit("message good morning")
+    assert text(response.message) == "good morning"
+    assert response.message.role == a2a.ROLE_AGENT and response.message.context_id
+    context_id = response.message.context_id
+    listed = await plane.stores.tasks().ListTasks(tasks.ListTasksRequest(context_id=context_id))
+    assert not listed.records
+    assert await plane.conversation(context_id) == ["message good morning", "good morning"]
+
+
+async def test_flood_makes_every_message_an_event(plane: Plane) -> None:
+    task = await plane.run("flood 300")
+    assert len(task.history) == 301
+    conversation = await plane.conversation(task.context_id)
+    assert conversation == ["flood 300"] + [f"message {n} of 300" for n in range(1, 301)]
+
+
+async def test_block_blocks_and_completes(plane: Plane) -> None:
+    assert text((await plane.run("block 1")).status.message) == "Blocked for 1 s."
+
+
+async def test_crash_is_refused_where_it_is_not_allowed(plane: Plane) -> None:
+    task = await plane.run("crash")
+    assert task.status.state == a2a.TASK_STATE_FAILED
+    assert "allow_crash" in text(task.status.message)
+
+
+async def test_the_card_names_what_can_be_tried(stores: Stores) -> None:
+    demo = Demo()
+    assert isinstance(demo, Router) and isinstance(demo, Policied)
+    async with open_plane(stores, ("demo", demo)) as plane:
+        assert {skill.id for skill in plane.room.agents.named("").agent.card.skills} >= {"echo", "stream", "ask"}

@@ -1,0 +1,56 @@
+"""The key of a turn."""
+
+from typing import Any
+
+import pytest
+from tests.executor.plane import ANN, BOB, said
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.executor.invocations import derived, identify
+
+
+def request(words: str = "go", *, key: str = "k", metadata: Any = None, **fields: Any) -> pb.SubmitRequest:
+    send = a2a.SendMessageRequest(message=said(words, message_id="m"), metadata=metadata, **fields)
+    return pb.SubmitRequest(request=send, idempotency_key=key)
+
+
+def test_the_order_of_metadata_does_not_make_another_request() -> None:
+    """C10: the hash is that of canonical JSON."""
+    one = identify(request(metadata={"a": {"x": 1, "y": 2}, "b": 2}), ANN, "demo")
+    two = identify(request(metadata={"b": 2, "a": {"y": 2, "x": 1}}), ANN, "demo")
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request("stop"),
+        request(metadata={"a": 1}),
+        request(configuration=a2a.SendMessageConfiguration(history_length=0)),
+    ],
+)
+def test_message_configuration_and_metadata_are_the_request(other: pb.SubmitRequest) -> None:
+    first, second = identify(request(), ANN, "demo"), identify(other, ANN, "demo")
+    assert first[0] == second[0] and first[1] != second[1]
+
+
+def test_the_transport_is_not_part_of_the_request() -> None:
+    assert identify(request(tenant="demo"), ANN, "demo") == identify(request(), ANN, "demo")
+
+
+def test_a_key_means_something_else_for_everybody_and_without_one_every_send_is_its_own() -> None:
+    ids = {
+        identify(request(), ANN, "demo")[0],
+        identify(request(), BOB, "demo")[0],
+        identify(request(), ANN, "other")[0],
+        identify(request(key="l"), ANN, "demo")[0],
+        identify(request(key=""), ANN, "demo")[0],
+        identify(request(key=""), ANN, "demo")[0],
+    }
+    assert len(ids) == 6
+
+
+def test_derived_ids_are_the_same_again_and_differ_by_what_they_name() -> None:
+    assert derived("i", "task") == derived("i", "task")
+    assert len({derived("i", "task"), derived("i", "context"), derived("j", "task")}) == 3

@@ -1,0 +1,190 @@
+"""Leases: work from the queue, renewals, self-fencing, drain, and what another executor does with what is lost."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tests.executor.plane import Stores, eventually, open_plane, open_stores, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
+from taskplane.executor.agent import ArtifactChunk, Change, Complete, Policy, Say, Text, Turn
+from taskplane.executor.agents.demo import Demo
+from taskplane.runtime.channel import LocalChannel, client
+from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.runtime.principal import Principal
+
+
+async def answer(turn: Turn) -> AsyncIterator[Change]:
+    yield Complete(f"answer to {turn.text}")
+
+
+class Gate:
+    """A script that waits in mid-run until it is let go; counts who is inside."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.inside = 0
+        self.most = 0
+
+    async def script(self, turn: Turn) -> AsyncIterator[Change]:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        yield Text("begun")
+        await self.open.wait()
+        self.inside -= 1
+        yield Complete(f"answer to {turn.text}, attempt {turn.attempt}")
+
+
+async def test_above_its_capacity_an_executor_leaves_tasks_to_the_queue_and_takes_them_later(stores: Stores) -> None:
+    gate = Gate()
+    async with open_plane(stores, ("a", Scripted(gate.script)), capacity=2) as plane:
+        references = [await plane.submit(f"go {n}") for n in range(5)]
+        await until(lambda: gate.inside == 2)
+        waiting = [await plane.record(reference.task.task_id) for reference in references[2:]]
+        assert {record.state for record in waiting} == {a2a.TASK_STATE_SUBMITTED}
+        assert all(reference.task.cursor and reference.task.HasField("task") for reference in references)
+        gate.open.set()
+        for number, reference in enumerate(references):
+            task = await plane.at_rest(reference)
+            assert text(task.status.message) == f"answer to go {number}, attempt 1"
+            assert await plane.conversation(task.context_id) == [f"go {number}", "begun", text(task.status.message)]
+    assert gate.most == 2
+
+
+async def test_a_task_is_taken_over_when_its_executor_is_gone(tmp_path: Path) -> None:
+    """C9: an agent that may run again does, and the second execution sees attempt 2; another one fails."""
+    gates = Gate(), Gate()
+    rerun, once = Scripted(gates[0].script, policy=Policy(on_orphan="rerun")), Scripted(gates[1].script)
+    async with (
+        open_stores(tmp_path, lease_ttl=1.5) as stores,
+        open_plane(stores, ("rerun", rerun), ("once", once)) as lost,
+    ):
+        again = await lost.submit("go", agent="rerun")
+        never = await lost.submit("go", agent="once")
+        await until(lambda: gates[0].inside == gates[1].inside == 1)
+        for reference in (again, never):
+            await eventually(lambda r=reference: lost.record(r.task.task_id), lambda record: record.generation >= 3)  # type: ignore[misc]
+
+        async def gone(request: object) -> None:
+            raise Unavailable("this executor is cut off")
+
+        for method in ("Renew", "AppendEvents", "Release"):
+            stores.channel.before[method] = gone
+        await eventually(
+            lambda: lost.record(again.task.task_id), lambda record: record.state == a2a.TASK_STATE_SUBMITTED
+        )
+        stores.channel.before.clear()
+        # The lost executor hears of it and stops; its Claim stream takes the task like any other's would.
+        gates[0].open.set()
+        gates[1].open.set()
+        task = await lost.at_rest(again)
+        assert text(task.status.message) == "answer to go, attempt 2"
+        interrupted = [m for m in task.history if m.metadata.fields["interrupted"].bool_value]
+        assert [text(message) for message in interrupted] == ["begun"]
+        failed = await lost.at_rest(never)
+        assert failed.status.state == a2a.TASK_STATE_FAILED
+        assert failed.status.message.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
+
+
+async def test_a_run_whose_lease_is_uncertain_stands_still_and_goes_on_when_it_is_renewed(stores: Stores) -> None:
+    """C8: no append once a lease may have expired; after a renewal the run goes on as if nothing had been."""
+    sent: list[int] = []
+    cut_off = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        for index in range(20):
+            yield ArtifactChunk("a", text=str(index % 10), append=index > 0, mergeable=False)
+            await asyncio.sleep(0.02)
+        yield Complete("done")
+
+    async def unreachable(request: object) -> None:
+        raise Unavailable("cut off")
+
+    async def counted(request: tasks.AppendEventsRequest) -> None:
+        sent.append(len(request.items))
+
+    stores.channel.before.update(Renew=unreachable, AppendEvents=counted)
+    async with open_plane(stores, ("a", Scripted(script)), process_id="resident:p") as plane:
+        reference = await plane.submit("go")
+        await until(lambda: bool(plane.room.runs.active))
+        (run,) = plane.room.runs.active
+        run.outbox.until = 0.0
+        cut_off.set()
+        before = len(sent)
+        for _ in range(10):
+            await asyncio.sleep(0.01)
+        assert len(sent) <= before + 1
+        del stores.channel.before["Renew"]
+        task = await plane.at_rest(reference)
+    assert "".join(part.text for part in task.artifacts[0].parts) == "01234567890123456789"
+    assert text(task.status.message) == "done"
+
+
+async def test_a_drain_lets_runs_finish(stores: Stores) -> None:
+    """C14."""
+    gate = Gate()
+    async with open_plane(stores, ("a", Scripted(gate.script)), drain_timeout=30.0) as plane:
+        reference = await plane.submit("go")
+        await until(lambda: gate.inside == 1)
+        draining = asyncio.ensure_future(plane.room.drain())
+        await asyncio.sleep(0)
+        assert not await plane.room.ready()
+        gate.open.set()
+        await draining
+        assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_COMPLETED
+
+
+async def test_a_run_that_does_not_finish_in_time_is_released_to_others(stores: Stores) -> None:
+    """C14: a released task goes by its policy at once, and the attempt does not count."""
+    gate = Gate()
+    agent = Scripted(gate.script, policy=Policy(on_orphan="rerun"))
+    async with open_plane(stores, ("a", agent), drain_timeout=0.05) as first:
+        released = await first.submit("go")
+        await until(lambda: gate.inside == 1)
+    record = await first.record(released.task.task_id)
+    assert record.state == a2a.TASK_STATE_SUBMITTED and record.attempt == 0
+    gate.open.set()
+    async with open_plane(stores, ("a", agent)) as second:
+        task = await second.at_rest(released)
+    assert text(task.status.message) == "answer to go, attempt 1"
+
+
+async def test_a_lease_is_run_once_however_often_it_is_assigned(stores: Stores) -> None:
+    """An executor starts at most one run per task and fence, and remembers the fences it started."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as plane:
+        task = await plane.run("go")
+        record = await plane.record(task.id)
+        again = plane.room.runs.start_assigned(tasks.Assignment(record=record, fence=1))
+        assert again is None and len(agent.turns) == 1
+
+
+async def test_a_follow_up_is_run_by_whoever_has_room(stores: Stores) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Say(f"saw {len(turn.history)} messages and {len(turn.task.history) if turn.task else 0} in the task")
+        yield Complete("done")
+
+    async with open_plane(stores, ("demo", Demo())) as first:
+        asked = await first.run("ask")
+    async with open_plane(stores, ("demo", Scripted(script))) as second:
+        await second.submit("Ann", task_id=asked.id)
+        task = await second.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+    assert text(task.history[-1]) == "saw 2 messages and 3 in the task"
+
+
+async def test_a_claim_stream_that_was_replaced_is_opened_again(stores: Stores) -> None:
+    """C8: leases live by renewals; a cut stream loses nothing, and what waits is assigned when it is back."""
+    async with open_plane(stores, process_id="p") as plane:
+        asked = await plane.run("ask")
+        channel = client(LocalChannel(stores.services), identity=Principal("", "", "other", service=True))
+        call = TaskQueueStub(channel).Claim(tasks.ClaimRequest(process_id="p", agents=["none"], capacity=1))
+        replaced = asyncio.ensure_future(anext(aiter(call)))
+        await plane.submit("Ann", task_id=asked.id)
+        await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError, PlaneError):
+            await replaced

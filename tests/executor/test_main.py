@@ -1,0 +1,48 @@
+"""The executor as a process has it: over sockets, from settings, until it is told to stop."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.executor.plane import ANN, Stores, said
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.__main__ import serve
+from taskplane.executor.settings import PREFIX, ExecutorSettings
+from taskplane.runtime.channel import client, connect
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.server import serving
+from taskplane.runtime.settings import load
+
+
+async def test_an_executor_of_its_own_serves_over_sockets_and_drains(stores: Stores, tmp_path: Path) -> None:
+    listen = f"unix:{tmp_path}/executor"
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serving(stores.services, f"unix:{tmp_path}/stores", grace=1.0))
+        settings = ExecutorSettings(tasks=server.address, sessions=server.address, listen=listen, renew_every=0.3)
+        stop = asyncio.Event()
+        running = asyncio.create_task(serve(settings, stop))
+        channel = client(await stack.enter_async_context(connect(listen)), identity=ANN)
+        executor = AgentExecutorStub(channel)
+        agents = await executor.ListAgents(pb.ListAgentsRequest(), wait_for_ready=True)
+        assert [agent.name for agent in agents.agents] == ["demo"]
+        assert (await executor.GetAgentCard(pb.GetAgentCardRequest())).card.name == "demo"
+        request = pb.SubmitRequest(request=a2a.SendMessageRequest(message=said("slow 2")))
+        reference = (await executor.Submit(request)).task
+        stop.set()
+        await running
+        record = (await stores.tasks().GetTask(tasks.GetTaskRequest(task_id=reference.task_id))).record
+        assert record.state == a2a.TASK_STATE_COMPLETED
+
+
+def test_settings_come_from_the_environment_and_are_checked() -> None:
+    environ = {"TASKPLANE_EXECUTOR_AGENTS": "demo, other=demo", "TASKPLANE_EXECUTOR_CAPACITY": "7"}
+    settings = load(ExecutorSettings, PREFIX, environ)
+    assert settings.agents == ("demo", "other=demo") and settings.capacity == 7
+    with pytest.raises(Invalid) as wrong:
+        ExecutorSettings(renew_every=0, capacity=-1)
+    assert set(wrong.value.fields) == {"renew_every", "capacity"}

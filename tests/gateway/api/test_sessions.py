@@ -1,0 +1,147 @@
+"""Sessions under /api, as kagent's clients use them."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.gateway.plane import Plane, fresh
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def created(plane: Plane, user: str, **fields: Any) -> Any:
+    reply = await plane.http.post("/api/sessions", json={"agent_ref": "kagent/my-agent", **fields}, headers=named(user))
+    assert reply.status_code == 201, reply.text
+    body = reply.json()
+    assert (body["error"], body["message"]) == (False, "Successfully created session")
+    return body["data"]
+
+
+def named(user: str) -> dict[str, str]:
+    return {"X-User-Id": user}
+
+
+async def test_a_session_is_created_listed_read_renamed_and_deleted(plane: Plane) -> None:
+    """S1, S3, S4: the envelope, the agent's identifier, the shape."""
+    user = fresh()
+    assert (await plane.http.get("/api/sessions", headers=named(user))).json() == {
+        "error": False,
+        "message": "Successfully listed sessions",
+    }
+    first = await created(plane, user, name="First", source="test")
+    assert set(first) == {"id", "name", "user_id", "created_at", "updated_at", "agent_id", "source"}
+    assert (first["name"], first["user_id"], first["source"]) == ("First", user, "test")
+    assert first["agent_id"] == "kagent__NS__my_agent"
+    assert first["created_at"].endswith("Z")
+    second = await created(plane, user, id=fresh())
+    listed = (await plane.http.get("/api/sessions", headers=named(user))).json()["data"]
+    assert [one["id"] for one in listed] == [second["id"], first["id"]]
+    path = f"/api/sessions/{first['id']}"
+    for method in ("PUT", "PATCH"):
+        reply = await plane.http.request(method, path, json={"name": method}, headers=named(user))
+        assert reply.json()["data"]["name"] == method
+    reply = await plane.http.put(path, json={"agent_ref": "other"}, headers=named(user))
+    assert (reply.json()["data"]["agent_id"], reply.json()["data"]["name"]) == ("other", "PATCH")
+    deleted = await plane.http.delete(path, headers=named(user))
+    assert (deleted.status_code, deleted.json()["data"]) == (200, {})
+    for method in ("GET", "DELETE"):
+        assert (await plane.http.request(method, path, headers=named(user))).status_code == 404
+
+
+async def test_an_existing_id_of_the_same_user_is_updated_and_of_another_user_is_its_own(plane: Plane) -> None:
+    """S4."""
+    ann, bob = fresh(), fresh()
+    one = await created(plane, ann, id=fresh(), name="Ann's")
+    again = await created(plane, ann, id=one["id"], name="Renamed")
+    assert (again["id"], again["name"], again["created_at"]) == (one["id"], "Renamed", one["created_at"])
+    await created(plane, bob, id=one["id"], name="Bob's")
+    read = await plane.http.get(f"/api/sessions/{one['id']}", headers=named(ann))
+    assert read.json()["data"]["session"]["name"] == "Renamed"
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "field"),
+    [
+        ("POST", {}, "agent_ref"),
+        ("POST", {"agent_ref": 5}, "agent_ref"),
+        ("POST", {"agent_ref": "a", "name": []}, "name"),
+        ("PUT", {}, "name"),
+        ("PUT", {"agent_ref": ""}, "agent_ref"),
+    ],
+)
+async def test_what_is_missing_is_400_and_named(plane: Plane, method: str, body: Any, field: str) -> None:
+    """S4: no agent_ref, or nothing to change."""
+    one = await created(plane, "local")
+    path = "/api/sessions" if method == "POST" else f"/api/sessions/{one['id']}"
+    reply = await plane.http.request(method, path, json=body)
+    assert reply.status_code == 400
+    assert list(reply.json()["fields"]) == [field]
+
+
+async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
+    """S5: opaque JSON text; order and limit; an id stored already is refused and stays."""
+    one = await created(plane, "local")
+    path = f"/api/sessions/{one['id']}"
+    for number in range(4):
+        text = json.dumps({"invocationId": "i", "n": number}, indent=1)
+        reply = await plane.http.post(f"{path}/events", json={"id": f"{one['id']}-{number}", "data": text})
+        assert reply.status_code == 201
+        event = reply.json()["data"]
+        assert set(event) == {"id", "session_id", "user_id", "created_at", "updated_at", "data"}
+        assert (event["session_id"], event["user_id"], event["data"]) == (one["id"], "local", text)
+
+    async def numbers(query: str) -> list[int]:
+        found = (await plane.http.get(f"{path}?{query}")).json()["data"]
+        assert found["session"]["id"] == one["id"]
+        return [json.loads(event["data"])["n"] for event in found["events"]]
+
+    assert await numbers("order=asc") == [0, 1, 2, 3]
+    assert await numbers("order=asc&limit=-1") == [0, 1, 2, 3]
+    assert await numbers("order=desc&limit=3") == [3, 2, 1]
+    assert await numbers("") == [3, 2, 1, 0]
+    again = await plane.http.post(f"{path}/events", json={"id": f"{one['id']}-0", "data": "{}"})
+    assert (again.status_code, again.json()["code"]) == (409, "EVENT_EXISTS")
+    assert await numbers("order=asc&limit=1") == [0]
+    for query in ("order=up", "limit=x"):
+        assert (await plane.http.get(f"{path}?{query}")).status_code == 400
+
+
+async def test_an_event_has_an_agent_a_session_and_content(plane: Plane) -> None:
+    """S5: wrong agent 403, unknown session 404."""
+    one = await created(plane, "local")
+    path = f"/api/sessions/{one['id']}/events"
+
+    async def status(path: str, body: Any, agent: str = "") -> int:
+        return (await plane.http.post(path, json=body, headers={"X-Agent-Name": agent})).status_code
+
+    assert await status(path, {"id": fresh(), "data": "{}"}, "kagent/my-agent") == 201
+    assert await status(path, {"id": fresh(), "data": "{}"}, "kagent__NS__my_agent") == 201
+    assert await status(path, {"id": fresh(), "data": "{}"}, "kagent/other") == 403
+    assert await status("/api/sessions/none/events", {"id": fresh(), "data": "{}"}) == 404
+    assert await status(path, {"data": "{}"}) == 400
+    assert await status(path, {"id": fresh()}) == 400
+
+
+async def test_an_empty_session_has_an_empty_list_of_events(plane: Plane) -> None:
+    one = await created(plane, "local")
+    assert (await plane.http.get(f"/api/sessions/{one['id']}")).json()["data"]["events"] == []
+
+
+async def test_a_session_is_made_by_its_first_message_and_titled_by_it(plane: Plane) -> None:
+    """S7."""
+    task = await plane.send("hello there, what can you do?")
+    found = (await plane.http.get(f"/api/sessions/{task['contextId']}")).json()["data"]["session"]
+    assert "hello there" in found["name"]
+    assert found["agent_id"] == "demo"
+
+
+async def test_deleting_a_session_deletes_its_tasks_and_ends_what_runs(plane: Plane) -> None:
+    task = await plane.send("slow 200", returnImmediately=True)
+    path = f"/api/sessions/{task['contextId']}"
+    async with plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
+        await anext(events)
+        assert (await plane.http.delete(path)).status_code == 200
+        rest = [event async for event in events]
+    assert rest
+    assert (await plane.http.get(f"/api/tasks/{task['id']}")).status_code == 404
+    assert (await plane.http.get(path)).status_code == 404

@@ -1,0 +1,204 @@
+"""A gateway in front of a real plane, all in this process on SQLite files, and the calls that tests make over HTTP."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.executor.plane import Stores, open_stores
+
+from taskplane.executor import servicer
+from taskplane.executor.agent import Agent
+from taskplane.executor.agents.demo import Demo
+from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.loading import Agents
+from taskplane.executor.settings import ExecutorSettings
+from taskplane.gateway.server import Gateway, open_gateway
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.runtime.channel import LocalChannel
+from taskplane.runtime.server import Services
+
+Json = dict[str, Any]
+JSON_TYPE = {"content-type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event: its id and name (empty without) and its data."""
+
+    id: str
+    name: str
+    data: Any
+
+    @property
+    def result(self) -> Json:
+        assert "result" in self.data, self.data
+        result: Json = self.data["result"]
+        return result
+
+
+class Plane:
+    """A gateway, what is behind it, and an HTTP client of it."""
+
+    def __init__(self, gateway: Gateway, http: httpx.AsyncClient, behind: "Behind") -> None:
+        self.gateway = gateway
+        self.http = http
+        self.behind = behind
+
+    async def rpc(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Json:
+        """The whole JSON-RPC response."""
+        reply = await self.http.post(path, json=request(method, params), headers=named(headers))
+        assert reply.status_code == 200, reply.text
+        body: Json = reply.json()
+        assert body["jsonrpc"] == "2.0"
+        assert body["id"] == "r"
+        return body
+
+    async def result(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Any:
+        """The result of a JSON-RPC call that succeeds."""
+        body = await self.rpc(method, params, path=path, **headers)
+        assert "result" in body, body
+        return body["result"]
+
+    async def error(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Json:
+        """The error of a JSON-RPC call that fails."""
+        body = await self.rpc(method, params, path=path, **headers)
+        assert "error" in body, body
+        error: Json = body["error"]
+        return error
+
+    async def send(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
+        """A 1.0 send; the task or the message it is answered with."""
+        params = {"message": said(text, **(message or {})), "configuration": configuration}
+        result = await self.result("SendMessage", params)
+        answer: Json = result.get("task") or result["message"]
+        return answer
+
+    async def send_0_3(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
+        """A 0.3 send; the task or the message it is answered with."""
+        answer: Json = await self.result(
+            "message/send", {"message": said_0_3(text, **(message or {})), "configuration": configuration}
+        )
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, params: Any, *, path: str = "/", **headers: str
+    ) -> AsyncGenerator[AsyncIterator[Event], None]:
+        """The events of a stream, as they come."""
+        body = json.dumps(request(method, params))
+        async with self.http.stream("POST", path, content=body, headers={**JSON_TYPE, **named(headers)}) as reply:
+            assert reply.status_code == 200
+            assert reply.headers["content-type"] == "text/event-stream", await reply.aread()
+            yield events(reply)
+
+    async def streamed(self, method: str, params: Any, *, path: str = "/", **headers: str) -> list[Event]:
+        """All events of a stream that ends."""
+        async with asyncio.timeout(20), self.stream(method, params, path=path, **headers) as found:
+            return [event async for event in found]
+
+
+def fresh() -> str:
+    """An id that nobody has used."""
+    return secrets.token_hex(8)
+
+
+def request(method: str, params: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": "r", "method": method, "params": params}
+
+
+def named(headers: Mapping[str, str]) -> dict[str, str]:
+    """Header names from keyword arguments."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def said(text: str, **fields: Any) -> Json:
+    """A 1.0 message of the user."""
+    return {"messageId": secrets.token_hex(8), "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+
+
+def said_0_3(text: str, **fields: Any) -> Json:
+    """A 0.3 message of the user."""
+    parts = [{"kind": "text", "text": text}]
+    return {"kind": "message", "messageId": secrets.token_hex(8), "role": "user", "parts": parts, **fields}
+
+
+async def events(reply: httpx.Response) -> AsyncIterator[Event]:
+    """Parses a body of server-sent events, strictly: one `data` line each, nothing unknown, blank lines end events."""
+    event_id = name = data = ""
+    async for line in reply.aiter_lines():
+        field, _, value = line.partition(": ")
+        if line == "":
+            assert data, "an event without data"
+            yield Event(event_id, name, json.loads(data))
+            event_id = name = data = ""
+        elif field == "id":
+            event_id = value
+        elif field == "event":
+            name = value
+        elif field == "data":
+            assert not data, "an event with two data lines"
+            data = value
+        else:
+            assert line == ": ping" or field == "retry", line
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What is behind a gateway: the stores, and an executor with its service."""
+
+    stores: Stores
+    executor: ExecutorRoom
+    services: Services
+
+
+@asynccontextmanager
+async def open_behind(directory: Path, *agents: tuple[str, Agent]) -> AsyncGenerator[Behind, None]:
+    """Stores and an executor of these agents, the demo agent without any."""
+    services = Services(policy=servicer.POLICY)
+    settings = ExecutorSettings(renew_every=0.3, drain_timeout=0.5, cancel_grace=1.0, strict_agents=True)
+    found = Agents(dict(agents) or {"demo": Demo()})
+    async with (
+        open_stores(directory) as stores,
+        open_executor(
+            settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found
+        ) as executor,
+    ):
+        yield Behind(stores, executor, services)
+
+
+@asynccontextmanager
+async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, None]:
+    """A gateway over what runs behind it, with a client."""
+    values: Json = {"port": 0, "drain_delay": 0.0, "shutdown_timeout": 2, "card_age": 60.0, **settings}
+    stores = LocalChannel(behind.stores.services)
+    runs = LocalChannel(behind.services)
+
+    async def ready() -> bool:
+        return True
+
+    async with (
+        open_gateway(
+            GatewaySettings(**values),
+            tasks=stores,
+            sessions=stores,
+            executor=runs,
+            ready={"tasks": ready, "sessions": ready, "executor": ready},
+        ) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=20.0) as http,
+    ):
+        yield Plane(gateway, http, behind)
+    await stores.close()
+    await runs.close()
+
+
+@asynccontextmanager
+async def open_all(directory: Path, *agents: tuple[str, Agent], **settings: Any) -> AsyncGenerator[Plane, None]:
+    """Stores, executor and gateway."""
+    async with open_behind(directory, *agents) as behind, open_front(behind, **settings) as plane:
+        yield plane

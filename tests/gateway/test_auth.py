@@ -1,0 +1,179 @@
+"""Who calls: keys, proxies, development on loopback, and pages of other origins."""
+
+import hashlib
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.gateway.plane import Behind, Plane, open_behind, open_front, request, said
+
+from taskplane.gateway.auth import Authenticator
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.runtime.errors import Invalid
+
+SECRETS = {"ann_1": "s3cret", "bob_1": "other", "old_1": "gone", "eve_1": "look"}
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A file with keys of three users; one may only read, one has expired."""
+    more = {
+        "ann_1": 'owner = "ann"',
+        "bob_1": 'owner = "bob"\ntenant = "acme"\nexpires = 2999-01-01T00:00:00Z',
+        "old_1": 'owner = "ann"\nexpires = 2020-01-01T00:00:00',
+        "eve_1": 'owner = "ann"\nscopes = ["read"]',
+    }
+    lines = [
+        f'[[keys]]\nid = "{name}"\nsha256 = "{hashlib.sha256(secret.encode()).hexdigest()}"\n{more[name]}\n'
+        for name, secret in SECRETS.items()
+    ]
+    path = tmp_path / "keys.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def bearer(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {name}.{SECRETS[name]}"}
+
+
+async def sent(plane: Plane, headers: dict[str, str]) -> httpx.Response:
+    return await plane.http.post("/", json=request("SendMessage", {"message": said("hello")}), headers=headers)
+
+
+async def owners(plane: Plane, headers: dict[str, str], path: str = "/api/sessions") -> set[str]:
+    """The owners of the sessions that a caller sees."""
+    reply = await plane.http.get(path, headers=headers)
+    assert reply.status_code == 200, reply.text
+    return {session["user_id"] for session in reply.json().get("data", [])}
+
+
+async def test_a_key_is_needed_and_says_who_calls(tmp_path: Path, keys: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
+        for headers in ({}, {"Authorization": "Basic YTpi"}, {"X-User-Id": "ann"}):
+            reply = await sent(plane, headers)
+            assert (reply.status_code, reply.headers["www-authenticate"]) == (401, 'Bearer realm="taskplane"')
+            assert reply.json()["code"] == "NO_CREDENTIALS"
+        for token in ("", ".", "ann_1", "ann_1.", "ann_1.wrong", "none.s3cret", "old_1.gone", "ann_1.s3cret.x"):
+            reply = await plane.http.get("/api/sessions", headers={"X-API-Key": token})
+            assert reply.status_code == 401, token
+        assert (await sent(plane, bearer("ann_1"))).json()["result"]["task"]
+        assert (await sent(plane, {"X-API-Key": "bob_1.other"})).json()["result"]["task"]
+        assert await owners(plane, bearer("ann_1")) == {"ann"}
+        assert await owners(plane, bearer("bob_1")) == {"bob"}
+        # Cards and probes are for everybody.
+        for path in ("/.well-known/agent-card.json", "/healthz", "/readyz", "/metrics"):
+            assert (await plane.http.get(path)).status_code == 200
+
+
+async def test_names_in_headers_and_queries_count_for_nothing_with_authentication(tmp_path: Path, keys: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
+        await sent(plane, bearer("ann_1"))
+        await sent(plane, bearer("bob_1"))
+        forged = {"X-User-Id": "bob", "X-Forwarded-User": "bob", "X-Tenant": "acme", "X-Agent-Name": "demo"}
+        assert await owners(plane, {**bearer("ann_1"), **forged}, "/api/sessions?user_id=bob") == {"ann"}
+
+
+async def test_a_key_that_may_only_read_reads_only(tmp_path: Path, keys: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
+        task = (await sent(plane, bearer("ann_1"))).json()["result"]["task"]
+        got = await plane.http.post("/", json=request("GetTask", {"id": task["id"]}), headers=bearer("eve_1"))
+        assert got.json()["result"] == task
+        refused = await sent(plane, bearer("eve_1"))
+        assert (refused.status_code, "error" in refused.json()) == (403, True)
+        deleted = await plane.http.delete(f"/api/tasks/{task['id']}", headers=bearer("eve_1"))
+        assert (deleted.status_code, deleted.json()["code"]) == (403, "READ_ONLY_KEY")
+
+
+async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Path, keys: Path) -> None:
+    async with (
+        open_behind(tmp_path) as behind,
+        open_front(behind, api_keys=str(keys), proxy_secret="between us") as plane,
+    ):
+        proxy = {"X-Taskplane-Proxy-Secret": "between us"}
+        assert (await sent(plane, {**proxy, "X-User-Id": "carl"})).status_code == 200
+        assert await owners(plane, {**proxy, "X-User-Id": "carl"}) == {"carl"}
+        assert (await sent(plane, proxy)).status_code == 401
+        assert (await sent(plane, {"X-Taskplane-Proxy-Secret": "guess", "X-User-Id": "carl"})).status_code == 401
+        assert (await sent(plane, bearer("ann_1"))).status_code == 200
+
+
+async def test_on_loopback_without_authentication_the_client_names_the_user(tmp_path: Path) -> None:
+    """S2: the query before the header, `local` without either."""
+    async with open_behind(tmp_path) as behind, open_front(behind) as plane:
+        await sent(plane, {})
+        await sent(plane, {"X-User-Id": "ann"})
+        assert await owners(plane, {}) == {"local"}
+        assert await owners(plane, {"X-User-Id": "ann"}) == {"ann"}
+        assert await owners(plane, {"X-User-Id": "bob"}, "/api/sessions?user_id=ann") == {"ann"}
+        bad = await plane.http.get("/api/sessions", headers={"X-User-Id": "a" * 256})
+        assert (bad.status_code, bad.json()["code"]) == (400, "BAD_USER_ID")
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Host": "evil.example"}, "HOST_NOT_ALLOWED"),
+        ({"Host": ""}, "HOST_NOT_ALLOWED"),
+        ({"Host": "127.0.0.1.evil.example"}, "HOST_NOT_ALLOWED"),
+        ({"Origin": "http://evil.example"}, "ORIGIN_NOT_ALLOWED"),
+        ({"Origin": "null"}, "ORIGIN_NOT_ALLOWED"),
+        ({"Origin": "http://localhost:1"}, "ORIGIN_NOT_ALLOWED"),
+    ],
+)
+async def test_on_loopback_other_hosts_and_origins_are_refused(
+    tmp_path: Path, headers: dict[str, str], code: str
+) -> None:
+    """A page that binds its name to 127.0.0.1 reads and writes nothing."""
+    async with open_behind(tmp_path) as behind, open_front(behind) as plane:
+        for reply in (await sent(plane, headers), await plane.http.get("/api/sessions", headers=headers)):
+            assert (reply.status_code, reply.json()["code"]) == (403, code)
+            assert "TASKPLANE_GATEWAY_" in reply.json()["suggestion"]
+
+
+async def test_the_pages_own_origin_and_allowed_ones_pass(tmp_path: Path) -> None:
+    async with open_behind(tmp_path) as behind:
+        async with open_front(behind) as plane:
+            assert (await sent(plane, {"Origin": plane.gateway.url})).status_code == 200
+            assert "access-control-allow-origin" not in (await sent(plane, {"Origin": plane.gateway.url})).headers
+        names = {"allowed_hosts": ("plane.test",), "cors_origins": ("http://page.test",)}
+        async with open_front(behind, **names) as plane:
+            assert (await sent(plane, {"Host": "plane.test:80"})).status_code == 200
+            reply = await sent(plane, {"Origin": "http://page.test"})
+            assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "http://page.test")
+            assert (await sent(plane, {"Origin": "http://evil.test"})).status_code == 403
+            asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "idempotency-key"}
+            before = await plane.http.options("/", headers={"Origin": "http://page.test", **asked})
+            assert before.status_code == 200
+
+
+async def test_with_keys_a_foreign_page_may_not_write(tmp_path: Path, keys: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
+        assert (await sent(plane, {**bearer("ann_1"), "Origin": "http://evil.example"})).status_code == 403
+        assert (await sent(plane, {**bearer("ann_1"), "Host": "any.example"})).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "plane.example"])
+def test_listening_to_other_machines_without_authentication_is_refused(host: str, keys: Path) -> None:
+    with pytest.raises(Invalid) as caught:
+        Authenticator(GatewaySettings(host=host))
+    assert caught.value.reason == "AUTHENTICATION_REQUIRED"
+    assert "TASKPLANE_GATEWAY_API_KEYS" in caught.value.suggestion
+    assert Authenticator(GatewaySettings(host=host, api_keys=str(keys))).required
+    assert not Authenticator(GatewaySettings(host="::1")).required
+
+
+async def test_a_stream_over_the_callers_limit_is_refused_and_sends_nothing(tmp_path: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, max_streams_per_principal=1) as plane:
+        assert await _streams_at_once(plane, behind) == ("TOO_MANY_STREAMS", 1)
+
+
+async def _streams_at_once(plane: Plane, behind: Behind) -> tuple[str, int]:
+    """The error of a second stream, and how many tasks there are after it."""
+    async with plane.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
+        task = (await anext(events)).result["task"]
+        error = await plane.error("SendStreamingMessage", {"message": said("hello")})
+        listed = await plane.result("ListTasks", {})
+        await plane.result("CancelTask", {"id": task["id"]})
+    again = await plane.streamed("SendStreamingMessage", {"message": said("hello")})
+    assert again
+    return error["data"][0]["reason"], listed["totalSize"]

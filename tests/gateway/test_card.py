@@ -1,0 +1,88 @@
+"""Agent cards: the style for each reader, where they are, and caching."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.compat.v0_3 import types as official_0_3
+from a2a.types import a2a_pb2 as official
+from google.protobuf.json_format import ParseDict
+from tests.gateway.plane import Plane, open_behind, open_front
+
+WELL_KNOWN = "/.well-known/agent-card.json"
+NEW = {"A2A-Version": "1.0"}
+OLD_KEYS = {"protocolVersion", "url", "preferredTransport", "additionalInterfaces", "security"}
+
+
+async def card(plane: Plane, path: str = WELL_KNOWN, **headers: str) -> Any:
+    reply = await plane.http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    assert reply.status_code == 200
+    return reply.json()
+
+
+async def test_each_style_is_what_its_readers_parse(tmp_path: Path) -> None:
+    """A reader that asks for 1.0 gets the pure 1.0 card whatever the style; any other gets the style's."""
+    async with open_behind(tmp_path) as behind:
+        for style in ("1.0", "0.3", "hybrid"):
+            async with open_front(behind, card_style=style) as plane:
+                pure = await card(plane, a2a_version="1.0.1")
+                assert ParseDict(pure, official.AgentCard()).name == "demo"
+                assert not OLD_KEYS & pure.keys()
+                assert {one["protocolVersion"] for one in pure["supportedInterfaces"]} == {"1.0"}
+                for version in ("", "0.3", "7.7"):
+                    found = await card(plane, a2a_version=version)
+                    if style == "1.0":
+                        assert found == pure
+                        continue
+                    old = official_0_3.AgentCard.model_validate(found)
+                    assert (old.protocol_version, old.preferred_transport) == ("0.3.0", "JSONRPC")
+                    assert ("supportedInterfaces" in found) == (style == "hybrid")
+                    if style == "hybrid":
+                        new = ParseDict(found, official.AgentCard(), ignore_unknown_fields=True)
+                        assert [one.protocol_version for one in new.supported_interfaces] == ["1.0", "0.3"]
+
+
+async def test_every_agent_has_its_card_under_its_own_address_and_the_old_name(tmp_path: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, public_url="https://plane.example/base/") as plane:
+        bases = {"": "/", "/agents/demo": "/agents/demo", "/api/a2a/kagent/demo": "/api/a2a/kagent/demo"}
+        for base, served in bases.items():
+            found = await card(plane, base + WELL_KNOWN)
+            assert found["url"] == "https://plane.example/base" + served
+            assert found["supportedInterfaces"][0]["url"] == found["url"]
+            assert await card(plane, base + "/.well-known/agent.json") == found
+        assert (await plane.http.get("/agents/none" + WELL_KNOWN)).status_code == 404
+
+
+async def test_a_card_is_cached_by_its_tag_and_varies_by_version(tmp_path: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind) as plane:
+        first = await plane.http.get(WELL_KNOWN)
+        assert first.headers["vary"] == "A2A-Version"
+        assert first.headers["cache-control"] == "public, max-age=60"
+        assert first.headers["last-modified"].endswith("GMT")
+        other = await plane.http.get(WELL_KNOWN, headers=NEW)
+        assert other.headers["etag"] != first.headers["etag"]
+        for tag in (first.headers["etag"], "W/" + first.headers["etag"], f'"x", {first.headers["etag"]}', "*"):
+            again = await plane.http.get(WELL_KNOWN, headers={"If-None-Match": tag})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == first.headers["etag"]
+        assert (await plane.http.get(WELL_KNOWN, headers={**NEW, "If-None-Match": first.headers["etag"]})).is_success
+
+
+async def test_a_card_says_what_credentials_are_needed_in_both_forms(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[[keys]]\nid = "k"\nsha256 = "{"0" * 64}"\nowner = "ann"\n')
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
+        found = await card(plane)
+        assert found["securitySchemes"]["bearer"]["httpAuthSecurityScheme"] == {"scheme": "Bearer"}
+        assert found["securitySchemes"]["bearer"]["type"] == "http"
+        assert found["security"] == [{"bearer": []}, {"apiKey": []}]
+        old = official_0_3.AgentCard.model_validate(found)
+        assert set(old.security_schemes or {}) == {"bearer", "apiKey"}
+        pure = await card(plane, a2a_version="1.0")
+        assert ParseDict(pure, official.AgentCard()).security_requirements[1].schemes.keys() == {"apiKey"}
+
+
+@pytest.mark.parametrize("path", ["/.well-known/agent.json/", WELL_KNOWN + "/"])
+async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path, path: str) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind) as plane:
+        assert await card(plane, path) == await card(plane)

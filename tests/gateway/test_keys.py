@@ -1,0 +1,59 @@
+"""The file of API keys."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from taskplane.gateway import keys as module
+from taskplane.gateway.keys import Keys
+from taskplane.runtime.errors import Invalid, Unauthenticated
+
+DIGEST = hashlib.sha256(b"secret").hexdigest()
+
+
+def written(path: Path, *names: str) -> Path:
+    path.write_text("\n".join(f'[[keys]]\nid = "{name}"\nsha256 = "{DIGEST}"\nowner = "ann"' for name in names))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "no [[keys]]"),
+        ("[[keys]", "cannot read"),
+        ("[[keys]]\n", "id, sha256 and owner"),
+        (f'[[keys]]\nid = "a.b"\nsha256 = "{DIGEST}"\nowner = "o"\n', "no dot"),
+        ('[[keys]]\nid = "a"\nsha256 = "abc"\nowner = "o"\n', "64 digits"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscope = "x"\n', "unknown field scope"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = ["admin"]\n', "scopes are"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nexpires = 5\n', "expires"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\n' * 2, "same id"),
+    ],
+)
+def test_a_file_that_is_not_right_is_refused_with_the_reason(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(text)
+    with pytest.raises(Invalid) as caught:
+        Keys(path, "default")
+    assert caught.value.reason == "BAD_KEY_FILE"
+    assert what in caught.value.message
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid):
+        Keys(tmp_path / "none.toml", "default")
+
+
+def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK", 0.0)
+    path = written(tmp_path / "keys.toml", "one")
+    keys = Keys(path, "default")
+    one = keys.find("one.secret")
+    assert (one.owner, one.tenant, one.may_write) == ("ann", "default", True)
+    assert keys.alive(one)
+    written(path, "two", "three")
+    assert keys.find("two.secret").id == "two"
+    assert not keys.alive(one)
+    with pytest.raises(Unauthenticated):
+        keys.find("one.secret")

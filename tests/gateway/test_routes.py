@@ -1,0 +1,69 @@
+"""The table of routes."""
+
+import pytest
+from google.protobuf import descriptor_pool
+from tests.gateway.plane import Plane
+
+from taskplane.gateway.routes import ROUTES, MethodNotAllowed, Public, Route, Table
+from taskplane.runtime.errors import NotFound
+
+
+def test_every_rpc_that_a_route_names_exists() -> None:
+    pool = descriptor_pool.Default()
+    for route in ROUTES:
+        if isinstance(route, Route):
+            for rpc in route.rpcs:
+                service, _, method = rpc[1:].partition("/")
+                assert method in pool.FindServiceByName(service).methods_by_name, rpc
+
+
+def test_only_cards_and_probes_are_public() -> None:
+    public = {route.path for route in ROUTES if isinstance(route, Public)}
+    assert all(path.endswith((".json", "/healthz", "/readyz", "/metrics")) for path in public)
+    assert {route.method for route in ROUTES if isinstance(route, Route) and route.writes} <= {
+        "POST",
+        "PUT",
+        "PATCH",
+        "DELETE",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments"),
+    [
+        ("/api/tasks/a", {"task": "a"}),
+        ("/api/tasks/a%2Fb/", {"task": "a/b"}),
+        ("/api/tasks/a%3Acancel", {"task": "a:cancel"}),
+        ("/api/tasks/%C3%A4%20b", {"task": "ä b"}),
+        ("/api/sessions/s", {"session": "s"}),
+    ],
+)
+def test_ids_in_paths_are_decoded_after_the_path_was_matched(path: str, arguments: dict[str, str]) -> None:
+    assert Table().find("GET", path)[1] == arguments
+
+
+def test_what_is_not_there_and_what_is_not_allowed_are_told_apart() -> None:
+    for path in ("/none", "/api/tasks/a/b/c", "///", "/api/tasks//events"):
+        with pytest.raises(NotFound):
+            Table().find("GET", path)
+    with pytest.raises(MethodNotAllowed) as caught:
+        Table().find("PUT", "/api/tasks/a")
+    assert caught.value.allowed == "DELETE, GET"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_wrong_path_or_method_is_answered_in_the_envelope(plane: Plane) -> None:
+    missing = await plane.http.get("/none")
+    assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_ROUTE")
+    refused = await plane.http.get("/")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+    head = await plane.http.head("/healthz")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_request_id_of_the_client_is_in_the_error(plane: Plane) -> None:
+    reply = await plane.http.get("/api/tasks/none", headers={"X-Request-Id": "abc-1"})
+    assert reply.json()["requestId"] == "abc-1"
+    made = await plane.http.get("/api/tasks/none", headers={"X-Request-Id": "not valid!"})
+    assert made.json()["requestId"] not in ("", "not valid!")

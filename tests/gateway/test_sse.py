@@ -1,0 +1,218 @@
+"""Framing, and streams to slow, silent and vanished clients, on a real server with real sockets."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from taskplane.gateway.limits import Slot, Streams
+from taskplane.gateway.protocol import Protocol
+from taskplane.gateway.sse import EventStream, event
+from taskplane.runtime.errors import Exhausted
+from taskplane.runtime.principal import Principal
+
+ANN = Principal("tenant", "ann", "ann")
+
+
+def test_an_event_is_its_id_one_data_line_and_one_blank_line() -> None:
+    assert event(b"{}", "abc-1") == b"id: abc-1\ndata: {}\n\n"
+    assert event(b"{}") == b"data: {}\n\n"
+    assert event(b"{}", name="error") == b"event: error\ndata: {}\n\n"
+
+
+@pytest.mark.parametrize("cursor", ["a\nb", "a\rb", "a\0b", "a\r\ndata: forged"])
+def test_an_id_that_would_break_its_line_is_refused(cursor: str) -> None:
+    with pytest.raises(ValueError, match="event id"):
+        event(b"{}", cursor)
+
+
+@pytest.mark.parametrize("data", [b"", b"a\nb", b"a\rb"])
+def test_data_is_one_line_and_never_empty(data: bytes) -> None:
+    with pytest.raises(ValueError, match="data"):
+        event(data)
+
+
+class Source:
+    """Events that a test hands out, and whether they were taken and closed."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self.taken = 0
+        self.closed = asyncio.Event()
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        try:
+            while (one := await self.queue.get()) is not None:
+                self.taken += 1
+                yield one
+        finally:
+            self.closed.set()
+
+
+class Server:
+    """A server that answers every request with the stream of its source."""
+
+    def __init__(self, *, keep_alive: float, write_timeout: float, alive: Callable[[], bool]) -> None:
+        self.streams = Streams(3, 2)
+        self.source = Source()
+        self.port = 0
+        self.slots: list[Slot] = []
+        self._options = (keep_alive, write_timeout, alive)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        keep_alive, write_timeout, alive = self._options
+        stream = EventStream(
+            self.source.events(),
+            streams=self.streams,
+            slot=self.streams.take(ANN),
+            keep_alive=keep_alive,
+            write_timeout=write_timeout,
+            alive=alive,
+        )
+        await stream(scope, receive, send)
+
+    async def connect(self, *, buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
+        """A client that has sent its request, and the head of the answer. `buffer` limits what its kernel takes."""
+        sock = socket.socket()
+        if buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
+        reader, writer = await asyncio.open_connection(sock=sock, limit=1024)
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        return reader, writer, await reader.readuntil(b"\r\n\r\n")
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    *, keep_alive: float = 30.0, write_timeout: float = 30.0, alive: Callable[[], bool] = lambda: True
+) -> AsyncGenerator[Server, None]:
+    server = Server(keep_alive=keep_alive, write_timeout=write_timeout, alive=alive)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * 1024)
+        listener.bind(("127.0.0.1", 0))
+        listener.setblocking(False)
+        server.port = listener.getsockname()[1]
+        app: ASGIApp = server
+        config = uvicorn.Config(app, http=Protocol, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+        http = uvicorn.Server(config)
+        config.load()
+        http.lifespan = config.lifespan_class(config)
+        await http.startup([listener])
+        try:
+            yield server
+        finally:
+            await http.shutdown([listener])
+
+
+async def chunk(reader: asyncio.StreamReader) -> bytes:
+    """One chunk of a chunked body."""
+    size = int(await reader.readline(), 16)
+    body = await reader.readexactly(size)
+    await reader.readline()
+    return body
+
+
+async def test_the_head_keeps_proxies_from_holding_events_back() -> None:
+    async with serving() as server, asyncio.timeout(10):
+        _, writer, head = await server.connect()
+        assert b"content-type: text/event-stream" in head
+        assert b"cache-control: no-store, no-transform" in head
+        assert b"x-accel-buffering: no" in head
+        writer.close()
+        await server.source.closed.wait()
+
+
+async def test_silence_is_broken_by_a_comment_line_without_a_blank_line() -> None:
+    async with serving(keep_alive=0.05) as server, asyncio.timeout(10):
+        reader, writer, _ = await server.connect()
+        await server.source.queue.put(event(b"1", "a-1"))
+        assert await chunk(reader) == b"id: a-1\ndata: 1\n\n"
+        assert [await chunk(reader) for _ in range(3)] == [b": ping\n"] * 3
+        await server.source.queue.put(None)
+        while (last := await chunk(reader)) == b": ping\n":
+            pass
+        assert last == b""
+        writer.close()
+
+
+async def test_a_client_that_leaves_ends_what_feeds_its_stream() -> None:
+    async with serving() as server, asyncio.timeout(10):
+        reader, writer, _ = await server.connect()
+        await server.source.queue.put(event(b"1"))
+        await chunk(reader)
+        assert server.streams.total == 1
+        writer.close()
+        await server.source.closed.wait()
+    assert server.streams.total == 0
+
+
+async def test_a_client_that_does_not_read_holds_back_its_source_and_is_cut_off_in_the_end() -> None:
+    """One batch at a time: what a slow client has not taken is not asked for."""
+    batch = event(b"x" * 64_000)
+    async with serving(keep_alive=0.05, write_timeout=0.5) as server, asyncio.timeout(20):
+        reader, writer, _ = await server.connect(buffer=4096)
+        offered = 0
+        while not server.source.closed.is_set():
+            put = asyncio.create_task(server.source.queue.put(batch))
+            closed = asyncio.create_task(server.source.closed.wait())
+            await asyncio.wait({put, closed}, return_when=asyncio.FIRST_COMPLETED)
+            offered += put.done()
+            put.cancel()
+            closed.cancel()
+        assert offered * len(batch) < 4 * 1024 * 1024
+        # Cut off, not left to drain: the rest of what was written never comes.
+        with pytest.raises(ConnectionResetError):
+            while await reader.read(65536):
+                pass
+        writer.close()
+
+
+async def test_credentials_that_die_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskplane.gateway.sse._CREDENTIALS_LOOK", 0.01)
+    async with serving(keep_alive=0.05, alive=lambda: False) as server, asyncio.timeout(10):
+        reader, writer, _ = await server.connect()
+        assert await chunk(reader) == b""
+        assert server.source.closed.is_set()
+        writer.close()
+
+
+async def test_a_drain_ends_streams_between_events_with_a_jittered_retry() -> None:
+    async with serving() as server, asyncio.timeout(10):
+        reader, writer, _ = await server.connect()
+        await server.source.queue.put(event(b"1", "a-1"))
+        await chunk(reader)
+        server.streams.drain()
+        field, _, value = (await chunk(reader)).partition(b": ")
+        assert field == b"retry"
+        assert 500 <= int(value) <= 3000
+        assert value.endswith(b"\n")
+        assert await chunk(reader) == b""
+        assert server.source.closed.is_set()
+        # And so do those that begin after it.
+        later, other, head = await server.connect()
+        assert head.startswith(b"HTTP/1.1 200")
+        assert (await chunk(later)).startswith(b"retry: ")
+        writer.close()
+        other.close()
+
+
+def test_a_principal_has_so_many_streams_and_all_of_them_so_many() -> None:
+    streams = Streams(3, 2)
+    bob, eve = Principal("tenant", "bob", "bob"), Principal("tenant", "eve", "eve")
+    slots = [streams.take(ANN), streams.take(ANN)]
+    with pytest.raises(Exhausted) as caught:
+        streams.take(ANN)
+    assert caught.value.reason == "TOO_MANY_STREAMS"
+    slots.append(streams.take(bob))
+    with pytest.raises(Exhausted):
+        streams.take(eve)
+    slots[0].release()
+    slots[0].release()
+    streams.take(ANN)
+    with pytest.raises(Exhausted):
+        streams.take(eve)

@@ -1,0 +1,241 @@
+"""Streams over a real plane: what comes first, in which order, when they end, and how they go on."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.gateway.plane import Event, Plane, fresh, said, said_0_3
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def states(events: list[Event]) -> list[str]:
+    """The states of the status updates, in order."""
+    updates = [event.result["statusUpdate"] for event in events if "statusUpdate" in event.result]
+    return [update["status"]["state"].removeprefix("TASK_STATE_") for update in updates]
+
+
+def generations(events: list[Event]) -> list[int]:
+    return [int(event.id.rpartition("-")[2]) for event in events]
+
+
+async def test_a_stream_is_the_task_and_then_its_events_numbered_without_a_gap(plane: Plane) -> None:
+    """P3: created submitted with the user's message, then working, then the rest; T1: one wrapper key each."""
+    events = await plane.streamed("SendStreamingMessage", {"message": said("chunks 5 8")})
+    first = events[0].result["task"]
+    assert first["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert [message["role"] for message in first["history"]] == ["ROLE_USER"]
+    assert generations(events) == list(range(1, len(events) + 1))
+    assert all(len(event.result) == 1 for event in events)
+    assert [event.name for event in events] == [""] * len(events)
+    artifacts = [event.result["artifactUpdate"] for event in events if "artifactUpdate" in event.result]
+    assert [update.get("append", False) for update in artifacts] == [False, True, True, True, True]
+    assert [update.get("lastChunk", False) for update in artifacts] == [False, False, False, False, True]
+    assert states(events)[-1] == "COMPLETED"
+
+
+async def test_the_first_task_of_a_0_3_stream_has_no_history_unless_it_is_asked_for(plane: Plane) -> None:
+    """T8: clients that replace their conversation by any full Task with history keep theirs."""
+    plain = await plane.streamed("message/stream", {"message": said_0_3("hello")})
+    assert plain[0].result["kind"] == "task"
+    assert "history" not in plain[0].result
+    asked = {"message": said_0_3("hello"), "configuration": {"historyLength": 10}}
+    assert len((await plane.streamed("message/stream", asked))[0].result["history"]) == 1
+    assert [event.result["kind"] for event in plain[1:]].count("task") == 0
+    assert [event.result["final"] for event in plain[1:]] == [False] * (len(plain) - 2) + [True]
+
+
+async def test_history_length_0_leaves_the_history_out_of_a_1_0_stream_too(plane: Plane) -> None:
+    params = {"message": said("hello"), "configuration": {"historyLength": 0}}
+    events = await plane.streamed("SendStreamingMessage", params)
+    assert "history" not in events[0].result["task"]
+
+
+async def test_a_direct_answer_is_one_message_without_a_place_and_the_end(plane: Plane) -> None:
+    """P13: direct message."""
+    events = await plane.streamed("SendStreamingMessage", {"message": said("message hi")})
+    assert [(event.id, list(event.result)) for event in events] == [("", ["message"])]
+    events = await plane.streamed("message/stream", {"message": said_0_3("message hi")})
+    assert [(event.id, event.result["kind"]) for event in events] == [("", "message")]
+
+
+async def test_tool_calls_and_results_are_status_updates_with_data_parts(plane: Plane) -> None:
+    """T1: data part with kagent_type function_call and function_response."""
+    events = await plane.streamed("message/stream", {"message": said_0_3("tool")})
+    parts = [
+        part
+        for event in events
+        for part in event.result.get("status", {}).get("message", {}).get("parts", [])
+        if part["kind"] == "data"
+    ]
+    assert [part["metadata"]["kagent_type"] for part in parts] == ["function_call", "function_response"]
+    assert set(parts[0]["data"]) == {"id", "name", "args"}
+    assert set(parts[1]["data"]) == {"id", "name", "response"}
+
+
+async def test_the_stream_of_a_send_ends_at_a_question_and_stays_open_at_a_login(plane: Plane) -> None:
+    asked = await plane.streamed("SendStreamingMessage", {"message": said("ask")})
+    assert states(asked)[-1] == "INPUT_REQUIRED"
+    async with plane.stream("SendStreamingMessage", {"message": said("auth")}) as events:
+        task_id = ""
+        seen: list[Event] = []
+        async for event in events:
+            seen.append(event)
+            task_id = task_id or event.result["task"]["id"]
+            if states(seen)[-1:] == ["AUTH_REQUIRED"] and len(seen) < 9:
+                await plane.send("done", message={"taskId": task_id})
+    assert states(seen)[-1] == "COMPLETED"
+    assert "SUBMITTED" in states(seen)
+    assert generations(seen) == sorted(set(generations(seen)))
+
+
+async def test_the_answer_to_a_question_streams_the_task_as_it_is_and_then_only_what_is_new(plane: Plane) -> None:
+    asked = await plane.send("ask")
+    events = await plane.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])})
+    assert events[0].result["task"]["id"] == asked["id"]
+    assert states(events)[-1] == "COMPLETED"
+    assert sum("task" in event.result for event in events) == 1
+    assert generations(events) == list(range(generations(events)[0], generations(events)[0] + len(events)))
+
+
+async def test_a_subscriber_of_a_question_waits_for_the_answer_and_sees_the_end(plane: Plane) -> None:
+    asked = await plane.send("ask")
+    async with plane.stream("SubscribeToTask", {"id": asked["id"]}) as events:
+        first = await anext(events)
+        assert first.result["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        await plane.send("Ann", message={"taskId": asked["id"]})
+        rest = [event async for event in events]
+    assert states(rest)[0] == "SUBMITTED"
+    assert states(rest)[-1] == "COMPLETED"
+
+
+async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(plane: Plane) -> None:
+    async with plane.stream("SendStreamingMessage", {"message": said("slow 4")}) as events:
+        first = await anext(events)
+        task_id = first.result["task"]["id"]
+        others = [asyncio.create_task(plane.streamed("SubscribeToTask", {"id": task_id})) for _ in range(3)]
+        own = [event async for event in events]
+    for other in others:
+        seen = await other
+        assert "task" in seen[0].result
+        after = generations(seen)[0]
+        assert seen[1:] == [event for event in own if generations([event])[0] > after]
+
+
+@pytest.mark.parametrize(("method", "code"), [("SubscribeToTask", -32004), ("SubscribeToTask!", -32001)])
+async def test_subscribing_to_what_has_ended_or_never_was_is_an_ordinary_error(
+    plane: Plane, method: str, code: int
+) -> None:
+    task = await plane.send("hello")
+    task_id = "none" if method.endswith("!") else task["id"]
+    assert (await plane.error("SubscribeToTask", {"id": task_id}))["code"] == code
+    # The official 0.3 client reads nothing but event streams.
+    (event,) = await plane.streamed("tasks/resubscribe", {"id": task_id})
+    assert (event.id, event.name, event.data["error"]["code"], event.data["id"]) == ("", "", code, "r")
+    missing = await plane.streamed("message/stream", {"message": said_0_3("hi", taskId="none")})
+    assert missing[0].data["error"]["code"] == -32001
+
+
+async def test_every_place_of_a_finished_stream_resumes_to_exactly_the_rest(plane: Plane) -> None:
+    """P12: without loss by event id, also after the task has ended."""
+    events = await plane.streamed("SendStreamingMessage", {"message": said("chunks 7 4")})
+    task_id = events[0].result["task"]["id"]
+    for index, event in enumerate(events):
+        rest = await plane.streamed("SubscribeToTask", {"id": task_id}, last_event_id=event.id)
+        assert rest == events[index + 1 :]
+    old = await plane.streamed("tasks/resubscribe", {"id": task_id}, last_event_id=events[1].id)
+    assert [event.id for event in old] == [event.id for event in events[2:]]
+
+
+async def test_a_stream_that_was_cut_goes_on_where_it_was_cut(plane: Plane) -> None:
+    async with plane.stream("SendStreamingMessage", {"message": said("slow 6")}) as events:
+        seen = [await anext(events) for _ in range(4)]
+    task_id = seen[0].result["task"]["id"]
+    rest = await plane.streamed("SubscribeToTask", {"id": task_id}, last_event_id=seen[-1].id)
+    whole = generations(seen + rest)
+    assert whole == list(range(1, len(whole) + 1))
+    assert states(rest)[-1] == "COMPLETED"
+
+
+async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_task_and_the_tail(plane: Plane) -> None:
+    task = await plane.send("ask")
+    events = await plane.streamed("SendStreamingMessage", {"message": said("hello")})
+    ahead = events[0].id.partition("-")[0] + "-999"
+    done = events[0].result["task"]["id"]
+    (one,) = await plane.streamed("SubscribeToTask", {"id": done}, last_event_id=ahead)
+    assert one.result["task"]["metadata"] == {"taskplane.dev/resync": "CURSOR_AHEAD"}
+    assert one.result["task"]["history"]
+    assert one.id == events[-1].id
+    async with plane.stream("SubscribeToTask", {"id": task["id"]}, last_event_id=events[0].id) as tail:
+        first = await anext(tail)
+        assert first.result["task"]["metadata"] == {"taskplane.dev/resync": "CURSOR_FOREIGN"}
+        await plane.send("Ann", message={"taskId": task["id"]})
+        assert states([event async for event in tail])[-1] == "COMPLETED"
+    # What was marked was a copy.
+    assert "metadata" not in await plane.result("GetTask", {"id": done})
+
+
+@pytest.mark.parametrize("cursor", ["5", "abc", "abc-", "-1", "abc-x", "ABC-1", "abc-1-2", "abc-01", "abc-" + "9" * 30])
+async def test_a_malformed_place_is_invalid_params(plane: Plane, cursor: str) -> None:
+    task = await plane.send("ask")
+    error = await plane.error("SubscribeToTask", {"id": task["id"]}, last_event_id=cursor)
+    assert error["code"] == -32602
+    key = fresh()
+    error = await plane.error("SendStreamingMessage", {"message": said("x")}, last_event_id=cursor, idempotency_key=key)
+    assert error["code"] == -32602
+
+
+async def test_a_place_without_a_key_never_sends_a_message_again(plane: Plane) -> None:
+    context = fresh()
+    params: Any = {"message": said("hello", contextId=context)}
+    events = await plane.streamed("SendStreamingMessage", params)
+    error = await plane.error("SendStreamingMessage", params, last_event_id=events[1].id)
+    assert error["code"] == -32602
+    assert (await plane.error("SendMessage", params, last_event_id=events[1].id))["code"] == -32602
+    assert len((await plane.result("ListTasks", {"contextId": context}))["tasks"]) == 1
+
+
+async def test_a_repeated_keyed_stream_attaches_and_with_a_place_sends_the_rest(plane: Plane) -> None:
+    params: Any = {"message": said("chunks 3 4")}
+    key = fresh()
+    events = await plane.streamed("SendStreamingMessage", params, idempotency_key=key)
+    again = await plane.streamed("SendStreamingMessage", params, idempotency_key=key)
+    assert again[0].result["task"]["id"] == events[0].result["task"]["id"]
+    assert again[-1].id == events[-1].id
+    rest = await plane.streamed("SendStreamingMessage", params, idempotency_key=key, last_event_id=events[2].id)
+    assert rest == events[3:]
+
+
+async def test_a_canceled_task_ends_its_streams_with_its_cancellation(plane: Plane) -> None:
+    """P8: cancel ends `canceled`."""
+    async with plane.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
+        task = (await anext(events)).result["task"]
+        await plane.result("CancelTask", {"id": task["id"]})
+        rest = [event async for event in events]
+    assert states(rest)[-1] == "CANCELED"
+
+
+async def test_a_replaced_document_leads_open_streams_to_the_new_one(plane: Plane) -> None:
+    """T4: each replacement is seen as status and artifact updates that lead to the new document."""
+    context, task_id = fresh(), fresh()
+
+    async def put(state: str, *artifacts: str) -> None:
+        body = {
+            "id": task_id,
+            "contextId": context,
+            "status": {"state": state},
+            "artifacts": [{"artifactId": name, "parts": [{"kind": "text", "text": state}]} for name in artifacts],
+        }
+        assert (await plane.http.post("/api/tasks", json=body)).status_code == 201
+
+    await put("working", "a")
+    async with plane.stream("SubscribeToTask", {"id": task_id}) as events:
+        assert (await anext(events)).result["task"]["status"]["state"] == "TASK_STATE_WORKING"
+        await put("working", "a", "b")
+        updates = [await anext(events) for _ in range(3)]
+        assert [list(event.result) for event in updates] == [["artifactUpdate"], ["artifactUpdate"], ["statusUpdate"]]
+        assert all("append" not in event.result["artifactUpdate"] for event in updates[:2])
+        # Whoever is cut off between the updates of one replacement gets all of them again.
+        assert generations(updates) == [1, 1, 2]
+        await put("completed")
+        assert states([event async for event in events]) == ["COMPLETED"]

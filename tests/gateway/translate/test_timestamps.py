@@ -1,0 +1,36 @@
+"""Times as RFC 3339 text."""
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.gateway.translate.messages import unhurried
+
+from taskplane.gateway.translate.timestamps import from_text, to_text
+
+
+@unhurried
+@given(st.integers(-62135596800, 253402300799), st.integers(0, 999_999_999))
+def test_a_time_is_written_as_protojson_writes_it(seconds: int, nanos: int) -> None:
+    stamp = Timestamp(seconds=seconds, nanos=nanos)
+    assert to_text(stamp) == stamp.ToJsonString()
+
+
+@unhurried
+@given(st.integers(-62135596800, 253402300799), st.integers(0, 999_999))
+def test_what_was_written_is_read(seconds: int, micros: int) -> None:
+    stamp = Timestamp(seconds=seconds, nanos=micros * 1000)
+    assert from_text(to_text(stamp)) == stamp
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05+02:00", "2026-01-02T01:04:05Z"),
+        ("2026-01-02T03:04:05.5Z", "2026-01-02T03:04:05.500Z"),
+    ],
+)
+def test_zones_are_understood_and_none_means_utc(text: str, written: str) -> None:
+    assert to_text(from_text(text)) == written

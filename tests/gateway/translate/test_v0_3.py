@@ -1,0 +1,144 @@
+"""A2A 0.3 JSON: what is written is what the official library's models read, and the two dialects say the same."""
+
+from typing import Any
+
+import orjson
+import pytest
+from a2a.compat.v0_3 import types as official
+from hypothesis import given
+from tests.gateway.translate.messages import artifact_updates, messages, status_updates, tasks, unhurried, values
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.dialect import Wait
+from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.parts import read_0_3, to_0_3
+from taskplane.runtime.errors import Invalid
+
+
+@unhurried
+@given(tasks())
+def test_a_task_is_what_the_official_model_reads(task: a2a.Task) -> None:
+    """T1: 0.3 always has `kind`."""
+    read = official.Task.model_validate_json(orjson.dumps(v0_3.event(task)))
+    assert (read.kind, read.id, read.context_id) == ("task", task.id, task.context_id)
+    assert len(read.history or []) == len(task.history)
+
+
+@unhurried
+@given(messages())
+def test_a_message_is_what_the_official_model_reads(message: a2a.Message) -> None:
+    read = official.Message.model_validate_json(orjson.dumps(v0_3.event(message)))
+    assert (read.kind, read.message_id, len(read.parts)) == ("message", message.message_id, len(message.parts))
+
+
+@unhurried
+@given(status_updates())
+def test_a_status_update_is_what_the_official_model_reads(update: a2a.TaskStatusUpdateEvent) -> None:
+    read = official.TaskStatusUpdateEvent.model_validate_json(orjson.dumps(v0_3.event(update)))
+    assert (read.kind, read.status.state.value) == ("status-update", v0_3.STATES[update.status.state])
+
+
+@unhurried
+@given(artifact_updates())
+def test_an_artifact_update_is_what_the_official_model_reads(update: a2a.TaskArtifactUpdateEvent) -> None:
+    read = official.TaskArtifactUpdateEvent.model_validate_json(orjson.dumps(v0_3.event(update)))
+    assert (read.kind, read.append, read.last_chunk) == ("artifact-update", update.append, update.last_chunk)
+
+
+@pytest.mark.parametrize(
+    ("state", "final"),
+    [
+        ("submitted", False),
+        ("working", False),
+        ("auth-required", False),
+        ("input-required", True),
+        ("completed", True),
+        ("failed", True),
+        ("canceled", True),
+        ("rejected", True),
+    ],
+)
+def test_final_says_that_the_agent_is_done_or_waits_for_the_user(state: str, final: bool) -> None:
+    number = next(number for number, name in v0_3.STATES.items() if name == state)
+    update = a2a.TaskStatusUpdateEvent()
+    update.status.state = a2a.TaskState.ValueType(number)
+    assert v0_3.event(update)["final"] is final
+    assert v0_3.event(update)["status"]["state"] == state
+
+
+@unhurried
+@given(values)
+def test_data_of_any_kind_comes_back_as_it_was(value: Any) -> None:
+    """Values that 0.3 has no form for are wrapped and marked on output, and unwrapped on input."""
+    bad = Violations()
+    message = a2a.Message()
+    given_part = {"kind": "data", "data": {"value": value}, "metadata": {"data_part_compat": True}}
+    read_0_3(Fields(given_part, "part", bad), message.parts)
+    bad.check()
+    written = to_0_3(message.parts[0])
+    assert isinstance(written["data"], dict)
+    again = a2a.Message()
+    read_0_3(Fields(written, "part", bad), again.parts)
+    assert again.parts[0].data == message.parts[0].data
+    assert not again.parts[0].HasField("metadata")
+
+
+def read(*parts: Any, **message: Any) -> a2a.Message:
+    whole = {"messageId": "m", "role": "user", "parts": list(parts) or [{"kind": "text", "text": "hi"}], **message}
+    return v0_3.read_send({"message": whole}).request.message
+
+
+def violations(*parts: Any, **message: Any) -> list[str]:
+    with pytest.raises(Invalid) as caught:
+        read(*parts, **message)
+    return list(caught.value.fields)
+
+
+def test_each_kind_of_part_is_read() -> None:
+    parts = read(
+        {"kind": "text", "text": "hi", "metadata": {"a": 1}},
+        {"kind": "file", "file": {"name": "n", "mimeType": "text/csv", "bytes": "aGk="}},
+        {"kind": "file", "file": {"uri": "https://example.com", "mime_type": "text/html"}},
+        {"kind": "data", "data": {"value": 1}},
+    ).parts
+    assert [part.WhichOneof("content") for part in parts] == ["text", "raw", "url", "data"]
+    assert (parts[1].filename, parts[1].media_type, parts[1].raw) == ("n", "text/csv", b"hi")
+    assert parts[2].media_type == "text/html"
+    assert to_0_3(parts[3]) == {"kind": "data", "data": {"value": 1}}
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ({"type": "text", "text": "a"}, "message.parts[0].kind"),
+        ({"kind": "video", "text": "a"}, "message.parts[0].kind"),
+        ({"text": "a"}, "message.parts[0].kind"),
+        ({"kind": "text"}, "message.parts[0].text"),
+        ({"kind": "data", "data": [1]}, "message.parts[0].data"),
+        ({"kind": "data"}, "message.parts[0].data"),
+        ({"kind": "file", "file": {}}, "message.parts[0].file"),
+        ({"kind": "file", "file": {"bytes": "aGk=", "uri": "x"}}, "message.parts[0].file"),
+        ({"kind": "file", "file": {"bytes": "*"}}, "message.parts[0].file.bytes"),
+    ],
+)
+def test_a_wrong_part_is_named_by_its_path(part: Any, path: str) -> None:
+    assert violations(part) == [path]
+
+
+def test_roles_and_unknown_fields() -> None:
+    assert read(role="agent", extra=1).role == a2a.ROLE_AGENT
+    assert violations(role="assistant") == ["message.role"]
+    assert violations(parts=[]) == ["message.parts"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "wait"),
+    [({}, Wait.GRACE), (None, Wait.GRACE), ({"blocking": True}, Wait.REST), ({"blocking": False}, Wait.EXISTS)],
+)
+def test_blocking_says_how_long_to_wait(configuration: Any, wait: Wait) -> None:
+    params = {
+        "message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "a"}]},
+        "configuration": configuration,
+    }
+    assert v0_3.read_send(params).wait is wait

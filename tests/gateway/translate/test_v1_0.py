@@ -1,0 +1,180 @@
+"""A2A 1.0 JSON: what is written is ProtoJSON, what is read is refused by the field."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+from hypothesis import given
+from tests.gateway.translate.messages import responses, tasks, unhurried
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate import v1_0
+from taskplane.gateway.translate.dialect import Listing, Wait
+from taskplane.runtime.errors import Invalid
+
+
+@unhurried
+@given(responses())
+def test_every_event_is_written_as_protojson_writes_it(response: a2a.StreamResponse) -> None:
+    payload = getattr(response, response.WhichOneof("payload") or "task")
+    assert json.loads(orjson.dumps(v1_0.event(payload))) == MessageToDict(response)
+
+
+@unhurried
+@given(tasks())
+def test_a_task_is_written_as_protojson_writes_it_and_reads_back(task: a2a.Task) -> None:
+    written = json.loads(orjson.dumps(v1_0.task(task)))
+    assert written == MessageToDict(task)
+    assert ParseDict(written, a2a.Task()) == task
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(None, ["1", "2", "3"]), (0, None), (2, ["2", "3"]), (9, ["1", "2", "3"])]
+)
+def test_history_length_keeps_the_newest_messages_in_order(length: int | None, expected: list[str] | None) -> None:
+    task = a2a.Task(id="t", history=[a2a.Message(message_id=name) for name in "123"])
+    history = v1_0.task(task, length).get("history")
+    assert (None if history is None else [message["messageId"] for message in history]) == expected
+
+
+def read(**message: Any) -> a2a.Message:
+    whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], **message}
+    return v1_0.read_send({"message": whole}).request.message
+
+
+def violations(params: Any) -> dict[str, str]:
+    with pytest.raises(Invalid) as caught:
+        v1_0.read_send(params)
+    return caught.value.fields
+
+
+def test_a_message_is_read_whole_in_either_spelling() -> None:
+    camel = read(contextId="c", taskId="t", referenceTaskIds=["a"], extensions=["x"], metadata={"k": [1, None]})
+    snake = read(context_id="c", task_id="t", reference_task_ids=["a"], extensions=["x"], metadata={"k": [1, None]})
+    assert camel == snake
+    assert (camel.message_id, camel.context_id, camel.task_id) == ("m", "c", "t")
+    assert MessageToDict(camel.metadata) == {"k": [1, None]}
+
+
+def test_unknown_fields_are_ignored_and_null_means_absent() -> None:
+    assert read(contextId=None, metadata=None, kind="message", whatever={"a": 1}) == read()
+
+
+def test_what_is_required_is_named_all_at_once() -> None:
+    assert violations({"message": {}}) == {
+        "message.messageId": "is required",
+        "message.role": "is required",
+        "message.parts": "must have at least one element",
+    }
+    assert violations({}) == {"message": "is required"}
+    assert violations(None) == {"message": "is required"}
+    assert violations([]) == {"params": "must be an object"}
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ({}, "message.parts[0]"),
+        ({"text": "a", "url": "b"}, "message.parts[0]"),
+        ({"text": 5}, "message.parts[0].text"),
+        ({"raw": "!"}, "message.parts[0].raw"),
+        ({"text": "a\0b"}, "message.parts[0].text"),
+        ({"data": {"a\0": 1}}, "message.parts[0].data"),
+        ({"text": "a", "metadata": []}, "message.parts[0].metadata"),
+        ({"text": "a", "metadata": {"a": "x" * 70_000}}, "message.parts[0].metadata"),
+        ("text", "message.parts[0]"),
+    ],
+)
+def test_a_wrong_part_is_named_by_its_path(part: Any, path: str) -> None:
+    assert list(violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}})) == [path]
+
+
+def test_each_kind_of_part_is_read() -> None:
+    parts = read(
+        parts=[
+            {"text": ""},
+            {"raw": "aGk=", "filename": "f", "mediaType": "text/plain"},
+            {"raw": "_-8"},
+            {"url": "https://example.com"},
+            {"data": None},
+            {"data": {"a": [1, 2.5, True, "x", {}, []]}},
+        ]
+    ).parts
+    assert [part.WhichOneof("content") for part in parts] == ["text", "raw", "raw", "url", "data", "data"]
+    assert (parts[1].raw, parts[1].filename, parts[1].media_type) == (b"hi", "f", "text/plain")
+    assert parts[2].raw == b"\xff\xef"
+    assert MessageToDict(parts[5].data) == {"a": [1, 2.5, True, "x", {}, []]}
+
+
+@pytest.mark.parametrize("role", ["user", "ROLE_UNSPECIFIED", 0, 7, True, {}])
+def test_a_role_has_its_protojson_name(role: Any) -> None:
+    assert list(violations({"message": {"messageId": "m", "role": role, "parts": [{"text": "a"}]}})) == ["message.role"]
+
+
+def test_a_hundred_parts_are_taken_and_one_more_is_not() -> None:
+    assert len(read(parts=[{"text": "a"}] * 100).parts) == 100
+    found = violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}] * 101}})
+    assert list(found) == ["message.parts"]
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("levels", [1, 12, 23, 24])
+def test_nested_data_up_to_the_limit_can_be_read_again(levels: int) -> None:
+    message = read(parts=[{"data": nested(levels)}])
+    request = a2a.SendMessageRequest(message=message)
+    assert a2a.SendMessageRequest.FromString(request.SerializeToString()) == request
+
+
+@pytest.mark.parametrize("levels", [25, 33, 48, 60])
+def test_data_nested_so_deep_that_it_could_not_be_read_again_is_refused(levels: int) -> None:
+    found = violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": nested(levels)}]}})
+    assert list(found) == ["message.parts[0].data"]
+
+
+def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}]}
+    plain = v1_0.read_send({"message": message})
+    assert (plain.wait, plain.history_length, plain.has_push_config) == (Wait.REST, None, False)
+    at_once = v1_0.read_send({"message": message, "configuration": {"return_immediately": True, "history_length": "3"}})
+    assert (at_once.wait, at_once.history_length) == (Wait.EXISTS, 3)
+    with_push = {"message": message, "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}}}
+    assert v1_0.read_send(with_push).has_push_config
+    negative = {"message": message, "configuration": {"historyLength": -1}}
+    assert violations(negative) == {"configuration.historyLength": "must not be negative"}
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"pageSize": 0}, "pageSize"),
+        ({"pageSize": 101}, "pageSize"),
+        ({"page_size": "x"}, "pageSize"),
+        ({"status": "completed"}, "status"),
+        ({"status": "TASK_STATE_UNSPECIFIED"}, "status"),
+        ({"statusTimestampAfter": "yesterday"}, "statusTimestampAfter"),
+        ({"historyLength": -1}, "historyLength"),
+        ({"includeArtifacts": "yes"}, "includeArtifacts"),
+    ],
+)
+def test_a_wrong_filter_of_a_listing_is_named(params: Any, path: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        v1_0.read_list(params)
+    assert list(caught.value.fields) == [path]
+
+
+def test_a_listing_always_has_its_four_members_and_artifacts_only_where_asked_for() -> None:
+    empty = v1_0.listing(Listing([], "", 50, 0), include_artifacts=False, history_length=None)
+    assert empty == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
+    task = a2a.Task(id="t")
+    with_artifacts = v1_0.listing(Listing([task], "", 50, 1), include_artifacts=True, history_length=None)
+    assert with_artifacts["tasks"] == [{"id": "t", "artifacts": []}]
+    without = v1_0.listing(Listing([task], "", 50, 1), include_artifacts=False, history_length=None)
+    assert without["tasks"] == [{"id": "t"}]

@@ -1,0 +1,146 @@
+"""Writes the documents that are made from the code: `make docs`. A test holds them to it."""
+
+import ast
+import re
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from tests.repo.tree import ROOT, name, tests
+from tests.repo.words import CHAPTERS, WORDS
+
+PROMISES: Final = ROOT / "docs" / "promises.md"
+SETTINGS: Final = ROOT / "docs" / "settings.md"
+_NUMBER: Final = re.compile(r"\b([TMRIPSCW][1-9]\d?)\b")
+_IN_NAME: Final = re.compile(r"^test_([tmripscw][1-9]\d?)_")
+
+_OF_DATABASES: Final = frozenset({"test_task_store_guards", "test_session_store_guards", "test_tables"})
+
+ROOMS: Final[dict[str, str]] = {
+    "tasks": "services/taskplane/tasks/settings.py",
+    "sessions": "services/taskplane/sessions/settings.py",
+    "executor": "services/taskplane/executor/settings.py",
+    "gateway": "gateway/taskplane/gateway/settings.py",
+}
+
+# Fields whose name says it all, in the code.
+_PLAIN: Final[dict[str, str]] = {
+    "listen": "Where it listens: host:port, or unix:/path.",
+    "host": "Where it listens.",
+    "log_level": "DEBUG, INFO, WARNING or ERROR.",
+    "max_streams": "Open streams at once.",
+    "max_streams_per_principal": "Open streams of one caller at once.",
+}
+
+_PROMISES_HEAD: Final = """# What is promised, and the tests that hold it
+
+Each promise has a number. A test that holds it bears the number in its name or in its first words. This list is made
+from the tests by `make docs`, and a test fails when it is not true any more.
+"""
+
+_SETTINGS_HEAD: Final = """# Settings
+
+Every process reads its settings from environment variables; `taskplane dev` reads those of all four. An option of the
+command line wins over a variable. A variable that begins with `TASKPLANE_` and that no process knows is an error, with
+the name that was perhaps meant. Times are in seconds unless the name says otherwise; lists are separated by commas.
+
+Two variables belong to the command itself: `TASKPLANE_URL` is the server that `chat`, `tail`, `task` and `session` talk
+to, and `TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
+
+This list is made from the code by `make docs`.
+"""
+
+
+def numbers(path: Path, test: str, docstring: str) -> set[str]:
+    """The promises that a test says it holds. Where the guards of a database are tested, I means its invariants."""
+    found = set(_NUMBER.findall(docstring))
+    in_name = _IN_NAME.match(test)
+    if in_name:
+        found.add(in_name.group(1).upper())
+    if path.stem in _OF_DATABASES:
+        return {number.replace("I", "D") for number in found}
+    return found
+
+
+def held() -> dict[str, list[tuple[str, str]]]:
+    """By number, the tests that hold it: file and name."""
+    found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path, test, docstring in tests():
+        for number in numbers(path, test, docstring):
+            found[number].append((name(path), test))
+    return {number: sorted(where) for number, where in found.items()}
+
+
+def promises() -> str:
+    """The text of docs/promises.md: every number that a test holds, with its words and its tests."""
+    by_number = held()
+    lines = [_PROMISES_HEAD]
+    for letter, title in CHAPTERS.items():
+        chapter = [number for number in WORDS if number[0] == letter and number in by_number]
+        if not chapter:
+            continue
+        lines.append(f"## {title}\n")
+        for number in chapter:
+            lines.append(f"**{number}.** {WORDS[number]}\n")
+            lines += [f"- `{path}`: {_in_words(test)}" for path, test in by_number[number]]
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def settings() -> str:
+    """The text of docs/settings.md: every field of every room with its variable, its default and its comment."""
+    lines = [_SETTINGS_HEAD]
+    for room, path in ROOMS.items():
+        prefix: str = import_module(f"taskplane.{room}.settings").PREFIX
+        lines += [f"## {room}\n", "| variable | default | meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{prefix}{field.upper()}` | {default} | {words} |" for field, default, words in _fields(ROOT / path)
+        ]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _fields(path: Path) -> list[tuple[str, str, str]]:
+    """The fields of the one dataclass in a settings file; a comment stands above the field or fields it is about."""
+    text = path.read_text()
+    source = text.splitlines()
+    (body,) = [
+        node.body for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name.endswith("Settings")
+    ]
+    found: list[tuple[str, str, str]] = []
+    for field in body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            words = _comment(source, field.lineno - 1) or _PLAIN.get(field.target.id, "See above.")
+            found.append((field.target.id, _default(field.value), words))
+    return found
+
+
+def _comment(source: list[str], line: int) -> str:
+    words: list[str] = []
+    while source[line - 1].lstrip().startswith("#"):
+        line -= 1
+        words.insert(0, source[line].strip().removeprefix("#").strip())
+    return " ".join(words).replace("|", "\\|")
+
+
+def _default(value: ast.expr | None) -> str:
+    if value is None:
+        return "must be set"
+    if isinstance(value, ast.Call):
+        value = next(keyword.value for keyword in value.keywords if keyword.arg == "default")
+    known: Any = eval(compile(ast.Expression(value), "<default>", "eval"), {"__builtins__": {}})
+    if isinstance(known, tuple):
+        known = ",".join(map(str, known))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if known == "":
+        return "none"
+    return f"`{str(known).lower() if isinstance(known, bool) else known}`"
+
+
+def _in_words(test: str) -> str:
+    return _IN_NAME.sub("", test).removeprefix("test_").replace("_", " ")
+
+
+if __name__ == "__main__":
+    PROMISES.write_text(promises())
+    SETTINGS.write_text(settings())

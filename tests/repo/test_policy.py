@@ -1,0 +1,41 @@
+"""Every RPC has a line in the policy of the room that serves it, and every line has its RPC."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import pytest
+from google.protobuf.descriptor import FileDescriptor
+from tests.repo.tree import ROOT, files
+
+from taskplane.runtime.server import Access
+
+ROOMS = {"tasks", "sessions", "executor"}
+
+
+def paths(file: FileDescriptor) -> set[str]:
+    """The method paths of all services of one file."""
+    return {
+        f"/{service.full_name}/{method.name}"
+        for service in file.services_by_name.values()
+        for method in service.methods
+    }
+
+
+def descriptor(room: str) -> FileDescriptor:
+    file: FileDescriptor = import_module(f"taskplane.api.{room}.v1.{room}_pb2").DESCRIPTOR
+    return file
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_every_rpc_has_a_line_in_the_policy_and_every_line_its_rpc(room: str) -> None:
+    policy: Mapping[str, Access] = import_module(f"taskplane.{room}.servicer").POLICY
+    assert set(policy) == paths(descriptor(room))
+    assert all(isinstance(access, Access) for access in policy.values())
+
+
+def test_there_is_no_service_beside_those_of_the_rooms() -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT / "protos").with_suffix("").parts) for path in files("protos", suffix="_pb2.py")
+    ]
+    serving = {module for module in modules if paths(import_module(module).DESCRIPTOR)}
+    assert serving == {f"taskplane.api.{room}.v1.{room}_pb2" for room in ROOMS}

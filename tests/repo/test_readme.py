@@ -1,0 +1,150 @@
+"""Every command of the README is run, in its order, against a real plane."""
+
+import json
+import re
+import subprocess
+from collections.abc import Generator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
+from tests.repo.tree import ROOT
+
+README = (ROOT / "README.md").read_text()
+DEFAULT = "http://127.0.0.1:8080"
+MAKE = {"make run", "make test"}
+
+
+def blocks(language: str, document: str = README) -> list[str]:
+    """The fenced blocks of one language, in their order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+
+
+def starts_a_server(block: str) -> bool:
+    return block.startswith(("make ", "taskplane dev"))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]:
+    """What each block printed. They share one shell, as they do for a reader."""
+    place = tmp_path_factory.mktemp("readme")
+    (place / "taskplane").write_text(f'#!/bin/sh\nexec {" ".join(PROGRAM)} "$@"\n')
+    (place / "taskplane").chmod(0o755)
+    with dev(cwd=place) as plane:
+        script = ["set -eu", 'taskplane() { ./taskplane "$@"; }']
+        commands = [block for block in blocks("sh") if not starts_a_server(block)]
+        for number, block in enumerate(commands):
+            script.append(f"{{\n{block.replace(DEFAULT, plane.url)}\n}} > out.{number}")
+        done = subprocess.run(
+            ["bash", "-c", "\n".join(script)],
+            cwd=place,
+            env=environment({"TASKPLANE_URL": plane.url}),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        yield {block: (place / f"out.{number}").read_text() for number, block in enumerate(commands)}
+
+
+def answer(answers: dict[str, str], about: str) -> str:
+    """What the one block that mentions `about` printed."""
+    (found,) = [said for block, said in answers.items() if about in block]
+    return found
+
+
+def events(stream: str) -> list[dict[str, Any]]:
+    """The data of a stream of server-sent events."""
+    return [json.loads(line.removeprefix("data:")) for line in stream.splitlines() if line.startswith("data:")]
+
+
+def test_the_card_is_served(answers: dict[str, str]) -> None:
+    assert json.loads(answer(answers, "agent-card.json"))["name"] == "demo"
+
+
+def test_a_message_gets_its_finished_task(answers: dict[str, str]) -> None:
+    result = json.loads(answer(answers, '"m-1"'))["result"]
+    assert result["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_p12_the_stream_that_was_cut_goes_on_to_its_end_without_loss_or_repetition(answers: dict[str, str]) -> None:
+    rest = events(answer(answers, "Last-Event-ID"))
+    assert rest[-1]["result"]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    task = json.loads(answer(answers, '"GetTask"'))["result"]
+    whole = "".join(part["text"] for part in task["artifacts"][0]["parts"])
+    missed = "".join(
+        part["text"]
+        for event in rest
+        if "artifactUpdate" in event["result"]
+        for part in event["result"]["artifactUpdate"]["artifact"]["parts"]
+    )
+    assert missed
+    assert whole.endswith(missed)
+    assert len(whole) > len(missed)
+
+
+def test_c10_a_send_repeated_under_one_key_made_one_task_and_that_one_was_canceled(answers: dict[str, str]) -> None:
+    canceled = json.loads(answer(answers, '"CancelTask"'))["result"]
+    assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+    listed = answer(answers, "taskplane task list")
+    assert listed.count(canceled["id"]) == 1
+
+
+def test_the_log_and_the_routes_of_sessions_answer(answers: dict[str, str]) -> None:
+    said = answer(answers, "/api/tasks/$TASK/events").splitlines()
+    log = [event["generation"] for event in events("\n".join(said)) if "generation" in event]
+    assert log == list(range(1, len(log) + 1))
+    envelopes = [json.loads(body) for body in re.findall(r'\{"error":false.*?"\}(?=\{|$)', said[-1])]
+    assert [envelope["error"] for envelope in envelopes] == [False, False, False]
+
+
+def test_the_command_does_the_same(answers: dict[str, str]) -> None:
+    said = answer(answers, "taskplane chat -m")
+    assert said.startswith("hello\n")
+    assert "#1  submitted  slow 8" in said
+
+
+def test_the_two_commands_of_make_are_what_they_say() -> None:
+    given = {line for block in blocks("sh") for line in block.splitlines() if line.startswith("make ")}
+    assert given == MAKE
+    for target, runs in [("run", "taskplane dev"), ("test", "-m pytest")]:
+        plan = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert runs in plan.stdout
+
+
+def test_every_command_that_starts_a_server_is_known_to_these_tests() -> None:
+    started = {line for block in blocks("sh") if starts_a_server(block) for line in block.splitlines()}
+    assert started == MAKE | {"taskplane dev", "taskplane dev --agent greeting:Greeter"}
+
+
+def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
+    (source,) = blocks("python")
+    (tmp_path / "greeting.py").write_text(source)
+    with dev("--agent", "greeting:Greeter", cwd=tmp_path) as plane:
+        assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
+
+
+def test_the_agent_of_the_guide_asks_and_then_makes_its_report(tmp_path: Path) -> None:
+    (source,) = blocks("python", (ROOT / "docs" / "agents.md").read_text())
+    (tmp_path / "reporting.py").write_text(source)
+    with dev("--agent", "reporting:Reporter", cwd=tmp_path) as plane:
+        assert taskplane("chat", "--url", plane.url, "-m", " ").stdout == "What shall the report be about?\n"
+        done = taskplane("chat", "--url", plane.url, "-m", "Trees")
+        assert done.stdout == "# Trees\nAll is well.\nThe report is done.\n"
+        assert "· Writing the report" in done.stderr
+
+
+def test_every_demo_command_of_the_guide_is_one_and_none_is_missing() -> None:
+    (table,) = re.findall(r"## The demo agent\n(.*)", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL)
+    listed = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", row)}
+    known = set(import_module("taskplane.executor.agents.demo").COMMANDS)
+    assert listed == known - {"echo", "block"} | {"message"}
+
+
+def test_every_file_the_documents_point_to_is_there() -> None:
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"

@@ -1,0 +1,63 @@
+"""The files of the repository, as its rules see them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCE_ROOTS: Final = ("protos", "services", "gateway")
+_NOT_OURS: Final = frozenset(
+    {
+        ".git",
+        ".venv",
+        ".taskplane",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".hypothesis",
+        ".import_linter_cache",
+        "__pycache__",
+        "node_modules",
+        "dist",
+        "build",
+    }
+)
+
+
+def files(*under: str, suffix: str = "") -> Iterator[Path]:
+    """Every file below the given folders (default: the whole repository) that somebody wrote or generated."""
+    for start in under or (".",):
+        for path in sorted((ROOT / start).rglob(f"*{suffix}")):
+            if path.is_file() and _NOT_OURS.isdisjoint(path.relative_to(ROOT).parts):
+                yield path
+
+
+def generated(path: Path) -> bool:
+    """Made by `make protos`."""
+    return "_pb2" in path.name
+
+
+def written(*under: str) -> Iterator[Path]:
+    """Python files that somebody wrote."""
+    return (path for path in files(*under, suffix=".py") if not generated(path))
+
+
+def name(path: Path) -> str:
+    """The path as it is written in messages and documents."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def rooms(root: str) -> set[str]:
+    """The packages directly below `<root>/taskplane`."""
+    return {path.name for path in (ROOT / root / "taskplane").iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+
+def tests() -> Iterator[tuple[Path, str, str]]:
+    """Every test as its file, its name and its docstring."""
+    for path in written("tests"):
+        if not path.name.startswith("test_"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                yield path, node.name, ast.get_docstring(node) or ""

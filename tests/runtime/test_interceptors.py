@@ -1,0 +1,135 @@
+"""What surrounds every call: one log line, one count, the request id; the same for every shape and channel."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from google.protobuf.wrappers_pb2 import BytesValue
+from prometheus_client import REGISTRY
+from tests.runtime.conftest import SAY, SERVICE, TELL, Dial, as_alice, echo_services
+
+from taskplane.runtime import errors, interceptors, logs, metrics
+from taskplane.runtime.server import Context
+
+HELLO = BytesValue(value=b"hello")
+LOGGER = "taskplane.runtime.interceptors"
+
+
+def counted(method: str, code: str) -> float:
+    return REGISTRY.get_sample_value("taskplane_rpc_calls_total", {"method": method, "code": code}) or 0.0
+
+
+async def test_the_callers_request_id_goes_along_and_another_is_made_for_a_bad_one(dial: Dial) -> None:
+    seen: list[str] = []
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        seen.append(logs.request_id.get())
+        return request
+
+    async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        yield await say(request, context)
+
+    async with dial(echo_services(say, tell)) as channel:
+        stub = as_alice(channel)
+        token = logs.request_id.set("from-the-gateway")
+        try:
+            await stub.Say(HELLO)
+            assert [reply async for reply in stub.Tell(HELLO)]
+        finally:
+            logs.request_id.reset(token)
+        await stub.Say(HELLO)
+        await stub.Say(HELLO, metadata=(("x-request-id", "not an id"),))
+        await stub.Say(HELLO, metadata=(("x-request-id", "x" * 129),))
+    assert seen[:2] == ["from-the-gateway"] * 2
+    assert all(len(made) == 16 for made in seen[2:])
+    assert len(set(seen[2:])) == 3
+
+
+async def test_a_call_that_fails_has_one_line_at_info_and_one_that_does_not_at_debug(
+    dial: Dial, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        yield request
+        raise errors.NotFound("no such task", reason="TASK")
+
+    caplog.set_level(logging.DEBUG, LOGGER)
+    async with dial(echo_services(tell=tell)) as channel:
+        stub = as_alice(channel)
+        await stub.Say(HELLO)
+        with pytest.raises(errors.NotFound):
+            async for _ in stub.Tell(HELLO):
+                pass
+    lines = [record for record in caplog.records if record.name == LOGGER]
+    assert [(line.levelname, vars(line)["method"], vars(line)["code"], vars(line)["reason"]) for line in lines] == [
+        ("DEBUG", SAY, "OK", None),
+        ("INFO", TELL, "NOT_FOUND", "TASK"),
+    ]
+    assert all(vars(line)["actor"] == "user:alice" and vars(line)["ms"] >= 0 for line in lines)
+    assert "hello" not in caplog.text
+
+
+async def test_a_slow_call_is_seen_at_info(
+    dial: Dial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interceptors, "SLOW", 0.0)
+    caplog.set_level(logging.INFO, LOGGER)
+    async with dial(echo_services()) as channel:
+        await as_alice(channel).Say(HELLO)
+    assert [(record.levelname, vars(record)["code"]) for record in caplog.records] == [("INFO", "OK")]
+
+
+async def test_calls_are_counted_by_method_and_code(dial: Dial) -> None:
+    hold = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        raise errors.Refused("ended", reason="TERMINAL")
+
+    async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        begun.set()
+        await hold.wait()
+        yield request
+
+    refused, told = counted(SAY, "FAILED_PRECONDITION"), counted(TELL, "OK")
+    async with dial(echo_services(say, tell)) as channel:
+        stub = as_alice(channel)
+        with pytest.raises(errors.Refused):
+            await stub.Say(HELLO)
+        stream = stub.Tell(HELLO)
+        await begun.wait()
+        assert REGISTRY.get_sample_value("taskplane_rpc_open_streams", {"method": TELL}) == 1
+        hold.set()
+        assert [reply async for reply in stream] == [HELLO]
+        assert REGISTRY.get_sample_value("taskplane_rpc_open_streams", {"method": TELL}) == 0
+    assert counted(SAY, "FAILED_PRECONDITION") == refused + 1
+    assert counted(TELL, "OK") == told + 1
+    text, content_type = metrics.exposition()
+    assert content_type.startswith("text/plain")
+    assert f'taskplane_rpc_calls_total{{code="FAILED_PRECONDITION",method="{SAY}"}}'.encode() in text
+    assert f'taskplane_rpc_seconds_bucket{{le="0.001",method="{SAY}"}}'.encode() in text
+
+
+async def test_a_client_that_leaves_is_counted_as_cancelled(dial: Dial) -> None:
+    ended = asyncio.Event()
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            asyncio.get_running_loop().call_soon(ended.set)
+        return request
+
+    before = counted(SAY, "CANCELLED")
+    async with dial(echo_services(say)) as channel:
+        with pytest.raises(errors.DeadlineExceeded):
+            await as_alice(channel).Say(HELLO, timeout=0.7)
+        await ended.wait()
+    assert counted(SAY, "CANCELLED") == before + 1
+
+
+def test_handlers_are_wrapped_once_when_they_are_registered() -> None:
+    services = echo_services()
+    assert sorted(services.handlers) == sorted((SAY, TELL))
+    assert services.names == [SERVICE]
+    assert services.handlers[SAY] is services.handlers[SAY]

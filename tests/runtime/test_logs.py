@@ -1,0 +1,108 @@
+"""The log: what is in a line, and what never is."""
+
+import json
+import logging
+from collections.abc import Callable, Generator
+
+import pytest
+
+from taskplane.runtime import logs
+
+Written = Callable[[], str]
+
+
+@pytest.fixture
+def written(capsys: pytest.CaptureFixture[str]) -> Generator[Written]:
+    """What went to stderr since the last time one asked."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield lambda: capsys.readouterr().err
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+CANARY = "c4n4ry-c4n4ry"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"cannot open postgresql://user:{CANARY}@db:5432/plane",
+        f"header Authorization: Bearer {CANARY}",
+        f"{{'authorization': 'Basic {CANARY}'}}",
+        f"sent bearer {CANARY} along",
+        f"token={CANARY}",
+        f'{{"access_token": "{CANARY}"}}',
+        f"internal_secret: {CANARY}",
+        f"password = {CANARY}",
+        f"GET /hook?a=1&key={CANARY}&b=2",
+        f"X-Api-Key: {CANARY}",
+    ],
+)
+def test_a_credential_is_never_written(written: Written, text: str) -> None:
+    for human in (True, False):
+        logs.setup(human=human)
+        logger = logging.getLogger("test.redaction")
+        logger.info("%s", text)
+        try:
+            raise ValueError(text)
+        except ValueError:
+            logger.exception("broken", extra={"reason": text})
+    text = written()
+    assert "ValueError" in text
+    assert CANARY not in text
+
+
+@pytest.mark.parametrize(
+    "text", ["http://host:8080/path is up", "12 tokens counted", "the key is reused", "task a1b2 is canceled"]
+)
+def test_other_text_is_left_alone(text: str) -> None:
+    assert logs.redact(text) == text
+
+
+def test_a_line_is_json_with_the_ids_of_the_call_and_fields_of_the_list_only(written: Written) -> None:
+    logs.setup("debug", human=False)
+    request, task = logs.request_id.set("r-1"), logs.task_id.set("t-1")
+    try:
+        logging.getLogger("test.json").debug(
+            "a\nb", extra={"method": "/x/Y", "ms": 1.5, "payload": "hidden", "code": None}
+        )
+    finally:
+        logs.request_id.reset(request)
+        logs.task_id.reset(task)
+    (text,) = written().splitlines()
+    line = json.loads(text)
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "DEBUG",
+        "logger": "test.json",
+        "message": "a\nb",
+        "request_id": "r-1",
+        "task_id": "t-1",
+        "method": "/x/Y",
+        "ms": 1.5,
+    }
+
+
+def test_a_line_for_humans_is_one_line(written: Written) -> None:
+    logs.setup(human=True)
+    logging.getLogger("test.human").info("hello", extra={"count": 3})
+    text = written()
+    assert text.count("\n") == 1
+    assert "hello" in text
+    assert "count=" in text
+
+
+def test_below_the_level_nothing_is_written_and_outside_a_terminal_lines_are_json(written: Written) -> None:
+    logs.setup("WARNING")
+    logging.getLogger("test.level").info("quiet")
+    logging.getLogger("test.level").warning("loud")
+    (text,) = written().splitlines()
+    assert json.loads(text)["message"] == "loud"
+
+
+def test_request_ids_differ() -> None:
+    made = {logs.new_request_id() for _ in range(1_000)}
+    assert len(made) == 1_000
+    assert {len(each) for each in made} == {16}

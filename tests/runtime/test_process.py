@@ -1,0 +1,98 @@
+"""How a process lives and ends. Each test starts one."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+START = """
+import asyncio, gc, sys
+from taskplane.runtime.process import run, settle
+async def main(stop):
+    print("started", type(asyncio.get_running_loop()).__module__, gc.get_threshold()[0], flush=True)
+    {body}
+sys.exit(run(main, drain={drain}))
+"""
+CLEAN = "await stop.wait(); print('drained', flush=True)"
+STUCK = "await stop.wait(); print('draining', flush=True); await asyncio.Event().wait()"
+BLOCKED = "await stop.wait(); print('draining', flush=True); import time; time.sleep(60)"
+SWALLOWED = """
+    async def stubborn():
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                pass
+    side = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+"""
+
+
+@contextmanager
+def started(body: str, drain: float = 30.0) -> Generator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", START.format(body=body, drain=drain)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out.strip(), err
+
+
+def test_a_clean_drain_ends_with_0() -> None:
+    """C14: a clean drain exits 0."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with started(CLEAN) as process:
+            assert line(process).startswith("started uvloop 50000")
+            process.send_signal(number)
+            assert ended(process)[:2] == (0, "drained")
+
+
+def test_a_drain_that_hangs_ends_with_3_at_its_deadline() -> None:
+    """C14: watchdog at the deadline, also when the event loop is blocked."""
+    for body in (STUCK, BLOCKED):
+        with started(body, drain=0.3) as process:
+            line(process)
+            process.send_signal(signal.SIGTERM)
+            code, out, err = ended(process)
+            assert (code, out) == (3, "draining")
+            assert "drain deadline" in err
+
+
+def test_a_task_that_swallows_its_cancellation_does_not_keep_the_process() -> None:
+    """C14: a handler that swallows CancelledError would keep it alive."""
+    with started(SWALLOWED, drain=0.3) as process:
+        line(process)
+        assert ended(process)[0] == 3
+
+
+def test_a_second_sigint_ends_it_at_once() -> None:
+    with started(STUCK) as process:
+        line(process)
+        process.send_signal(signal.SIGINT)
+        assert line(process) == "draining"
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        assert ended(process)[0] == 128 + signal.SIGINT
+
+
+def test_what_main_raises_is_loud() -> None:
+    with started("raise LookupError('a part died')") as process:
+        line(process)
+        code, _, err = ended(process)
+        assert code == 1
+        assert "LookupError: a part died" in err

@@ -1,0 +1,98 @@
+"""Our errors and gRPC statuses, both ways."""
+
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status
+
+from taskplane.runtime import errors
+from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.status import DETAILS_KEY, code_of, from_rpc_error, to_status, trailers
+
+KINDS = [
+    errors.Invalid, errors.NotFound, errors.AlreadyExists, errors.Refused, errors.Conflict, errors.OutOfRange,
+    errors.Exhausted, errors.Unavailable, errors.DeadlineExceeded, errors.Unauthenticated, errors.PermissionDenied,
+    errors.Unimplemented, errors.Internal,
+]  # fmt: skip
+
+
+def sent(error: PlaneError) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(
+        code_of(error), grpc.aio.Metadata(), grpc.aio.Metadata(*trailers(to_status(error))), details=error.message
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_error_comes_back_as_what_it_was(kind: type[PlaneError]) -> None:
+    error = kind(
+        "what happened",
+        reason="WHY",
+        suggestion="do this",
+        fields={"task.id": "is empty"},
+        metadata={"oldest_generation": "7"},
+        retry_after=0.25,
+    )
+    back = from_rpc_error(sent(error))
+    assert type(back) is kind
+    assert vars(back) == vars(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_without_extras_comes_back_without(kind: type[PlaneError]) -> None:
+    assert vars(from_rpc_error(sent(kind("what happened")))) == vars(kind("what happened"))
+
+
+def test_a_status_has_what_google_rpc_asks_for() -> None:
+    error = errors.Exhausted("full", reason="QUEUE_FULL", fields={"items": "too many"}, retry_after=2)
+    status = to_status(error)
+    assert (status.code, status.message) == (8, "full")
+    info, wrong, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+    for detail, message in zip(status.details, (info, wrong, retry), strict=True):
+        assert detail.Unpack(message)
+    assert (info.domain, info.reason) == ("taskplane", "QUEUE_FULL")
+    assert wrong.field_violations[0].field == "items"
+    assert retry.retry_delay.seconds == 2
+    library: Any = rpc_status
+    assert library.to_status(status).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_an_error_however_long_fits_in_the_trailers_of_a_call() -> None:
+    long = "\u00e4" * 100_000
+    error = errors.Invalid(
+        long,
+        suggestion=long,
+        fields={f"{n}{long}": long for n in range(50)},
+        metadata={f"k{n}": long for n in range(50)},
+    )
+    assert len(trailers(to_status(error))[0][1]) < 16 * 1024
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, errors.Unavailable, "a part of the service cannot be reached just now"),
+        (grpc.StatusCode.UNKNOWN, errors.Internal, "internal error"),
+        (grpc.StatusCode.INTERNAL, errors.Internal, "internal error"),
+        (grpc.StatusCode.CANCELLED, errors.Unavailable, "the call was cut off before it was answered"),
+        (grpc.StatusCode.UNIMPLEMENTED, errors.Unimplemented, "10.0.0.1: secret"),
+    ],
+)
+def test_a_status_of_the_transport_keeps_its_code_and_tells_no_addresses(
+    code: grpc.StatusCode, kind: type[PlaneError], text: str
+) -> None:
+    error = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details="10.0.0.1: secret")
+    back = from_rpc_error(error)
+    assert type(back) is kind
+    assert back.message == text
+
+
+def test_details_of_somebody_else_are_not_taken_for_ours() -> None:
+    status = status_pb2.Status(code=5)
+    status.details.add().Pack(error_details_pb2.ErrorInfo(reason="THEIRS", domain="googleapis.com"))
+    for raw in (status.SerializeToString(), b"\xff\xff"):
+        error = grpc.aio.AioRpcError(
+            grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), grpc.aio.Metadata((DETAILS_KEY, raw)), details="gone"
+        )
+        assert vars(from_rpc_error(error)) == vars(errors.NotFound("gone"))

@@ -1,0 +1,69 @@
+"""The schema: what the versions make is what `tables.py` and `guards.py` say, on every engine, up and down."""
+
+from dataclasses import fields
+
+import pytest
+from sqlalchemy import Connection, text
+from tests.conftest import Migrated
+
+from taskplane.sessions.domain.session import Entry, Session
+from taskplane.sessions.sql.guards import FIXED, FREE, GROWING, create_guards
+from taskplane.sessions.tables import entry, metadata, session
+from taskplane.storage.dialects import dialect_of
+from taskplane.storage.engine import open_engine, run_alone
+from taskplane.storage.migrate import check, downgrade, upgrade
+
+ROOM = "taskplane.sessions"
+
+_SQLITE = (
+    "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%' AND name NOT LIKE 'sqlite_%alembic%'"
+)
+_POSTGRES = (
+    "SELECT 'column', table_name || '.' || column_name, data_type || ' ' || is_nullable || ordinal_position"
+    " FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'alembic%'"
+    " UNION ALL SELECT 'constraint', conname, conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint"
+    " WHERE connamespace = 'public'::regnamespace AND conname NOT LIKE 'alembic%'"
+    " UNION ALL SELECT 'index', indexname, indexdef FROM pg_indexes"
+    " WHERE schemaname = 'public' AND indexname NOT LIKE 'alembic%'"
+    " UNION ALL SELECT 'trigger', tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
+    " UNION ALL SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+)
+
+
+def schema(conn: Connection) -> list[tuple[str, ...]]:
+    query = _POSTGRES if conn.dialect.name == "postgresql" else _SQLITE
+    return sorted(tuple(map(str, row)) for row in conn.execute(text(query)))
+
+
+def make_fresh(conn: Connection) -> None:
+    metadata.create_all(conn, checkfirst=False)
+    for statement in create_guards(dialect_of(conn)):
+        conn.exec_driver_sql(statement)
+
+
+async def test_migrating_from_zero_equals_the_fresh_schema(dsn: str, migrated: Migrated) -> None:
+    await run_alone(dsn, make_fresh)
+    async with open_engine(dsn) as fresh, open_engine(await migrated(ROOM)) as upgraded:
+        expected = await fresh.read(schema)
+        assert await upgraded.read(schema) == expected
+        assert len(expected) > 12
+        await check(upgraded, ROOM)
+
+
+async def test_down_and_up_again(dsn: str) -> None:
+    await upgrade(dsn, ROOM)
+    await downgrade(dsn, ROOM)
+    async with open_engine(dsn) as engine:
+        assert await engine.read(schema) == []
+    await upgrade(dsn, ROOM)
+
+
+@pytest.mark.parametrize(("noun", "table"), [(Session, session), (Entry, entry)])
+def test_the_columns_of_a_table_are_the_fields_of_its_noun_in_order(noun: type[Session | Entry], table: object) -> None:
+    columns = [column.name for column in table.columns]  # type: ignore[attr-defined]
+    assert [field.name for field in fields(noun)] == columns
+
+
+def test_every_column_of_a_session_falls_under_exactly_one_rule() -> None:
+    rules = [*FIXED, *GROWING, *FREE]
+    assert sorted(rules) == sorted(column.name for column in session.columns)

@@ -1,0 +1,49 @@
+"""What is read in payloads: the events of agent runtimes, the turns that pushed messages name."""
+
+import json
+
+import pytest
+from tests.conformance.session_log import message
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions.domain.payload import keep_messages, listed, messages, pack, read_event
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ('{"invocation_id": "i", "actions": {"rewind_before_invocation_id": "t"}}', ("i", "t")),
+        ('{"invocationId": "i", "actions": {"rewindBeforeInvocationId": "t"}}', ("i", "t")),
+        ('{"invocation_id": "i", "actions": {"rewind_before_invocation_id": null}}', ("i", "")),
+        ('{"invocation_id": null, "invocationId": "i"}', ("i", "")),
+        ('{"invocation_id": 7, "actions": []}', ("", "")),
+        ('{"actions": {"rewind_before_invocation_id": {"a": 1}}}', ("", "")),
+        ('{"score": NaN, "invocation_id": "i"}', ("i", "")),
+        ("[]", ("", "")),
+        ("", ("", "")),
+        ("{", ("", "")),
+        ("[" * 200_000, ("", "")),
+        (json.dumps({"invocation_id": "\ud800"}), ("", "")),
+        (json.dumps({"invocation_id": "x" * 256}), ("", "")),
+        (json.dumps({"invocation_id": "a\nb"}), ("", "")),
+    ],
+)
+def test_an_event_says_its_turn_and_what_it_rewinds_before_or_nothing(data: str, expected: tuple[str, str]) -> None:
+    """R10."""
+    assert tuple(read_event(data)) == expected
+
+
+def test_pushed_messages_name_their_turns_line_by_line() -> None:
+    pushed = pb.Messages(messages=[message("1", invocation="A"), message("2"), message("3", invocation="a\nb")])
+    assert listed(pushed) == "A\n\n\n"
+    assert listed(pb.Messages()) == ""
+
+
+def test_a_payload_is_kept_whole_or_in_part() -> None:
+    entry = pb.Entry(id="p", pushed=pb.Messages(messages=[message("1"), message("2"), message("3")]))
+    payload = pack(entry)
+    assert messages(payload) == list(entry.pushed.messages)
+    assert messages(keep_messages(payload, [0, 2])) == [message("1"), message("3")]
+    assert keep_messages(payload, [0, 1, 2]) == payload
+    assert messages(pack(pb.Entry(message=message("1")))) == [message("1")]
+    assert pack(pb.Entry(id="x")) is None

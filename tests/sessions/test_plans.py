@@ -1,0 +1,132 @@
+"""Every statement finds its rows by an index: what it costs does not depend on what else is stored."""
+
+import re
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+from tests.conformance.session_log import ADA, Sessions, copy, opened, outcome, pushed, rewind, user
+from tests.conftest import Migrated
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions import wire
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.session import MESSAGE
+from taskplane.sessions.sql.apply import apply_batch
+from taskplane.sessions.store import EntryFilter
+from taskplane.storage.engine import open_engine
+
+
+@pytest.fixture
+async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
+    """An open session log with some content."""
+    url = await migrated("taskplane.sessions")
+    async with opened(url) as sessions:
+        for n in range(40):
+            await sessions.append(f"s{n}", *(user(f"u{n}-{k}") for k in range(20)))
+        yield sessions
+
+
+Statement = tuple[str, Any]
+
+
+@contextmanager
+def recorded(found: list[Statement]) -> Generator[None]:
+    """Collects what is sent to the database."""
+
+    def note(_conn: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool) -> None:
+        found.append((statement, parameters[0] if many else parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+async def use_everything(sessions: Sessions) -> None:
+    log = sessions.log
+    await sessions.append("s1", user("A"), outcome("A", "hi"), copy("A", 2), user("u1-1"))
+    await sessions.append("new", user("B"), outcome("B"))
+    await sessions.append("new", user("B"), pushed("p"), rewind("B", "r"))
+    await log.create(ops.Create(scope=ADA, context_id="s2", title="x"))
+    await log.update(ops.Update(scope=ADA, context_id="s2", title="y"))
+    await log.session(ADA, "s3")
+    page = await log.list(ADA, 5, "")
+    await log.list(ADA, 5, page.next_page_token)
+    for query in (
+        EntryFilter(page_size=5),
+        EntryFilter(page_size=5, kinds=[MESSAGE]),
+        EntryFilter(page_size=5, task_id="task-A"),
+        EntryFilter(page_size=5, effective=True),
+        EntryFilter(page_size=5, newest_first=True),
+    ):
+        first = await log.entries(ADA, "s1", query)
+        if first.next_page_token:
+            await log.entries(ADA, "s1", replace(query, page_token=first.next_page_token))
+    await sessions.append("long", *(user(f"long{n}", "x" * (20_000 if n == 3 else 1)) for n in range(600)))
+    await log.conversation(ADA, "long")
+    await log.delete(ops.Delete(scope=ADA, context_id="s4"))
+
+
+async def test_every_statement_uses_an_index(sessions: Sessions, engine_name: str) -> None:
+    found: list[Statement] = []
+    with recorded(found):
+        await use_everything(sessions)
+    plain = {
+        statement: parameters
+        for statement, parameters in found
+        if re.match(r"\s*(SELECT|WITH|UPDATE|DELETE)", statement) and re.search(r"\b(session|entry)\b", statement)
+    }
+    assert len(plain) >= 14
+    plans = await sessions.engine.write(explain if engine_name == "sqlite" else explain_postgres, plain)
+    for statement, plan in plans.items():
+        # Rows of the list of keys itself are scanned, and nothing else.
+        scans = [line for line in plan if re.search(r"\bSCAN (session|entry)\b|Seq Scan on (session|entry)\b", line)]
+        assert scans == [], f"{statement}\n{plan}"
+        assert any(re.search(r"USING (COVERING )?INDEX|Index|Bitmap", line) for line in plan), f"{statement}\n{plan}"
+
+
+def explain(conn: Connection, statements: dict[str, Any]) -> dict[str, list[str]]:
+    return {
+        statement: [row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+        for statement, parameters in statements.items()
+    }
+
+
+def explain_postgres(conn: Connection, statements: dict[str, Any]) -> dict[str, list[str]]:
+    # A small table is read whole whatever there is; what is asked here is whether an index could serve.
+    conn.execute(text("SET LOCAL enable_seqscan = off"))
+    return {
+        statement: [row[0] for row in conn.exec_driver_sql(f"EXPLAIN {statement}", parameters)]
+        for statement, parameters in statements.items()
+    }
+
+
+async def test_a_batch_has_a_constant_number_of_statements(migrated: Migrated) -> None:
+    """One lookup of sessions and one of ids, and one statement per table written, however many callers there are."""
+    url = await migrated("taskplane.sessions")
+
+    def appends(count: int) -> list[ops.Append]:
+        return [
+            wire.append(
+                pb.AppendEntriesRequest(
+                    context_id=f"c{count}-{n}",
+                    entries=[user(f"i{count}-{n}"), outcome(f"i{count}-{n}")],
+                    create=pb.NewSession(),
+                ),
+                ADA,
+            )
+            for n in range(count)
+        ]
+
+    async with open_engine(url) as engine:
+        for count in (1, 2, 16, 64):
+            found: list[Statement] = []
+            with recorded(found):
+                await engine.write(apply_batch, appends(count), engine.dialect)
+            tables = [re.findall(r"(?:INSERT INTO|JOIN) (\w+)", statement)[0] for statement, _ in found]
+            assert tables == ["session", "entry", "session", "entry"], count

@@ -1,0 +1,184 @@
+"""The service over both channels: what a caller sees, whom it acts for, and how refusals arrive."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import grpc
+import pytest
+from tests.conformance.session_log import HASH, copy, event, message, outcome, pushed, rewind, user
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused, Unauthenticated
+from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.server import Services, serving
+from taskplane.sessions.composition import SessionsRoom, open_sessions
+from taskplane.sessions.servicer import POLICY
+from taskplane.sessions.settings import SessionsSettings
+
+ANN = Principal("tenant", "ann", "user:ann")
+BOB = Principal("tenant", "bob", "user:bob")
+EXECUTOR = Principal("tenant", "ann", "executor", service=True)
+
+
+@dataclass
+class Plane:
+    """The room, and stubs on one kind of channel."""
+
+    room: SessionsRoom
+    channel: grpc.aio.Channel
+
+    def acting(self, identity: Principal) -> SessionHistoryStub:
+        return SessionHistoryStub(client(self.channel, identity=identity))
+
+
+@pytest.fixture(params=["local", "socket"])
+async def plane(request: pytest.FixtureRequest, dsn: str) -> AsyncGenerator[Plane, None]:
+    """The session history, migrated and served."""
+    async with AsyncExitStack() as stack:
+        services = Services(policy=POLICY)
+        room = await stack.enter_async_context(open_sessions(SessionsSettings(database_url=dsn), services))
+        if request.param == "local":
+            channel: grpc.aio.Channel = await stack.enter_async_context(LocalChannel(services))
+        else:
+            served = await stack.enter_async_context(serving(services, "127.0.0.1:0", ready=room.ready, grace=0.5))
+            channel = await stack.enter_async_context(connect(served.address))
+        yield Plane(room, channel)
+
+
+@pytest.fixture
+def ann(plane: Plane) -> SessionHistoryStub:
+    return plane.acting(ANN)
+
+
+def append(context_id: str, *entries: pb.Entry, expected_version: int = 0) -> pb.AppendEntriesRequest:
+    return pb.AppendEntriesRequest(
+        context_id=context_id,
+        entries=entries,
+        create=pb.NewSession(agent="demo", title="hello", source="test"),
+        expected_version=expected_version,
+    )
+
+
+async def test_a_session_from_its_creation_to_its_end(ann: SessionHistoryStub, plane: Plane) -> None:
+    """S4."""
+    assert await plane.room.ready()
+    created = await ann.CreateSession(pb.CreateSessionRequest(agent="demo", title="one"))
+    context_id = created.session.context_id
+    assert (created.created, len(context_id), created.session.owner) == (True, 32, "ann")
+    assert created.session.created_at.seconds > 1_600_000_000
+    updated = await ann.UpdateSession(pb.UpdateSessionRequest(context_id=context_id, title="two"))
+    assert (updated.session.title, updated.session.agent, updated.session.version) == ("two", "demo", 2)
+    got = await ann.GetSession(pb.GetSessionRequest(context_id=context_id))
+    assert got.session == updated.session
+    listed = await ann.ListSessions(pb.ListSessionsRequest())
+    assert list(listed.sessions) == [got.session]
+    await ann.DeleteSession(pb.DeleteSessionRequest(context_id=context_id))
+    with pytest.raises(NotFound) as refused:
+        await ann.GetSession(pb.GetSessionRequest(context_id=context_id))
+    assert refused.value.reason == "SESSION_NOT_FOUND"
+
+
+async def test_a_turn_is_appended_in_two_calls_and_reads_as_a_conversation(ann: SessionHistoryStub) -> None:
+    """R5, T6."""
+    first = await ann.AppendEntries(append("s", user("A", request_hash=HASH), outcome("A")))
+    assert (first.appended, first.session.entry_count, first.session.version) == (2, 2, 3)
+    assert [(entry.seq, entry.actor, entry.WhichOneof("payload")) for entry in first.entries] == [
+        (1, "user:ann", None),
+        (2, "user:ann", None),
+    ]
+    await ann.AppendEntries(append("s", copy("A", 3, "working"), copy("A", 5, "done")))
+    page = await ann.ListEntries(pb.ListEntriesRequest(context_id="s", effective=True))
+    assert [entry.message.parts[0].text for entry in page.entries] == ["A?", "working", "done"]
+    assert page.entries[0].request_hash == HASH
+    assert page.session.version == 5
+    whole = await ann.ListEntries(pb.ListEntriesRequest(context_id="s"))
+    assert [entry.seq for entry in whole.entries] == [1, 2, 3, 4]
+
+
+async def test_the_session_task_is_completed_and_has_the_effective_history(ann: SessionHistoryStub) -> None:
+    """R5, R1: each message keeps its metadata."""
+    await ann.AppendEntries(append("s", user("A"), outcome("A", "hi"), user("B"), rewind("B", "r")))
+    answer = await ann.GetSessionTask(pb.GetSessionTaskRequest(context_id="s"))
+    task = answer.task
+    assert (task.id, task.context_id, task.status.state) == ("s", "s", a2a.TASK_STATE_COMPLETED)
+    assert task.status.timestamp == answer.session.updated_at
+    assert list(task.history) == [user("A").message, outcome("A", "hi").message]
+    assert task.history[0].metadata.fields["kagent_invocation_id"].string_value == "A"
+    assert answer.session.has_session_task
+
+
+async def test_what_a_runtime_writes_by_itself_is_served_too(ann: SessionHistoryStub) -> None:
+    """R7, R10."""
+    await ann.AppendEntries(append("s", event("e1", '{"invocation_id": "A"}'), event("e2", '{"invocationId": "B"}')))
+    await ann.AppendEntries(append("s", event("e3", '{"actions": {"rewindBeforeInvocationId": "B"}}')))
+    page = await ann.ListEntries(pb.ListEntriesRequest(context_id="s", effective=True, kinds=[pb.ENTRY_KIND_EVENT]))
+    assert [entry.data for entry in page.entries] == ['{"invocation_id": "A"}']
+    await ann.AppendEntries(append("s", pushed("p", message("pushed"))))
+    task = (await ann.GetSessionTask(pb.GetSessionTaskRequest(context_id="s"))).task
+    assert [each.parts[0].text for each in task.history] == ["pushed"]
+
+
+async def test_refusals_arrive_with_reason_and_metadata(ann: SessionHistoryStub) -> None:
+    """R9, C10."""
+    await ann.AppendEntries(append("s", user("A", request_hash=HASH)))
+    with pytest.raises(Conflict) as conflict:
+        await ann.AppendEntries(append("s", user("B"), expected_version=7))
+    assert (conflict.value.reason, conflict.value.metadata["version"]) == ("VERSION_MISMATCH", "2")
+    with pytest.raises(Refused) as refused:
+        await ann.AppendEntries(append("t", user("A", request_hash=HASH)))
+    assert refused.value.reason == "KEY_REUSED"
+    with pytest.raises(Invalid) as invalid:
+        await ann.AppendEntries(append("s", pb.Entry(id="x", kind=pb.ENTRY_KIND_MESSAGE)))
+    assert invalid.value.reason == "BAD_PAYLOAD"
+    assert list(invalid.value.fields) == ["entries[0].message"]
+    with pytest.raises(Invalid) as invalid:
+        await ann.ListSessions(pb.ListSessionsRequest(page_size=-1))
+    assert invalid.value.reason == "BAD_PAGE_SIZE"
+    with pytest.raises(Invalid) as invalid:
+        await ann.ListEntries(pb.ListEntriesRequest(context_id="s", page_token="x"))
+    assert invalid.value.reason == "BAD_PAGE_TOKEN"
+    with pytest.raises(Invalid) as invalid:
+        await ann.UpdateSession(pb.UpdateSessionRequest(context_id="s"))
+    assert invalid.value.reason == "NOTHING_TO_CHANGE"
+
+
+async def test_a_service_acts_for_the_owner_its_principal_names_and_is_named_as_actor(plane: Plane) -> None:
+    ann, bob, executor = plane.acting(ANN), plane.acting(BOB), plane.acting(EXECUTOR)
+    await executor.AppendEntries(append("s", user("A", actor="user:ann"), outcome("A")))
+    page = await ann.ListEntries(pb.ListEntriesRequest(context_id="s"))
+    assert [entry.actor for entry in page.entries] == ["user:ann", "executor"]
+    with pytest.raises(NotFound):
+        await bob.ListEntries(pb.ListEntriesRequest(context_id="s"))
+    with acting_as(BOB):
+        await executor.AppendEntries(append("s", user("A")))
+    assert (await bob.GetSession(pb.GetSessionRequest(context_id="s"))).session.owner == "bob"
+
+
+async def test_nobody_in_particular_is_refused(plane: Plane) -> None:
+    stub = SessionHistoryStub(plane.channel)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.ListSessions(pb.ListSessionsRequest())
+    assert refused.value.code().name == Unauthenticated.code
+
+
+async def test_of_sixteen_callers_at_once_each_gets_its_own_session(plane: Plane) -> None:
+    stub = plane.acting(EXECUTOR)
+    answers = await asyncio.gather(
+        *(stub.AppendEntries(append(f"s{n}", user(f"A{n}"), outcome(f"A{n}"))) for n in range(16))
+    )
+    assert [answer.session.context_id for answer in answers] == [f"s{n}" for n in range(16)]
+    assert {answer.appended for answer in answers} == {2}
+    found: list[str] = []
+    request = pb.ListSessionsRequest(page_size=5)
+    while True:
+        page = await stub.ListSessions(request)
+        found.extend(session.context_id for session in page.sessions)
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+    assert sorted(found) == sorted(f"s{n}" for n in range(16))

@@ -1,0 +1,313 @@
+"""Group commit: what waits becomes one transaction, in order, bounded, and one bad operation harms no other."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from taskplane.runtime.errors import Exhausted, Internal, PlaneError, Refused, Unavailable
+from taskplane.storage.committer import LATER, Batch, Committer, Later
+from taskplane.storage.engine import Engine, open_engine
+
+
+@dataclass(frozen=True)
+class Put:
+    """Writes `value` under `key` once more. The table refuses values from 1000 on, the store function falls over -1."""
+
+    key: str
+    value: int
+    refuse: bool = False
+    size: int = 1
+
+
+@dataclass
+class Journal:
+    """What the committer's store function was given, transaction by transaction, and what `committed` was told."""
+
+    batches: list[list[Put]] = field(default_factory=list[list[Put]])
+    told: list[Any] = field(default_factory=list[Any])
+    later: Callable[[Put], bool] = lambda _op: False
+    fail: Exception | None = None
+
+    def apply(self, conn: Connection, ops: Sequence[Put]) -> Batch[str]:
+        self.batches.append(list(ops))
+        if self.fail is not None:
+            raise self.fail
+        outcomes: list[str | PlaneError | Later] = []
+        rows: list[dict[str, Any]] = []
+        for op in ops:
+            if self.later(op):
+                outcomes.append(LATER)
+            elif op.refuse:
+                outcomes.append(Refused(f"{op.key} is refused"))
+            elif op.value == -1:
+                raise LookupError("fell over")
+            else:
+                rows.append({"key": op.key, "value": op.value})
+                outcomes.append(f"{op.key}={op.value}")
+        if rows:
+            conn.execute(text("INSERT INTO put VALUES (:key, :value)"), rows)
+        return Batch(outcomes, len(rows))
+
+    def sizes(self) -> list[int]:
+        return [len(batch) for batch in self.batches]
+
+
+@pytest.fixture
+async def engine(dsn: str) -> AsyncGenerator[Engine, None]:
+    async with open_engine(dsn) as engine:
+        await engine.write(
+            lambda conn: conn.execute(text("CREATE TABLE put (key TEXT, value INTEGER NOT NULL CHECK (value < 1000))"))
+        )
+        yield engine
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal()
+
+
+@asynccontextmanager
+async def committing(engine: Engine, journal: Journal, **bounds: int) -> AsyncGenerator[Committer[Put, str], None]:
+    committer: Committer[Put, str] = Committer(
+        engine,
+        journal.apply,
+        key=lambda op: op.key,
+        size=lambda op: op.size,
+        committed=lambda batch: journal.told.append(batch.effects),
+        **bounds,
+    )
+    async with committer:
+        yield committer
+
+
+def stored(conn: Connection) -> list[tuple[str, int]]:
+    return [(row.key, row.value) for row in conn.execute(text("SELECT key, value FROM put"))]
+
+
+async def test_an_idle_committer_starts_at_once_and_what_waits_meanwhile_is_one_transaction(
+    engine: Engine, journal: Journal
+) -> None:
+    async with committing(engine, journal) as committer:
+        answers = await asyncio.gather(*(committer.submit(Put(f"k{n}", n)) for n in range(50)))
+    assert answers == [f"k{n}={n}" for n in range(50)]
+    assert journal.sizes() == [1, 49]
+    assert len(await engine.read(stored)) == 50
+
+
+async def test_operations_of_one_key_are_carried_out_in_order_one_per_batch(engine: Engine, journal: Journal) -> None:
+    async with committing(engine, journal) as committer:
+        ops = [Put(key, value) for value in range(5) for key in ("a", "b")]
+        await asyncio.gather(*(committer.submit(op) for op in ops))
+    for batch in journal.batches:
+        assert len({op.key for op in batch}) == len(batch)
+    for key in ("a", "b"):
+        assert [op.value for batch in journal.batches for op in batch if op.key == key] == list(range(5))
+    assert len(journal.batches) == 6
+
+
+async def test_a_refusal_concerns_its_operation_only(engine: Engine, journal: Journal) -> None:
+    async with committing(engine, journal) as committer:
+        answers = await committer.submit_all([Put("a", 1), Put("b", 2, refuse=True), Put("c", 3)])
+    assert answers[0] == "a=1" and answers[2] == "c=3"
+    assert isinstance(answers[1], Refused)
+    assert journal.sizes() == [3]
+    assert await engine.read(stored) == [("a", 1), ("c", 3)]
+
+
+async def test_a_transaction_that_fails_is_committed_one_by_one_so_only_the_guilty_one_gets_the_error(
+    engine: Engine, journal: Journal
+) -> None:
+    """The blast radius of one operation is one operation."""
+    async with committing(engine, journal) as committer:
+        ops = [Put("a", 1), Put("b", 5000), Put("c", 3), Put("d", 4)]
+        answers = await committer.submit_all(ops)
+        assert await committer.submit(Put("b", 6)) == "b=6"
+    assert [answers[0], *answers[2:]] == ["a=1", "c=3", "d=4"]
+    guilty = answers[1]
+    assert isinstance(guilty, Internal)
+    assert "5000" not in str(guilty)
+    assert journal.sizes()[0] == 4 and set(journal.sizes()[1:]) == {1}
+    assert await engine.read(stored) == [("a", 1), ("c", 3), ("d", 4), ("b", 6)]
+    assert journal.told == [1, 1, 1, 1]
+
+
+async def test_an_operation_that_the_store_function_falls_over_harms_no_other(engine: Engine, journal: Journal) -> None:
+    async with committing(engine, journal) as committer:
+        answers = await committer.submit_all([Put("a", 1), Put("b", -1), Put("c", 3)])
+    assert [answers[0], answers[2]] == ["a=1", "c=3"]
+    assert isinstance(answers[1], Internal)
+    assert journal.sizes() == [3, 1, 1, 1]
+
+
+async def test_an_operation_that_collided_alone_is_tried_once_more(engine: Engine, journal: Journal) -> None:
+    """Another process may have written the same meanwhile; read again, it is a repeat and no collision."""
+    async with committing(engine, journal) as committer:
+        with pytest.raises(Internal):
+            await committer.submit(Put("a", 5000))
+    assert journal.sizes() == [1, 1]
+
+
+async def test_a_fault_of_the_store_function_reaches_the_caller_as_such(engine: Engine, journal: Journal) -> None:
+    journal.fail = LookupError("a secret")
+    async with committing(engine, journal) as committer:
+        with pytest.raises(Internal) as fault:
+            await committer.submit(Put("a", 1))
+    assert "secret" not in str(fault.value)
+    assert isinstance(fault.value.__cause__, LookupError)
+
+
+async def test_an_unavailable_database_is_told_to_all_and_nothing_is_tried_again(
+    engine: Engine, journal: Journal
+) -> None:
+    """C15: no hidden retries; the outcome is unknown, and the callers retry with their own numbers."""
+    journal.fail = Unavailable("gone")
+    async with committing(engine, journal) as committer:
+        answers = await committer.submit_all([Put(f"k{n}", n) for n in range(10)])
+        assert journal.sizes() == [10]
+        journal.fail = None
+        assert await committer.submit(Put("k1", 1)) == "k1=1"
+    assert all(isinstance(answer, Unavailable) for answer in answers)
+    assert len({id(answer) for answer in answers}) == 10
+
+
+async def test_what_is_left_for_later_goes_first_into_the_next_batch(engine: Engine, journal: Journal) -> None:
+    journal.later = lambda op: len(journal.batches) == 1 and op.key == "b"
+    async with committing(engine, journal, max_ops=2) as committer:
+        answers = await committer.submit_all([Put(key, 1) for key in "abcd"])
+    assert answers == ["a=1", "b=1", "c=1", "d=1"]
+    assert [[op.key for op in batch] for batch in journal.batches] == [["a", "b"], ["b", "c"], ["d"]]
+
+
+async def test_what_is_left_for_later_again_and_again_does_not_spin(engine: Engine, journal: Journal) -> None:
+    held = True
+    journal.later = lambda op: held and op.key == "held"
+    async with committing(engine, journal) as committer:
+        waiting = asyncio.create_task(committer.submit(Put("held", 1)))
+        await asyncio.sleep(0.3)
+        assert 2 < len(journal.batches) < 30
+        assert await committer.submit(Put("free", 1)) == "free=1"
+        held = False
+        assert await waiting == "held=1"
+
+
+async def test_a_batch_has_bounds_in_number_and_bytes_and_a_giant_goes_alone(engine: Engine, journal: Journal) -> None:
+    async with committing(engine, journal, max_ops=4, max_bytes=10) as committer:
+        sizes = [1, 1, 1, 1, 1, 6, 6, 50, 1]
+        await committer.submit_all([Put(f"k{n}", n, size=size) for n, size in enumerate(sizes)])
+    assert [[op.size for op in batch] for batch in journal.batches] == [[1, 1, 1, 1], [1, 6], [6], [50], [1]]
+
+
+async def test_a_full_queue_refuses_at_once_and_takes_in_again_when_there_is_room(
+    engine: Engine, journal: Journal
+) -> None:
+    """C13: bounded in bytes and items; what does not fit is RESOURCE_EXHAUSTED at once, with a time to wait."""
+    async with committing(engine, journal, queue_ops=3, queue_bytes=100) as committer:
+        answers = await committer.submit_all([Put(f"k{n}", n) for n in range(5)])
+        assert answers[:3] == ["k0=0", "k1=1", "k2=2"]
+        for refused in answers[3:]:
+            assert isinstance(refused, Exhausted)
+            assert refused.retry_after
+        answers = await committer.submit_all([Put("a", 1, size=60), Put("b", 1, size=60), Put("c", 1, size=40)])
+        assert [isinstance(answer, Exhausted) for answer in answers] == [False, True, False]
+        assert await committer.submit(Put("giant", 1, size=1000)) == "giant=1"
+        assert await committer.submit(Put("a", 2)) == "a=2"
+
+
+async def test_committed_is_told_after_the_commit_and_before_any_answer(engine: Engine) -> None:
+    """C2: visible implies durable, and whoever is answered finds the bell rung already."""
+    order: list[str] = []
+    journal = Journal()
+    reading: list[asyncio.Task[list[tuple[str, int]]]] = []
+
+    def committed(batch: Batch[str]) -> None:
+        order.append(f"told {batch.effects}")
+        reading.append(asyncio.ensure_future(engine.read(stored)))
+
+    committer: Committer[Put, str] = Committer(
+        engine, journal.apply, key=lambda op: op.key, size=lambda op: op.size, committed=committed
+    )
+    async with committer:
+        order.append(await committer.submit(Put("a", 1)))
+    assert order == ["told 1", "a=1"]
+    assert await reading[0] == [("a", 1)]
+
+
+async def test_a_listener_that_fails_costs_no_answer(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    def committed(_batch: Batch[str]) -> None:
+        raise LookupError("no bell")
+
+    committer: Committer[Put, str] = Committer(
+        engine, Journal().apply, key=lambda op: op.key, size=lambda op: op.size, committed=committed
+    )
+    with caplog.at_level(logging.ERROR):
+        async with committer:
+            assert await committer.submit(Put("a", 1)) == "a=1"
+    assert "no bell" in caplog.text
+
+
+async def test_closing_commits_what_was_submitted_and_refuses_the_rest(engine: Engine, journal: Journal) -> None:
+    async with committing(engine, journal) as committer:
+        late = [asyncio.ensure_future(committer.submit(Put("a", n))) for n in range(5)]
+        await asyncio.sleep(0)
+    assert [await answer for answer in late] == [f"a={n}" for n in range(5)]
+    with pytest.raises(Unavailable, match="closing"):
+        await committer.submit(Put("b", 1))
+    with pytest.raises(Unavailable, match="closing"):
+        await committing_nobody(engine, journal).submit(Put("b", 1))
+
+
+def committing_nobody(engine: Engine, journal: Journal) -> Committer[Put, str]:
+    """A committer that nobody has entered."""
+    return Committer(engine, journal.apply, key=lambda op: op.key, size=lambda op: op.size)
+
+
+async def test_an_engine_closed_before_its_committer_leaves_nobody_waiting(dsn: str, journal: Journal) -> None:
+    committer: Committer[Put, str]
+    async with open_engine(dsn) as engine:
+        committer = await committing_nobody(engine, journal).__aenter__()
+    async with asyncio.timeout(5):
+        with pytest.raises(Unavailable):
+            await committer.submit(Put("a", 1))
+        await committer.__aexit__(None, None, None)
+
+
+async def test_a_caller_that_goes_away_takes_back_what_has_not_begun_and_nothing_else(
+    engine: Engine, journal: Journal
+) -> None:
+    async with committing(engine, journal) as committer:
+        begun, waiting, behind = (asyncio.create_task(committer.submit(Put("a", n))) for n in range(3))
+        await asyncio.sleep(0)
+        begun.cancel()
+        waiting.cancel()
+        assert await behind == "a=2"
+    assert await engine.read(stored) == [("a", 0), ("a", 2)]
+
+
+async def test_submit_all_of_nothing_answers_nothing(engine: Engine, journal: Journal) -> None:
+    async with committing(engine, journal) as committer:
+        assert await committer.submit_all([]) == []
+    assert journal.batches == []
+
+
+async def test_operations_without_a_key_share_a_batch(engine: Engine, journal: Journal) -> None:
+    committer: Committer[Put, str] = Committer(engine, journal.apply, key=lambda _op: None, size=lambda op: op.size)
+    async with committer:
+        assert await committer.submit_all([Put("a", 1), Put("a", 2)]) == ["a=1", "a=2"]
+    assert journal.sizes() == [2]
+
+
+async def test_a_store_function_that_forgets_an_outcome_commits_nothing(engine: Engine, journal: Journal) -> None:
+    def forgetful(conn: Connection, ops: Sequence[Put]) -> Batch[str]:
+        return Batch(journal.apply(conn, ops).outcomes[1:])
+
+    committer: Committer[Put, str] = Committer(engine, forgetful, key=lambda op: op.key, size=lambda op: op.size)
+    async with committer:
+        with pytest.raises(Internal):
+            await committer.submit(Put("a", 1))
+    assert await engine.read(stored) == []

@@ -1,0 +1,80 @@
+"""A TCP proxy that cuts connections on demand, between a client and a server that are both real."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+
+class CuttingProxy:
+    """Passes bytes on between clients and one server. `passed` counts those towards clients."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """In front of the server at `host`:`port`."""
+        self._target = (host, port)
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+        self.cuts = 0
+        self.cut_after: int | None = None
+        """Cuts a connection once it has passed so many bytes towards the client; then never again by itself."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        server_reader, server_writer = await asyncio.open_connection(*self._target)
+        self._writers |= {writer, server_writer}
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(reader, server_writer, counted=False))
+                group.create_task(self._pump(server_reader, writer, counted=True))
+        except* OSError:
+            pass
+        finally:
+            for each in (writer, server_writer):
+                self._writers.discard(each)
+                each.close()
+
+    def cut(self) -> None:
+        """Breaks every connection there is, as a network does: without a word."""
+        self.cuts += 1
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def listen(self) -> None:
+        """Listens on a free port of loopback."""
+        self._server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Listens no more, and breaks every connection there is."""
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+        await self._server.wait_closed()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool) -> None:
+        passed = 0
+        while data := await reader.read(65536):
+            if counted and self.cut_after is not None and passed + len(data) >= self.cut_after:
+                writer.write(data[: self.cut_after - passed])
+                with suppress(OSError):
+                    await writer.drain()
+                self.cut_after = None
+                self.cut()
+                return
+            passed += len(data)
+            writer.write(data)
+            await writer.drain()
+        if not writer.transport.is_closing():
+            with suppress(OSError):
+                writer.write_eof()
+
+
+@asynccontextmanager
+async def cutting(host: str, port: int) -> AsyncGenerator[CuttingProxy]:
+    """A proxy that listens on a free port of loopback."""
+    proxy = CuttingProxy(host, port)
+    await proxy.listen()
+    try:
+        yield proxy
+    finally:
+        await proxy.close()

@@ -1,0 +1,127 @@
+"""The schema: it says what the domain says, a migration makes it, and every column falls under one rule."""
+
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import CheckConstraint, Connection, inspect
+from tests.support.postgres import Cluster
+
+from taskplane.storage.dialects import dialect_of
+from taskplane.storage.engine import open_engine, run_alone
+from taskplane.storage.migrate import check, downgrade, upgrade
+from taskplane.tasks.domain.task import Event, Row
+from taskplane.tasks.sql.guards import CACHE, FIXED, GROWING, LIVE, create_guards, guards
+from taskplane.tasks.tables import INDEXED, event, metadata, task
+
+ROOM = "taskplane.tasks"
+
+
+def test_the_columns_are_the_fields_of_the_nouns_in_their_order() -> None:
+    """Rows become nouns by position."""
+    assert [column.name for column in task.columns] == [*Row._fields, "snapshot"]
+    assert [column.name for column in event.columns] == list(Event._fields)
+
+
+def test_every_column_of_a_task_falls_under_exactly_one_rule() -> None:
+    """I6, I7: a new column is in no set until somebody decides."""
+    columns = [*FIXED, *GROWING, *LIVE, *CACHE]
+    assert sorted(columns) == sorted(column.name for column in task.columns)
+
+
+def test_the_indexed_columns_are_those_that_an_index_names() -> None:
+    """An append leaves them alone, so that no index is written for it."""
+    named: set[str] = set()
+    for index in task.indexes:
+        named |= {column.name for column in index.columns}
+        condition = str(index.dialect_options["sqlite"]["where"])
+        named |= {name for name in Row._fields if name in condition.replace("=", " ").replace("<", " ").split()}
+    assert named - FIXED == set(INDEXED)
+
+
+def schema(conn: Connection) -> dict[str, Any]:
+    """All that makes a schema, in a form that can be compared."""
+    found = inspect(conn)
+    dialect = dialect_of(conn)
+    tables = [name for name in found.get_table_names() if not name.startswith("alembic")]
+    if dialect.name == "sqlite":
+        made = conn.exec_driver_sql(
+            "SELECT type, name, replace(replace(replace(sql, char(10), ''), char(9), ''), ' ', '') FROM sqlite_master"
+            " WHERE name NOT LIKE '%alembic%' ORDER BY 1, 2"
+        )
+        return {"made": made.all()}
+    triggers = conn.exec_driver_sql(
+        "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1"
+    )
+    functions = conn.exec_driver_sql(
+        "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY 1"
+    )
+    constraints = conn.exec_driver_sql(
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE connamespace = current_schema()::regnamespace AND conname NOT LIKE 'alembic%%' ORDER BY 1"
+    )
+    indexes = conn.exec_driver_sql("SELECT indexdef FROM pg_indexes WHERE indexname NOT LIKE 'alembic%%' ORDER BY 1")
+    options = conn.exec_driver_sql("SELECT relname, reloptions FROM pg_class WHERE relname IN ('task', 'event') ORDER BY 1")
+    return {
+        "columns": {name: [str(each) for each in found.get_columns(name)] for name in tables},
+        "made": [each.all() for each in (triggers, functions, constraints, indexes, options)],
+    }
+
+
+def make_from_model(conn: Connection) -> None:
+    metadata.create_all(conn)
+    for statement in create_guards(dialect_of(conn)):
+        conn.exec_driver_sql(statement)
+
+
+async def test_migrating_from_nothing_gives_the_schema_of_the_model(
+    dsn: str, engine_name: str, request: pytest.FixtureRequest
+) -> None:
+    """Tables, columns, constraints, indexes, triggers and storage options, on either engine."""
+    if engine_name == "sqlite":
+        other = dsn + ".model"
+    else:
+        cluster: Cluster = request.getfixturevalue("cluster")
+        database = cluster.create()
+        request.addfinalizer(lambda: cluster.drop(database))
+        other = cluster.url(database)
+    await upgrade(dsn, ROOM)
+    await run_alone(other, make_from_model)
+    assert await run_alone(dsn, schema) == await run_alone(other, schema)
+    assert await run_alone(dsn, differences) == []
+
+
+def differences(conn: Connection) -> list[Any]:
+    """What Alembic would change, but for its own table."""
+    return [
+        each
+        for each in compare_metadata(MigrationContext.configure(conn), metadata)
+        if not (each[0] == "remove_table" and each[1].name.startswith("alembic"))
+    ]
+
+
+async def test_migrating_back_leaves_nothing_and_forth_again_works(dsn: str) -> None:
+    """Down and up, on either engine; the guards come and go with the tables."""
+    await upgrade(dsn, ROOM)
+    await downgrade(dsn, ROOM)
+    async with open_engine(dsn) as engine:
+        assert await engine.read(made) == (["alembic_version_tasks"], [])
+    await upgrade(dsn, ROOM)
+    async with open_engine(dsn) as engine:
+        await check(engine, ROOM)
+        tables, triggers = await engine.read(made)
+        assert tables == ["alembic_version_tasks", "event", "store_meta", "task"]
+        assert triggers == sorted(guard.name for guard in guards(engine.dialect))
+
+
+def made(conn: Connection) -> tuple[list[str], list[str]]:
+    return sorted(inspect(conn).get_table_names()), dialect_of(conn).triggers(conn)
+
+
+def test_every_constraint_has_a_name() -> None:
+    """An error can be told from another by it, on both engines."""
+    for table in metadata.sorted_tables:
+        for constraint in table.constraints:
+            if isinstance(constraint, CheckConstraint):
+                assert constraint.name, constraint.sqltext

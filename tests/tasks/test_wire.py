@@ -1,0 +1,107 @@
+"""What is shown of rows and events, and what requests become."""
+
+from tests.tasks.plane import WORKING, creation, message, status
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Refused
+from taskplane.tasks import wire
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.decide import decide
+from taskplane.tasks.domain.operations import Found, Write
+from taskplane.tasks.domain.task import Event, Row, Scope
+
+SCOPE = Scope(tenant="tenant", owner="ann", actor="user:ann")
+NOW = 1_700_000_000_123_456
+
+
+def created(**fields: object) -> Write:
+    """What the rules make of a request, carried over the wire."""
+    request = creation(**{"working": True, **fields})
+    write = decide(
+        Found(row=None), wire.create(request, SCOPE, uid="uid", salt="salt", task_id="made", lease_until=NOW), NOW
+    )
+    assert isinstance(write, Write)
+    return write
+
+
+def test_a_record_shows_every_column_that_it_names() -> None:
+    row = created(on_orphan=pb.ON_ORPHAN_RERUN, max_attempts=7).row
+    record = wire.Wire("epoch").record(row)
+    shown = {field.name for field in pb.TaskRecord.DESCRIPTOR.fields} & set(Row._fields)
+    for name in shown - {"origin", "status_at", "created_at", "updated_at"}:
+        assert getattr(record, name) == (getattr(row, name) or type(getattr(record, name))()), name
+    assert record.origin == pb.ORIGIN_MANAGED
+    assert record.created_at.ToMicroseconds() == record.status_at.ToMicroseconds() == NOW
+    assert not record.HasField("task")
+
+
+def test_a_cursor_names_the_row_the_epoch_and_the_generation() -> None:
+    row = created().row
+    here, restored = wire.Wire("one"), wire.Wire("two")
+    assert here.cursor(row, 7) == f"{here.incarnation(row)}-7"
+    assert here.incarnation(row) != restored.incarnation(row)
+    assert here.incarnation(row) != here.incarnation(row._replace(salt="other"))
+
+
+def test_an_event_is_shown_with_its_payload() -> None:
+    first, second = created().events
+    shown = wire.event(first)
+    assert (shown.generation, shown.kind, shown.speaks) == (1, pb.EVENT_KIND_CREATED, True)
+    assert shown.created_at.ToMicroseconds() == NOW
+    assert shown.event.task.history[0].parts[0].text == "hello"
+    assert wire.event(second).event.status_update.status.state == WORKING
+
+
+def test_an_event_without_payload_has_no_event() -> None:
+    counter = Event("uid", 3, None, None, 0, 0, pb.EVENT_KIND_REPLACED, "a", None, None, False, b"", NOW)
+    assert not wire.event(counter).HasField("event")
+
+
+def test_trimming_keeps_the_newest_messages() -> None:
+    task = a2a.Task(history=[message(str(index)) for index in range(5)], artifacts=[a2a.Artifact(artifact_id="a")])
+    for length, texts in ((None, "01234"), (9, "01234"), (2, "34"), (0, "")):
+        kept = a2a.Task()
+        kept.CopyFrom(task)
+        wire.trim(kept, length, artifacts=length is None)
+        assert "".join(one.parts[0].text for one in kept.history) == texts
+        assert bool(kept.artifacts) is (length is None)
+
+
+def test_a_refused_item_says_why_and_an_error_of_one_item_concerns_it_alone() -> None:
+    item = pb.AppendItem(task_uid="uid")
+    pending = Refused("there is a message", reason="PENDING_INPUT")
+    appended = ops.Appended(first_generation=0, last_generation=0, input_generation=4, refusal=pending)
+    result = wire.append_result(item, appended)
+    assert (result.refusal.reason, result.input_generation) == ("PENDING_INPUT", 4)
+    assert wire.append_result(item, pending).refusal.message == "there is a message"
+    fine = ops.Appended(first_generation=2, last_generation=3, input_generation=1)
+    assert not wire.append_result(item, fine).HasField("refusal")
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    operation = wire.create(creation(), SCOPE, uid="u", salt="s", task_id="made", lease_until=0)
+    assert (operation.task_id, operation.on_orphan, operation.max_attempts) == ("made", pb.ON_ORPHAN_FAIL, 3)
+    named = wire.create(creation(task_id="mine"), SCOPE, uid="u", salt="s", task_id="made", lease_until=0)
+    assert named.task_id == "mine"
+    assert wire.task_filter(pb.ListTasksRequest()).page_size == 50
+    assert wire.event_filter(pb.ListEventsRequest()).limit == 100
+    put = wire.put(pb.PutTaskRequest(task=a2a.Task(context_id="c")), SCOPE, uid="u", salt="s", task_id="made")
+    assert put.task.id == "made"
+
+
+def test_a_record_of_a_new_task_is_as_it_was_at_generation_one() -> None:
+    write = created()
+    first = wire.at_first(write.row)
+    assert (write.row.generation, write.row.state) == (2, WORKING)
+    assert (first.generation, first.state) == (1, a2a.TASK_STATE_SUBMITTED)
+
+
+def test_requests_become_operations_of_the_caller() -> None:
+    cancel = wire.cancel(pb.CancelTaskRequest(task_id="t"), SCOPE)
+    assert cancel.event_metadata is None
+    changes = [status(WORKING)]
+    items = wire.append(pb.AppendEventsRequest(items=[pb.AppendItem(task_uid="u", changes=changes)]), "actor")
+    assert [(item.task_uid, item.actor, len(item.changes)) for item in items] == [("u", "actor", 1)]
+    added = wire.add_message(pb.AddMessageRequest(task_id="t", expected_context="c", message=message()), SCOPE)
+    assert (added.task_id, added.expected_context, added.scope) == ("t", "c", SCOPE)
