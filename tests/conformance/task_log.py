@@ -85,7 +85,8 @@ class Plane:
             "claim_for": claim_for,
             "changes": [status(WORKING)] if claim_for else [],
         }
-        return ops.Create(**(values | {"lease_until": 1 << 60} | given))
+        values |= {"lease_until": 1 << 60} | given
+        return ops.Create(**values)
 
     async def create(self, **given: Any) -> Row:
         return only(ops.Created, await self.log.submit(self.creation(**given))).row
@@ -101,7 +102,8 @@ class Plane:
         now = await self.log.row_by_uid(row.uid)
         number = (now.item_number or 0) + 1 if now.item_fence == now.fence else 1
         values: dict[str, Any] = {"actor": "agent:demo", "task_uid": row.uid, "fence": now.fence, "number": number}
-        return ops.Append(**(values | {"changes": changes} | given))
+        values |= {"changes": changes} | given
+        return ops.Append(**values)
 
     async def complete(self, row: Row, text: str = "done") -> ops.Appended:
         input_generation = (await self.log.row_by_uid(row.uid)).input_generation
@@ -115,7 +117,9 @@ class Plane:
             row, status(a2a.TASK_STATE_INPUT_REQUIRED, asked), consumed_generation=input_generation
         )
 
-    def saying(self, row: Row, invocation: str, text: str = "and more", request_hash: bytes = b"more") -> ops.AddMessage:
+    def saying(
+        self, row: Row, invocation: str, text: str = "and more", request_hash: bytes = b"more"
+    ) -> ops.AddMessage:
         return ops.AddMessage(
             scope=Scope(row.tenant, row.owner, row.owner),
             task_id=row.id,
@@ -150,7 +154,8 @@ class Plane:
         task.status.state = state  # type: ignore[assignment]
         task.artifacts.add(artifact_id="doc").parts.add().text = text
         values: dict[str, Any] = {"scope": ADA, "uid": f"document{number:024d}", "salt": "salt", "task": task}
-        return ops.Put(**(values | given))
+        values |= given
+        return ops.Put(**values)
 
     async def all_events(self, row: Row) -> Sequence[Event]:
         return (await self.log.events(Scope(row.tenant, row.owner, ""), row.id, EventFilter(limit=MAX_EVENTS)))[1]

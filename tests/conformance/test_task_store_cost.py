@@ -106,13 +106,15 @@ async def stored_bytes(plane: Plane) -> int:
     if plane.engine.dialect.name == "sqlite":
         await plane.engine.write(lambda conn: conn.exec_driver_sql("SELECT 1"))
         pages: int = await plane.engine.read(
-            lambda conn: conn.execute(text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"))
-            .scalar_one()
+            lambda conn: conn.execute(
+                text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+            ).scalar_one()
         )
         return pages
     size: int = await plane.engine.read(
-        lambda conn: conn.execute(text("SELECT pg_total_relation_size('event') + pg_relation_size('task', 'main')"))
-        .scalar_one()
+        lambda conn: conn.execute(
+            text("SELECT pg_total_relation_size('event') + pg_relation_size('task', 'main')")
+        ).scalar_one()
     )
     return size
 
@@ -132,9 +134,9 @@ async def test_bytes_per_event_do_not_grow_with_the_log(plane: Plane) -> None:
 
 
 async def test_all_rewrites_of_a_snapshot_weigh_no_more_than_the_log(plane: Plane) -> None:
-    """4: the tail must outweigh the snapshot before it is rewritten, so all rewrites together are no more than the log."""
+    """4: a tail must outweigh the snapshot before that is rewritten: all rewrites together are no more than the log."""
     row = await plane.create()
-    rewritten, last = 0, row.snapshot_generation
+    now, rewritten, last = row, 0, row.snapshot_generation
     for _ in range(40):
         await plane.append(row, *(chunk("x" * 1000) for _ in range(60)))
         now = await plane.log.row_by_uid(row.uid)
@@ -179,7 +181,7 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         await plane.log.held()
         await plane.log.heads([row.uid])
     scanned: list[str] = []
-    for statement, parameters in dict((statement, (statement, parameters)) for statement, parameters in seen).values():
+    for statement, parameters in dict(seen).items():
         if statement.startswith("INSERT"):
             continue
         shown = await plane.engine.write(plan, statement.replace(" FOR UPDATE SKIP LOCKED", ""), parameters)

@@ -50,7 +50,11 @@ async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:
 async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> None:
     """C7: the external runtime owns it."""
     row = (await plane.put("doc", "one")).row
-    for op in (ops.Cancel(scope=ADA, task_id="doc"), plane.saying(row, "i1"), ops.MarkCopied(task_uid=row.uid, generation=1)):
+    for op in (
+        ops.Cancel(scope=ADA, task_id="doc"),
+        plane.saying(row, "i1"),
+        ops.MarkCopied(task_uid=row.uid, generation=1),
+    ):
         with pytest.raises(Refused) as refused:
             await plane.log.submit(op)
         assert refused.value.reason == "NOT_MANAGED"
@@ -85,7 +89,11 @@ async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
             await plane.log.get(ADA, row.id)
         with pytest.raises(NotFound):
             await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
-    assert [[row.uid for row in commit.deleted] for commit in plane.commits] == [[live.uid], [ended.uid], [document.uid]]
+    assert [[row.uid for row in commit.deleted] for commit in plane.commits] == [
+        [live.uid],
+        [ended.uid],
+        [document.uid],
+    ]
     assert plane.commits[0].deleted[0].state == CANCELED
     assert [event.generation for event in plane.commits[0].events] == [3]
     late = only(ops.Appended, await plane.log.submit(item)).refusal

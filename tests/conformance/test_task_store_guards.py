@@ -1,4 +1,4 @@
-"""What no service with a bug and no person with a shell can do: raw SQL against I1..I14, each with a legitimate twin."""
+"""What neither a service with a bug nor a person with a shell can do: raw SQL on I1..I14, with legitimate twins."""
 
 from typing import Any
 
@@ -133,7 +133,7 @@ async def test_i6_what_has_ended_does_not_change(plane: Plane) -> None:
     await refused(plane, change(row, state=WORKING, terminal_generation=None))
     await accepted(plane, change(row, copied_generation=row.generation))
     await accepted(plane, change(row, snapshot=b"", snapshot_bytes=0, folded_bytes=0))
-    assert AFTER_THE_END == {"copied_generation", "snapshot", "snapshot_generation", "snapshot_bytes", "folded_bytes"}
+    assert {"copied_generation", "snapshot", "snapshot_generation", "snapshot_bytes", "folded_bytes"} == AFTER_THE_END
 
 
 async def test_i6_a_task_has_ended_exactly_when_it_says_at_which_event(plane: Plane) -> None:

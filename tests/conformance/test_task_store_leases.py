@@ -1,12 +1,14 @@
-"""Leases: one holder at a time, fenced as soon as it is none, and what becomes of a task whose holder is lost. C8, C9."""
+"""Leases: one holder at a time, fenced as soon as it is none, and what becomes of a task that lost it. C8, C9."""
 
 import asyncio
 
 from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, status
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Refused
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.fold import LOST_MESSAGES
 from taskplane.tasks.domain.task import FAILED, SUBMITTED, WORKING, Row
 
 RERUN = int(pb.ON_ORPHAN_RERUN)
@@ -132,6 +134,24 @@ async def test_a_task_declared_safe_to_run_again_is_queued_anew(plane: Plane) ->
     claimed = await plane.claim(row, "p3")
     assert claimed is not None and claimed.attempt == 2
     assert (await plane.append(row, status(WORKING), chunk("again"))).refusal is None
+    await plane.check(row)
+
+
+async def test_each_lost_attempt_marks_what_it_said_itself(plane: Plane) -> None:
+    """C9: neither the user's messages nor those of the attempt before."""
+    row = await plane.create(on_orphan=RERUN)
+    await plane.append(row, status(WORKING, message("first", "m2")))
+    await plane.orphan(row)
+    await plane.claim(row)
+    await plane.say(row, "i2")
+    await plane.append(row, status(WORKING, message("second", "m3")))
+    await plane.orphan(row)
+    lost: list[list[str]] = []
+    for event in await plane.all_events(row):
+        fields = a2a.StreamResponse.FromString(event.payload).status_update.metadata.fields
+        if LOST_MESSAGES in fields:
+            lost.append([value.string_value for value in fields[LOST_MESSAGES].list_value.values])
+    assert lost == [["m2"], ["m3"]]
     await plane.check(row)
 
 

@@ -8,9 +8,11 @@ from tests.conftest import Migrated
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Exhausted, Internal, Invalid, NotFound, OutOfRange, PlaneError, Refused
+from taskplane.storage.committer import LATER
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, CREATED, STATUS, WORKING
+from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.store import EventFilter
 
 
@@ -103,6 +105,23 @@ async def test_two_operations_on_one_task_in_one_batch_take_effect_in_their_orde
     assert [event.generation for commit in plane.commits for event in commit.events] == [3, 4]
 
 
+async def test_a_batch_changes_a_task_once_and_leaves_the_rest_for_the_next(plane: Plane) -> None:
+    """2.2: by whatever name the task is called, and the same for two that begin one turn."""
+    row, other = await plane.create(), await plane.create()
+    item = await plane.item(row, chunk("x"))
+    creation = plane.creation(invocation_id="k1")
+    batch: list[ops.Operation] = [
+        item,
+        ops.Cancel(scope=ADA, task_id=row.id),
+        creation,
+        plane.saying(other, "k1"),
+        await plane.item(other),
+    ]
+    done = await plane.engine.write(apply_batch, batch, Parts.of(plane.engine.dialect))
+    assert [outcome is LATER for outcome in done.outcomes] == [False, True, False, True, False]
+    await plane.check(row)
+
+
 async def test_what_a_commit_announces_can_be_read(plane: Plane) -> None:
     """C2: rows and events are announced after they are committed, in order, before the answer is given."""
     row = await plane.create()
@@ -132,7 +151,8 @@ async def test_pages_follow_one_another_without_a_gap(plane: Plane) -> None:
     row = await plane.create()
     for _ in range(10):
         await plane.append(row, *(chunk("x") for _ in range(10)))
-    seen, place = [], 0
+    seen: list[int] = []
+    place = 0
     while (page := await plane.log.read_after(row.uid, place)).events:
         assert len(page.events) <= 64
         seen += [event.generation for event in page.events]

@@ -118,7 +118,7 @@ async def test_a_message_racing_a_completion_is_read_or_refused(plane: Plane) ->
 
     async def race(row: Row) -> tuple[ops.Answer | PlaneError, ops.Answer | PlaneError]:
         end = await plane.item(row, status(COMPLETED), consumed_generation=1)
-        order = [end, plane.saying(row, f"{row.id}-i2")]
+        order: list[ops.Operation] = [end, plane.saying(row, f"{row.id}-i2")]
         if row.uid < "8":
             order.reverse()
         answers = await plane.log.submit_all(order)
@@ -182,7 +182,7 @@ async def test_of_a_completion_and_a_cancel_one_wins(plane: Plane) -> None:
 
     async def race(row: Row) -> None:
         end = await plane.item(row, status(COMPLETED), consumed_generation=1)
-        both = [end, ops.Cancel(scope=ADA, task_id=row.id)]
+        both: list[ops.Operation] = [end, ops.Cancel(scope=ADA, task_id=row.id)]
         if row.uid < "8":
             both.reverse()
         answers = await plane.log.submit_all(both)
@@ -245,3 +245,21 @@ async def test_an_end_while_a_text_is_open_keeps_the_text(plane: Plane) -> None:
         assert (now.partial_id, now.partial_generation) == (None, None)
         _, task = await plane.log.get(ADA, row.id)
         assert f"{row.id}-m2" in [each.message_id for each in (*task.history, task.status.message)]
+
+
+async def test_a_batch_folds_no_more_than_fits_into_memory(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C13: the ends of many large tasks at once are spread over several transactions, and all of them happen."""
+    monkeypatch.setattr("taskplane.tasks.sql.apply._CONTENT_BYTES", 100_000)
+    rows = [await plane.create() for _ in range(6)]
+    for row in rows:
+        await plane.append(row, chunk("x" * 40_000), status(WORKING, message("so f", "m2", partial=True)))
+    plane.commits.clear()
+    cancels = [ops.Cancel(scope=ADA, task_id=row.id) for row in rows[:3]]
+    ends = [
+        await plane.item(row, status(COMPLETED, message("so far", "m2")), consumed_generation=1) for row in rows[3:]
+    ]
+    answers = await plane.log.submit_all([*cancels, *ends])
+    assert all(isinstance(each, ops.Done) or getattr(each, "refusal", each) is None for each in answers)
+    assert len(plane.commits) == 3
+    for row in rows:
+        assert (await plane.check(row)).terminal_generation is not None

@@ -255,6 +255,7 @@ async def test_closing_commits_what_was_submitted_and_refuses_the_rest(engine: E
     async with committing(engine, journal) as committer:
         late = [asyncio.ensure_future(committer.submit(Put("a", n))) for n in range(5)]
         await asyncio.sleep(0)
+    assert journal.told == [1] * 5
     assert [await answer for answer in late] == [f"a={n}" for n in range(5)]
     with pytest.raises(Unavailable, match="closing"):
         await committer.submit(Put("b", 1))

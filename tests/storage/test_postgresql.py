@@ -203,7 +203,7 @@ async def until(cluster: Cluster, query: str, wanted: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_of_processes_that_take_the_same_name_one_goes_on(engine: Engine, url: str) -> None:
+async def test_of_processes_that_take_the_same_name_one_goes_on(engine: Engine, cluster: Cluster, url: str) -> None:
     order: list[str] = []
     held = asyncio.Event()
     go_on = asyncio.Event()
@@ -223,6 +223,7 @@ async def test_of_processes_that_take_the_same_name_one_goes_on(engine: Engine, 
         await held.wait()
         second = asyncio.create_task(other.write(follow))
         await other.write(lambda conn: other.dialect.exclusive(conn, "another name"))
+        await until(cluster, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", "1")
         go_on.set()
         await asyncio.gather(first, second)
     assert order == ["first", "second"]

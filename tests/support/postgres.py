@@ -28,7 +28,7 @@ class Cluster:
         self.port = port
         self.folder = folder
         self._binaries = binaries
-        self.as_user = as_user
+        self._as_user = as_user
         self._templates: dict[str, str] = {}
 
     def url(self, database: str) -> str:
@@ -67,21 +67,17 @@ class Cluster:
         """Starts the server and returns when it takes connections."""
         self._control("start", "-l", str(self.folder / "log"))
 
-    def control(self, *arguments: str) -> list[str | Path]:
-        """The command that controls the server, to be run as the user `as_user` names."""
-        return [self._binaries / "pg_ctl", "-w", "-s", "-D", self.folder / "data", *arguments]
-
     def _control(self, *arguments: str) -> None:
         # Not through a pipe: the server would inherit it and keep it open.
         subprocess.run(
-            self.control(*arguments),
+            [self._binaries / "pg_ctl", "-w", "-s", "-D", self.folder / "data", *arguments],
             check=True,
             timeout=_TIMEOUT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            **self.as_user,
+            **self._as_user,
         )
 
 
@@ -113,15 +109,14 @@ def _guarded(cluster: Cluster) -> Generator[None, None, None]:
 
     A shell waits for the other end of its pipe to close, which the system does for whoever dies.
     """
-    script = 'read -r _; "$@" >/dev/null 2>&1; exec rm -rf "$0"'
-    stop = cluster.control("stop", "-m", "immediate")
-    command: list[str | Path] = ["/bin/sh", "-c", script, cluster.folder, *stop]
+    # SIGQUIT is the server's immediate shutdown.
+    script = 'read -r _; kill -QUIT "$(head -n 1 "$0/data/postmaster.pid")"; exec rm -rf "$0"'
     guard = subprocess.Popen(
-        command,
+        ["/bin/sh", "-c", script, cluster.folder],
         stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
-        **cluster.as_user,
     )
     try:
         yield

@@ -59,6 +59,14 @@ class Executor:
             if response.HasField("assignment"):
                 return response.assignment
 
+    async def assigned_while_renewing(self) -> pb.Assignment:
+        """The next task; renews at every sign of life of the store, as an executor without leases does."""
+        while True:
+            await self.renew()
+            response = await asyncio.wait_for(anext(self.stream), 5.0)
+            if response.HasField("assignment"):
+                return response.assignment
+
     async def told_to_renew(self) -> None:
         """Returns at the next hint to renew now."""
         while not (await asyncio.wait_for(anext(self.stream), 5.0)).hint.now:
@@ -314,10 +322,28 @@ async def test_a_lost_run_that_may_run_again_is_assigned_to_another_executor(url
         silent = await plane.create(claim_for="dead")
         begun = await plane.create(working=True, claim_for="dead", on_orphan=pb.ON_ORPHAN_RERUN)
         executor = await connected(plane, "alive")
-        assigned = {found.record.uid: found.record for found in [await executor.assigned(), await executor.assigned()]}
+        found = [await executor.assigned_while_renewing() for _ in range(2)]
+        assigned = {each.record.uid: each.record for each in found}
         assert assigned[silent.uid].generation == 1
         assert assigned[begun.uid].generation == 3
         assert {record.attempt for record in assigned.values()} == {2}
+
+
+async def test_a_process_that_is_silent_for_a_lease_time_is_given_nothing(url: str) -> None:
+    """C8, C9: a stopped process still has its stream open; its task must not come back to it until it is poison."""
+    async with opened(url) as plane:
+        stopped = await connected(plane, "stopped")
+        await plane.create(claim_for="stopped", working=True, on_orphan=pb.ON_ORPHAN_RERUN)
+        living = await connected(plane, "living")
+        assignment = await living.assigned_while_renewing()
+        assert assignment.record.attempt == 2
+        unread: list[pb.ClaimResponse] = []
+        while not unread or not unread[-1].hint.now:
+            await stopped.renew()
+            unread.append(await asyncio.wait_for(anext(stopped.stream), 5.0))
+            if len(unread) > 3:
+                break
+        assert not any(response.HasField("assignment") for response in unread)
 
 
 async def test_a_sweeper_that_wakes_late_grants_one_ttl(url: str) -> None:

@@ -51,9 +51,7 @@ def schema(conn: Connection) -> dict[str, Any]:
             " WHERE name NOT LIKE '%alembic%' ORDER BY 1, 2"
         )
         return {"made": made.all()}
-    triggers = conn.exec_driver_sql(
-        "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1"
-    )
+    triggers = conn.exec_driver_sql("SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1")
     functions = conn.exec_driver_sql(
         "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY 1"
     )
@@ -62,7 +60,9 @@ def schema(conn: Connection) -> dict[str, Any]:
         " WHERE connamespace = current_schema()::regnamespace AND conname NOT LIKE 'alembic%%' ORDER BY 1"
     )
     indexes = conn.exec_driver_sql("SELECT indexdef FROM pg_indexes WHERE indexname NOT LIKE 'alembic%%' ORDER BY 1")
-    options = conn.exec_driver_sql("SELECT relname, reloptions FROM pg_class WHERE relname IN ('task', 'event') ORDER BY 1")
+    options = conn.exec_driver_sql(
+        "SELECT relname, reloptions FROM pg_class WHERE relname IN ('task', 'event') ORDER BY 1"
+    )
     return {
         "columns": {name: [str(each) for each in found.get_columns(name)] for name in tables},
         "made": [each.all() for each in (triggers, functions, constraints, indexes, options)],

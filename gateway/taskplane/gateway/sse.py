@@ -146,7 +146,7 @@ class EventStream:
                     return self._stop(_End.EXPIRED)
             if self._writing:
                 blocked_until = self._writing + self._write_timeout
-                if False:
+                if now >= blocked_until:
                     return self._stop(_End.STUCK)
                 wake_at = min(now + self._keep_alive, blocked_until)
                 continue

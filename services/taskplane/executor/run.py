@@ -1,4 +1,7 @@
-"""One run: an agent at work on one task under one lease. One loop: agent -> outbox -> log. Owns nothing durable."""
+"""One run: an agent at work on one task under one lease. One loop: agent -> outbox -> log. Owns nothing durable.
+
+Over 300 lines, since the ways in which a run begins, ends and is stopped must be read together.
+"""
 
 import asyncio
 import logging

@@ -2,6 +2,8 @@
 
 From the user entry on the work belongs to the executor's crew; the caller only waits, and one that goes away cancels
 nothing. Every write carries the invocation, and repeating it changes nothing.
+
+Over 300 lines, since the order of these writes and what follows when one is refused must be read together.
 """
 
 import asyncio

@@ -18,10 +18,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from taskplane.runtime.errors import Refused
+from taskplane.runtime.failpoints import fp
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import Engine, run_alone, shown
 
 _log = logging.getLogger(__name__)
+# It tells at INFO what it assumes whenever it looks at a version table.
+logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 async def upgrade(url: str, package: str, revision: str = "head") -> None:
@@ -75,6 +78,7 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     with EnvironmentContext(Config(), script, fn=steps) as environment:
         environment.configure(connection=conn, version_table=_version_table(package), transactional_ddl=True)
         environment.run_migrations()
+    fp("migrate.mid")
     after = _current(conn, package)
     return after if after != before else None
 

@@ -86,8 +86,9 @@ class TaskLog(Protocol):
 
     Every answer is given after its transaction is committed and synced, and every read is one snapshot of committed
     data. A task of another owner is answered like one that does not exist. Besides the errors named below each method
-    raises Unavailable where the database cannot be reached: a read may be repeated, and so may an operation, since
-    a repeat of one that had taken effect is answered with what it did.
+    raises Unavailable where the database cannot be reached. Whether an operation took effect is then unknown, and it
+    may be submitted again, unchanged: a repeated Create, Append or AddMessage is answered with what the first did, a
+    repeated Cancel or Delete with the refusal that says it is done, and the others do nothing twice.
     """
 
     async def submit(self, op: Operation) -> Answer:
@@ -95,7 +96,8 @@ class TaskLog(Protocol):
 
         Operations on one task take effect in the order of their commits; each event gets the next generation, without
         a gap. A refused operation has changed nothing. Exhausted: too much is waiting already; nothing was changed,
-        try again after `retry_after` seconds. Cancelling the wait does not withdraw the operation.
+        try again after `retry_after` seconds. Invalid `NUL_CHARACTER`: a text holds U+0000. A caller that is cancelled
+        does not know whether it took effect.
         """
         ...
 

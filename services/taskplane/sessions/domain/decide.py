@@ -125,7 +125,7 @@ def _append(found: Found, op: ops.Append, now: int) -> Outcome:
         session,
         seq=seq,
         version=session.version + added,
-        has_session_task=session.has_session_task,
+        has_session_task=session.has_session_task or any(map(begins_session_task, new)),
         updated_at=now,
     )
     answer = ops.Appended(session=session, entries=entries, known=known)

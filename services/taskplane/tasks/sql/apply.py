@@ -26,6 +26,8 @@ from taskplane.tasks.sql.texts import nul_in_row
 from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import Committed
 
+# Tasks whose content one transaction reads and folds; what would be more than this waits for the next one.
+_CONTENT_BYTES: Final = 64 * 1024 * 1024
 _by_key: Final = attrgetter("row.tenant", "row.id")
 
 
@@ -47,7 +49,8 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts)
     """Carries out the operations in their order, each as if it were alone. `effects` is a `Committed`.
 
     At most one operation of a batch changes a task or begins a turn; another one is left for the next batch, and so is
-    one whose task another process holds just now. If nothing else is there to do, those are waited for.
+    one whose task another process holds just now (if nothing else is there to do, those are waited for), and what would
+    read more content than fits into memory comfortably.
     """
     gathered = gather(conn, operations, parts.locking)
     decided = _Decided(conn, operations, gathered, parts.clock.now(conn))
@@ -69,6 +72,9 @@ class _Decided:
         self._now = now
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
+        self._content = 0
+        # Tasks whose open text is for the next batch to read.
+        self._too_much: set[str] = set()
         self._read_texts(conn, operations)
 
     def take(self, index: int, op: Operation) -> None:
@@ -77,10 +83,12 @@ class _Decided:
         name, turn = public_id(op), turn_of(op)
         uid = gathered.target(op)
         keys = {key for key in (uid, name, turn) if key is not None}
-        if gathered.waits(op) or not keys.isdisjoint(self._taken):
+        if gathered.waits(op) or uid in self._too_much or not keys.isdisjoint(self._taken):
             return
         outcome = decide(self._found(op, uid), op, self._now)
         if isinstance(outcome, Write):
+            if outcome.refold and outcome.row.uid not in self.stored and not self._has_room(outcome.row):
+                return
             refusal = nul_in_row(outcome.row)
             if refusal is None:
                 self.writes[index] = outcome
@@ -118,14 +126,22 @@ class _Decided:
             row = self.gathered.rows.get(self.gathered.target(op) or "")
             if row is None:
                 continue
-            if needs_open_text(row, op):
-                texts.add(row.uid)
+            if needs_open_text(row, op) and row.uid not in texts:
+                (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
         if texts:
             self.stored.update(contents(conn, texts))
         if lost:
             self._lost.update(said_under_fence(conn, lost))
+
+    def _has_room(self, row: Row) -> bool:
+        """Whether the content of one more task may be read in this batch; of the first one always."""
+        size = row.snapshot_bytes + row.event_bytes - row.folded_bytes
+        if self._content and self._content + size > _CONTENT_BYTES:
+            return False
+        self._content += size
+        return True
 
 
 def _write(conn: Connection, decided: _Decided, writing: Writing) -> Committed:
