@@ -1,4 +1,4 @@
-"""Listing: what is the caller's, filtered, a page at a time, with a token that is good for nothing else. C1, 7.3."""
+"""Listing: what is the caller's, filtered, a page at a time, with a token that is good for nothing else. C1."""
 
 import asyncio
 import base64

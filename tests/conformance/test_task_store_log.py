@@ -106,7 +106,7 @@ async def test_two_operations_on_one_task_in_one_batch_take_effect_in_their_orde
 
 
 async def test_a_batch_changes_a_task_once_and_leaves_the_rest_for_the_next(plane: Plane) -> None:
-    """2.2: by whatever name the task is called, and the same for two that begin one turn."""
+    """By whatever name the task is called, and the same for two that begin one turn."""
     row, other = await plane.create(), await plane.create()
     item = await plane.item(row, chunk("x"))
     creation = plane.creation(invocation_id="k1")

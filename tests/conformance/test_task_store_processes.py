@@ -92,7 +92,7 @@ async def test_a_completion_and_a_cancel_in_two_processes_make_one_end(planes: P
 
 
 async def test_a_row_that_another_process_holds_delays_nobody_else(planes: Planes) -> None:
-    """2.2: its operation waits for a later batch, the others are committed."""
+    """Its operation waits for a later batch, the others are committed."""
     held, free = await planes[0].create(), await planes[0].create()
     items = [await planes[1].item(held, chunk("x")), await planes[1].item(free, chunk("x"))]
     holder = await asyncpg.connect(planes[2].engine.url)

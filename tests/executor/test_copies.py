@@ -128,7 +128,9 @@ async def test_two_executors_copying_one_task_copy_it_once(stores: Stores) -> No
         task = await plane.run("flood 40", context_id="c")
         record = await plane.record(task.id)
         async with open_plane(stores, ("demo", Demo())) as other:
-            source = Source(uid=record.uid, task_id=task.id, context_id="c", invocation_id=record.invocation_id)
+            source = Source(
+                uid=record.uid, task_id=task.id, context_id="c", invocation_id=record.invocation_id, agent="demo"
+            )
             with acting_as(Principal("tenant", "ann", "copier", service=True)):
                 await asyncio.gather(
                     *(room.room.runs.ports.copier.task(source, 0) for room in (plane, other, plane, other))

@@ -1,7 +1,5 @@
 """The rules of writing, without a database."""
 
-from dataclasses import replace
-
 import pytest
 from tests.conformance.session_log import ADA, HASH, OTHER_HASH, outcome, user
 
@@ -37,7 +35,7 @@ def appending(*entries: pb.Entry, expected_version: int = 0, create: bool = Fals
 
 
 def stored(entry: pb.Entry, seq: int = 2) -> Entry:
-    return replace(appending(entry).entries[0], seq=seq, created_at=3, payload=None)
+    return appending(entry).entries[0]._replace(seq=seq, created_at=3, payload=None)
 
 
 def found(session: Session | None = SESSION, *entries: Entry) -> Found:
@@ -101,7 +99,7 @@ def test_hashes_are_compared_where_both_sides_have_one(before: bytes, now: bytes
 
 def test_refusals_come_in_order() -> None:
     """Not found, key reused, version mismatch."""
-    foreign = replace(stored(user("A")), context_id="other")
+    foreign = stored(user("A"))._replace(context_id="other")
     operation = appending(user("A"), outcome("A"), expected_version=3)
     assert isinstance(refused(decide(found(None, foreign), operation, NOW)), NotFound)
     assert refused(decide(found(SESSION, foreign), operation, NOW)).reason == "KEY_REUSED"

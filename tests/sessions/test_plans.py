@@ -17,6 +17,7 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.session import MESSAGE
 from taskplane.sessions.sql.apply import apply_batch
 from taskplane.sessions.store import EntryFilter
+from taskplane.storage.committer import LATER
 from taskplane.storage.engine import open_engine
 
 
@@ -87,6 +88,7 @@ async def test_every_statement_uses_an_index(sessions: Sessions, engine_name: st
         # Rows of the list of keys itself are scanned, and nothing else.
         scans = [line for line in plan if re.search(r"\bSCAN (session|entry)\b|Seq Scan on (session|entry)\b", line)]
         assert scans == [], f"{statement}\n{plan}"
+        assert "task_id =" not in statement or any("entry_by_task" in line for line in plan), f"{statement}\n{plan}"
         assert any(re.search(r"USING (COVERING )?INDEX|Index|Bitmap", line) for line in plan), f"{statement}\n{plan}"
 
 
@@ -106,22 +108,24 @@ def explain_postgres(conn: Connection, statements: dict[str, Any]) -> dict[str, 
     }
 
 
+def appends(count: int) -> list[ops.Append]:
+    """As many operations, each for a session of its own."""
+    return [
+        wire.append(
+            pb.AppendEntriesRequest(
+                context_id=f"c{count}-{n}",
+                entries=[user(f"i{count}-{n}"), outcome(f"i{count}-{n}")],
+                create=pb.NewSession(),
+            ),
+            ADA,
+        )
+        for n in range(count)
+    ]
+
+
 async def test_a_batch_has_a_constant_number_of_statements(migrated: Migrated) -> None:
     """One lookup of sessions and one of ids, and one statement per table written, however many callers there are."""
     url = await migrated("taskplane.sessions")
-
-    def appends(count: int) -> list[ops.Append]:
-        return [
-            wire.append(
-                pb.AppendEntriesRequest(
-                    context_id=f"c{count}-{n}",
-                    entries=[user(f"i{count}-{n}"), outcome(f"i{count}-{n}")],
-                    create=pb.NewSession(),
-                ),
-                ADA,
-            )
-            for n in range(count)
-        ]
 
     async with open_engine(url) as engine:
         for count in (1, 2, 16, 64):
@@ -130,3 +134,13 @@ async def test_a_batch_has_a_constant_number_of_statements(migrated: Migrated) -
                 await engine.write(apply_batch, appends(count), engine.dialect)
             tables = [re.findall(r"(?:INSERT INTO|JOIN) (\w+)", statement)[0] for statement, _ in found]
             assert tables == ["session", "entry", "session", "entry"], count
+
+
+async def test_of_two_operations_of_a_batch_for_one_id_the_second_waits_for_the_next(migrated: Migrated) -> None:
+    """So that the batch need not fail and be taken apart."""
+    (first,) = appends(1)
+    second = replace(first, context_id="other", entries=[each._replace(context_id="other") for each in first.entries])
+    async with open_engine(await migrated("taskplane.sessions")) as engine:
+        batch = await engine.write(apply_batch, [first, second], engine.dialect)
+    assert isinstance(batch.outcomes[0], ops.Appended)
+    assert batch.outcomes[1] is LATER

@@ -207,7 +207,7 @@ async def test_create_names_the_uncopied_tasks_of_its_session(plane: Plane, url:
     assert not other.response.uncopied
     response = await plane.store().CreateTask(creation())
     assert [task.uid for task in response.uncopied] == [run.uid, paused.uid]
-    assert [(task.copied_generation, task.message_generation) for task in response.uncopied] == [(1, 3), (1, 3)]
+    assert [(task.copied_generation, task.message_generation) for task in response.uncopied] == [(0, 3), (0, 3)]
     listed = await plane.store().ListUncopied(pb.ListUncopiedRequest())
     assert list(listed.tasks) == list(response.uncopied)
     assert not (await plane.store(BOB).ListUncopied(pb.ListUncopiedRequest(context_id="context"))).tasks

@@ -16,6 +16,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.changes import INVOCATION
 from taskplane.executor.history import SessionLog
 from taskplane.executor.outbox import Committed
+from taskplane.executor.saving import title_of
 from taskplane.executor.tasklog import events
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
 from taskplane.runtime.principal import Principal, acting_as
@@ -34,6 +35,7 @@ class Source:
     task_id: str
     context_id: str
     invocation_id: str
+    agent: str
 
     def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
         """The copy of an agent's message."""
@@ -51,24 +53,24 @@ class Source:
     def user_entry(
         self, generation: int, message: a2a.Message, invocation_id: str, actor: str, request_hash: bytes = b""
     ) -> sessions.Entry:
-        """The copy of a further message of the user."""
+        """The copy of a message of the user."""
         entry = self.entry(generation, message, invocation_id, actor)
         entry.id = invocation_id
         entry.request_hash = request_hash
         return entry
 
     def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
-        """The copies of speaking events, in order. The creating message is not copied: it was an entry first."""
+        """The copies of speaking events, in order. The creating message mostly is an entry already, under its id."""
         entries: list[sessions.Entry] = []
         turn = self.invocation_id
         for event in happened:
             if event.kind == pb.EVENT_KIND_CREATED:
-                continue
-            if event.event.HasField("message"):
+                message = event.event.task.history[0]
+            elif event.event.HasField("message"):
                 message = event.event.message
             else:
                 message = event.event.status_update.status.message
-            if event.kind == pb.EVENT_KIND_MESSAGE:
+            if event.kind in (pb.EVENT_KIND_CREATED, pb.EVENT_KIND_MESSAGE):
                 turn = event.invocation_id
                 entries.append(self.user_entry(event.generation, message, turn, event.actor))
             else:
@@ -87,9 +89,13 @@ class Copier:
         self._sessions = log
 
     async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> None:
-        """Appends copies. A session that is gone needs none."""
+        """Appends copies. A session that is gone needs none; one that was never begun is begun by its first message."""
+        first = entries[0]
+        create = (
+            sessions.NewSession(agent=source.agent, title=title_of(first.message)) if first.generation == 1 else None
+        )
         try:
-            await self._sessions.append_many(source.context_id, entries)
+            await self._sessions.append_many(source.context_id, entries, create)
         except NotFound:
             log.info(
                 "session %s is gone; %d messages of task %s stay in its log",
@@ -104,7 +110,7 @@ class Copier:
             for entry in entries:
                 entry.id = f"{source.uid}-{entry.generation}"
                 entry.ClearField("request_hash")
-            await self._sessions.append_many(source.context_id, entries)
+            await self._sessions.append_many(source.context_id, entries, create)
 
     async def from_log(self, source: Source, copied: int) -> tuple[int, int]:
         """Copies what the log has after `copied`. The generation that may be claimed, and the head it was read at."""
@@ -135,7 +141,11 @@ class Copier:
         done = 0
         for task in tasks:
             source = Source(
-                uid=task.uid, task_id=task.task_id, context_id=task.context_id, invocation_id=task.invocation_id
+                uid=task.uid,
+                task_id=task.task_id,
+                context_id=task.context_id,
+                invocation_id=task.invocation_id,
+                agent=task.agent,
             )
             try:
                 with acting_as(Principal(task.tenant, task.owner, actor, service=True)):

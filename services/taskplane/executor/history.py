@@ -26,22 +26,24 @@ class SessionLog:
             pb.AppendEntriesRequest(context_id=context_id, entries=entries, create=create)
         )
 
-    async def append_many(self, context_id: str, entries: Sequence[pb.Entry]) -> None:
+    async def append_many(
+        self, context_id: str, entries: Sequence[pb.Entry], create: pb.NewSession | None = None
+    ) -> None:
         """Any number of entries in order, in as few calls as their size allows."""
         if len(entries) == 1:
-            await self.append(context_id, entries)
+            await self.append(context_id, entries, create)
             return
         batch: list[pb.Entry] = []
         size = 0
         for entry in entries:
             weight = entry.ByteSize() + 16
             if batch and (size + weight > MAX_CALL_BYTES or len(batch) == MAX_CALL_ENTRIES):
-                await self.append(context_id, batch)
+                await self.append(context_id, batch, create)
                 batch, size = [], 0
             batch.append(entry)
             size += weight
         if batch:
-            await self.append(context_id, batch)
+            await self.append(context_id, batch, create)
 
     async def effective(self, context_id: str) -> list[pb.Entry]:
         """What the conversation shows, in reading order."""

@@ -52,9 +52,10 @@ class Routing:
         """Whether the answer is there already, without waiting for anything: only of agents that route at sight."""
         if not self._at_sight:
             return False
-        self._asked = self._ask(())
-        # One turn of the loop takes the router through its first step.
-        await asyncio.sleep(0)
+        if self._asked is None:
+            self._asked = self._ask(())
+            # One turn of the loop takes the router through its first step.
+            await asyncio.sleep(0)
         return self._asked.done()
 
     async def wait(self, timeout: float, history: Sequence[a2a.Message]) -> None:

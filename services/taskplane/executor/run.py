@@ -42,6 +42,8 @@ class Fresh:
     # The generation of its newest event.
     head: int
     uncopied: Sequence[pb.UncopiedTask]
+    # The user's message is in the session.
+    saved: bool
     # The session had nothing before this turn.
     begins_session: bool
     # A router that was too slow for the caller, or failed.
@@ -83,8 +85,10 @@ class Run:
             task_id=record.id,
             context_id=record.context_id,
             invocation_id=record.invocation_id,
+            agent=record.agent,
         )
-        self._speech = self._listen(record, fresh.head if fresh is not None else record.generation)
+        copied = max(record.copied_generation, 1) if fresh is not None and fresh.saved else record.copied_generation
+        self._speech = self._listen(record, fresh.head if fresh is not None else record.generation, copied)
         self.outbox = Outbox(
             record.uid,
             fence,
@@ -93,6 +97,7 @@ class Run:
             committed=lambda item: self._speech.committed(item),
             lost=self.stop,
         )
+        self.outbox.claim_copied(copied)
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._delivery = Delivery(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
@@ -151,7 +156,7 @@ class Run:
         """Reads what a task from the queue is about, and says WORKING before anything has an effect."""
         response = await patiently(lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id)))
         self._record, self._task = response.record, response.record.task
-        self._speech = self._listen(self._record, self._record.generation)
+        self._speech = self._listen(self._record, self._record.generation, self._record.copied_generation)
         self._delivery.artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
         uncopied = await patiently(
             lambda: self._ports.store.ListUncopied(pb.ListUncopiedRequest(context_id=self._source.context_id))
@@ -337,12 +342,12 @@ class Run:
         if self._ports.strict:
             raise RuntimeError(text)
 
-    def _listen(self, record: pb.TaskRecord, head: int) -> Speech:
+    def _listen(self, record: pb.TaskRecord, head: int, copied: int) -> Speech:
         return Speech(
             self._source,
             head=head,
-            copied=record.copied_generation,
-            complete=record.copied_generation >= record.message_generation,
+            copied=copied,
+            complete=copied >= record.message_generation,
             actor=self._ports.actor,
         )
 

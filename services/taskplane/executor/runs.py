@@ -175,6 +175,7 @@ class Runs:
                     task_id=record.id,
                     context_id=record.context_id,
                     invocation_id=record.invocation_id,
+                    agent=record.agent,
                 )
                 await self.ports.copier.task(source, record.copied_generation)
         except PlaneError as error:

@@ -24,7 +24,7 @@ from taskplane.executor.loading import Agents
 from taskplane.executor.routing import Proposal, Routing
 from taskplane.executor.run import Fresh
 from taskplane.executor.runs import Runs, certain_until
-from taskplane.executor.saving import Opening, void
+from taskplane.executor.saving import Decision, Opening, void
 from taskplane.executor.tasklog import RETRYABLE, persistently
 from taskplane.runtime.errors import (
     AlreadyExists,
@@ -55,6 +55,7 @@ class _Send:
     acting: Principal
     invocation_id: str
     request_hash: bytes
+    keyed: bool
     explicit_key: bool
     create_unknown_task: bool
     request: a2a.SendMessageRequest
@@ -125,6 +126,7 @@ class Submits:
             acting=replace(caller, service=True),
             invocation_id=invocation_id,
             request_hash=request_hash,
+            keyed=bool(request.idempotency_key),
             explicit_key=bool(request.idempotency_key) and not request.key_is_message_id,
             create_unknown_task=request.create_unknown_task,
             request=request.request,
@@ -178,7 +180,11 @@ class Submits:
         """The message is in the log whatever happens here; a copy that fails is left to who copies the task next."""
         record, generation = added.record, added.generation
         source = Source(
-            uid=record.uid, task_id=record.id, context_id=record.context_id, invocation_id=record.invocation_id
+            uid=record.uid,
+            task_id=record.id,
+            context_id=record.context_id,
+            invocation_id=record.invocation_id,
+            agent=record.agent,
         )
         try:
             if added.added and record.copied_generation == generation - 1:
@@ -215,12 +221,17 @@ class Submits:
         routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight) if router is not None else None
         asked = False
         try:
-            decision = await opening.decide(self._sessions, routing, self._route_timeout)
-            if decision.answer is not None:
-                return pb.SubmitResponse(message=decision.answer)
-            await afp("submit.after_outcome")
+            # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
+            # the same time. Should only the task store succeed, the message is copied from there like any other.
+            overlaps = not send.keyed and (routing is None or (await routing.at_sight() and routing.answer() is None))
+            saving = self._crew.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
+            if not overlaps:
+                decision = await saving
+                if decision.answer is not None:
+                    return pb.SubmitResponse(message=decision.answer)
+                await afp("submit.after_outcome")
             send.message.task_id = task_id
-            response, asked = await self._create(send, proposal, routing, begins_session=decision.begins_session)
+            response, asked = await self._create(send, proposal, routing, saving)
         except (Unavailable, DeadlineExceeded):
             self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
             raise
@@ -230,7 +241,7 @@ class Submits:
         return response
 
     async def _create(
-        self, send: _Send, proposal: Proposal, routing: Routing | None, *, begins_session: bool
+        self, send: _Send, proposal: Proposal, routing: Routing | None, saving: "asyncio.Task[Decision]"
     ) -> tuple[pb.SubmitResponse, bool]:
         """The reply, and whether a run was started that waits for the routing."""
         policy = send.hosted.policy(proposal.turn())
@@ -260,6 +271,8 @@ class Submits:
             record = response.record
             if record.id != proposal.task_id:
                 raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
+            await afp("submit.after_create")
+            saved = await _saved(saving)
             started = response.fence > 0 and self._runs.start_fresh(
                 send.hosted,
                 record,
@@ -272,16 +285,19 @@ class Submits:
                     task=record.task if response.created else _as_created(send),
                     head=1 + len(request.first_changes) if response.created else record.generation,
                     uncopied=response.uncopied,
-                    begins_session=begins_session,
+                    saved=saved is not None,
+                    begins_session=saved is not None and saved.begins_session,
                     routing=routing.unfinished() if routing is not None else None,
                 ),
             )
         except AlreadyExists as error:
             if error.reason == "TASK_EXISTS":
                 return await self._go_on(send), False
+            await _saved(saving)
             await void(self._sessions, send.context_id, send.invocation_id)
             raise NotFound(f"task {proposal.task_id} was not found", reason="TASK_NOT_FOUND") from error
         except PlaneError as error:
+            await _saved(saving)
             await self._void_refused(send, proposal.task_id, error)
             raise
         finally:
@@ -301,6 +317,15 @@ class Submits:
         except PlaneError as failure:
             log.warning("a refused turn is not voided yet: %s", failure)
             self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
+
+
+async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
+    """What became of saving the message; None: its session does not have it yet, and gets it as a copy."""
+    try:
+        return await saving
+    except PlaneError as error:
+        log.warning("the message of a turn is not in its session yet: %s", error)
+        return None
 
 
 def _reference(record: tasks.TaskRecord, *, created: bool = False) -> pb.SubmitResponse:

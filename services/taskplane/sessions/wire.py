@@ -63,7 +63,7 @@ def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:
 
 
 def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
-    """The session as one completed task (R5)."""
+    """The session as one completed task."""
     task = a2a.Task(id=of.context_id, context_id=of.context_id, history=history)
     task.status.state = a2a.TASK_STATE_COMPLETED
     _set_time(task.status.timestamp, of.updated_at)

@@ -31,7 +31,8 @@ async def upgrade(url: str, package: str, revision: str = "head") -> None:
     """Brings the schema of `package` (such as "taskplane.tasks") up to `revision`, in one transaction.
 
     Does nothing where it is there already. Safe if several processes start at once: one migrates, the others wait and
-    find it done. Errors as in `open_engine`; what a version raises undoes all of them.
+    find it done. Errors as in `open_engine`, and Refused where a newer release migrated it; what a version raises
+    undoes all of them.
     """
     moved = await run_alone(url, _move, package, revision, True)
     if moved:
@@ -54,21 +55,21 @@ async def check(engine: Engine, package: str) -> None:
     Refused: it is older (migrate first), or made by a newer release.
     """
     found = await current(engine, package)
-    script = _script(package)
-    if found == script.get_current_head():
-        return
-    known = found is None or any(found == version.revision for version in script.walk_revisions())
-    raise Refused(
-        f"the schema of {package} is at {found or 'nothing'}, and this release needs {script.get_current_head()}",
-        reason="SCHEMA_BEHIND" if known else "SCHEMA_AHEAD",
-        suggestion="run `taskplane migrate`" if known else "a newer release migrated it: run that one",
-    )
+    _refuse_unknown(package, found)
+    needed = _script(package).get_current_head()
+    if found != needed:
+        raise Refused(
+            f"the schema of {package} is at {found or 'nothing'}, and this release needs {needed}",
+            reason="SCHEMA_BEHIND",
+            suggestion="migrate the database first, as the service of this release does when it starts",
+        )
 
 
 def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None:
     dialect_of(conn).exclusive(conn, f"taskplane migrations of {package}")
     script = _script(package)
     before = _current(conn, package)
+    _refuse_unknown(package, before)
 
     def steps(found: Any, _context: MigrationContext) -> Sequence[Any]:
         if up:
@@ -86,6 +87,15 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
 def _current(conn: Connection, package: str) -> str | None:
     context = MigrationContext.configure(conn, opts={"version_table": _version_table(package)})
     return context.get_current_revision()
+
+
+def _refuse_unknown(package: str, found: str | None) -> None:
+    if found is not None and all(found != version.revision for version in _script(package).walk_revisions()):
+        raise Refused(
+            f"the schema of {package} is at {found}, which this release does not know",
+            reason="SCHEMA_AHEAD",
+            suggestion="a newer release migrated this database: run that one, or restore the backup made before",
+        )
 
 
 @cache

@@ -5,7 +5,6 @@ first is given, in this order: not found, key reused, version mismatch. A repeat
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError, Refused
@@ -64,7 +63,7 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
     if was is None:
         begun = _begin(op.scope, op.context_id, ops.NewSession(agent=op.agent, title=op.title, source=op.source), now)
         return Write(session=begun, answer=ops.Created(session=begun, created=True), new=True)
-    session = replace(was, agent=op.agent or was.agent, title=op.title or was.title, source=op.source or was.source)
+    session = was._replace(agent=op.agent or was.agent, title=op.title or was.title, source=op.source or was.source)
     if session == was:
         return ops.Created(session=was, created=False)
     session = _changed(session, now)
@@ -75,8 +74,7 @@ def _update(found: Found, op: ops.Update, now: int) -> Outcome:
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
-    session = replace(
-        was,
+    session = was._replace(
         title=was.title if op.title is None else op.title,
         agent=was.agent if op.agent is None else op.agent,
     )
@@ -85,7 +83,7 @@ def _update(found: Found, op: ops.Update, now: int) -> Outcome:
 
 
 def _changed(session: Session, now: int) -> Session:
-    return replace(session, version=session.version + 1, updated_at=max(now, session.updated_at))
+    return session._replace(version=session.version + 1, updated_at=max(now, session.updated_at))
 
 
 def _delete(found: Found, op: ops.Delete, _now: int) -> Outcome:
@@ -118,11 +116,10 @@ def _append(found: Found, op: ops.Append, now: int) -> Outcome:
         stored = found.stored.get(entry.id)
         if stored is None:
             seq += 1
-            stored = replace(entry, seq=seq, created_at=now)
+            stored = entry._replace(seq=seq, created_at=now)
             new.append(stored)
         entries.append(stored)
-    session = replace(
-        session,
+    session = session._replace(
         seq=seq,
         version=session.version + added,
         has_session_task=session.has_session_task or any(map(begins_session_task, new)),

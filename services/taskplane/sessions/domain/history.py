@@ -120,7 +120,7 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
 
 
 def conversation(messages: Iterable[a2a.Message]) -> list[a2a.Message]:
-    """The messages without repetitions: of equal messageIds the first one stays (T6)."""
+    """The messages without repetitions: of equal messageIds the first one stays."""
     seen: set[str] = set()
     kept: list[a2a.Message] = []
     for message in messages:

@@ -63,6 +63,8 @@ Operation = Create | Update | Delete | Append
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
+    """`created`: it was not there before."""
+
     session: Session
     created: bool
 

@@ -1,7 +1,7 @@
 """The nouns: a session, an entry of its log, and the kinds of entries."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 
@@ -24,8 +24,7 @@ class Scope:
     actor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A session without its entries; the field order is the table's. Times are microseconds since 1970, UTC.
 
     `seq` is the number of its newest entry, and so of its entries: they are numbered without a gap.
@@ -45,8 +44,7 @@ class Session:
     updated_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of a session's log; the field order is the table's.
 
     `payload` is a serialized `Entry` of the contract in which only the payload is set; None where it has none, or where
@@ -76,7 +74,7 @@ class Entry:
 
 
 def begins_session_task(entry: Entry) -> bool:
-    """Whether this entry makes the session task worth showing: a rewind, a pushed history, a direct answer (R5)."""
+    """Whether this entry makes the session task worth showing: a rewind, a pushed history, a direct answer."""
     if entry.kind == OUTCOME:
         return entry.speaks
     return entry.kind in (REWIND, PUSHED) or (entry.kind == EVENT and bool(entry.target))

@@ -4,7 +4,6 @@ So a page of small entries is one statement, and no statement reads more than so
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, case, func, select
@@ -120,7 +119,7 @@ def complete(conn: Connection, of: Session, reads: Sequence[Read]) -> list[Entry
     rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": padded(large)})
     payloads: dict[int, bytes] = {row.seq: row.payload for row in rows}
     return [
-        replace(read.entry, payload=payloads[read.entry.seq]) if read.entry.seq in payloads else read.entry
+        read.entry._replace(payload=payloads[read.entry.seq]) if read.entry.seq in payloads else read.entry
         for read in reads
     ]
 

@@ -1,7 +1,6 @@
 """The reads: each is one snapshot, bounded in rows and in bytes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -110,7 +109,7 @@ def _list_effective(conn: Connection, scope: Scope, context_id: str, query: Entr
     place = EffectivePlace(of.seq, of.version, 0)
     if query.page_token:
         place = EffectivePlace.read(query.page_token, key, bound)
-        of = replace(of, seq=place.seq, version=place.version)
+        of = of._replace(seq=place.seq, version=place.version)
         log = log._replace(lines=log.lines[: place.seq])
     tasks = {line.seq: line.task_id for line in log.lines} if query.task_id else {}
     wanted = [
@@ -148,7 +147,7 @@ def _shown(conn: Connection, of: Session, page: Sequence[InEffect], reads: Mappi
     reads = {**reads, **read_entries(conn, of, missing)} if missing else reads
     entries = complete(conn, of, [reads[one.seq] for one in page])
     return [
-        replace(stored, payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
+        stored._replace(payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
         for one, stored in zip(page, entries, strict=True)
     ]
 

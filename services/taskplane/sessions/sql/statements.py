@@ -4,7 +4,6 @@ Rows of the tables become the domain's nouns by position: the columns of a table
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final
@@ -35,8 +34,8 @@ from taskplane.storage.dialects import Dialect
 # (tenant, owner, context id), or (tenant, owner, entry id).
 Key = tuple[str, str, str]
 
-SESSION_FIELDS: Final = tuple(field.name for field in fields(Session))
-ENTRY_FIELDS: Final = tuple(field.name for field in fields(Entry))
+SESSION_FIELDS: Final = Session._fields
+ENTRY_FIELDS: Final = Entry._fields
 # No entries are 0 there and null here, where the number refers to the newest entry.
 SESSION_COLUMNS: Final = tuple(
     func.coalesce(session.c.seq, 0).label("seq") if name == "seq" else session.c[name] for name in SESSION_FIELDS
@@ -45,22 +44,20 @@ KEY_FIELDS: Final = ("tenant", "owner", "context_id")
 CHANGING: Final = tuple(name for name in SESSION_FIELDS if name not in FIXED)
 
 _PAYLOAD: Final = ENTRY_FIELDS.index("payload")
-_session_values: Final[Callable[[Session], tuple[Any, ...]]] = attrgetter(*SESSION_FIELDS)
 _changing_values: Final[Callable[[Session], tuple[Any, ...]]] = attrgetter(*KEY_FIELDS, *CHANGING)
 _key_values: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
-_entry_values: Final[Callable[[Entry], tuple[Any, ...]]] = attrgetter(*ENTRY_FIELDS)
 _KEY_PARAMETERS: Final = ("of_tenant", "of_owner", "of_context_id")
 _CHANGING_PARAMETERS: Final = (*_KEY_PARAMETERS, *CHANGING)
 
 
 def to_session(values: Sequence[Any]) -> Session:
     """A row of `SESSION_COLUMNS`."""
-    return Session(*values)
+    return Session._make(values)
 
 
 def to_entry(values: Sequence[Any]) -> Entry:
     """A row of all columns of `entry`."""
-    return Entry(*values)
+    return Entry._make(values)
 
 
 def to_stored(values: Sequence[Any]) -> Entry:
@@ -70,7 +67,7 @@ def to_stored(values: Sequence[Any]) -> Entry:
 
 def session_parameters(one: Session) -> dict[str, Any]:
     """For `insert_sessions`."""
-    values = dict(zip(SESSION_FIELDS, _session_values(one), strict=True))
+    values = one._asdict()
     values["seq"] = one.seq or None
     return values
 
@@ -89,7 +86,7 @@ def key_parameters(one: Session) -> dict[str, Any]:
 
 def entry_parameters(one: Entry) -> dict[str, Any]:
     """For `INSERT_ENTRY`."""
-    return dict(zip(ENTRY_FIELDS, _entry_values(one), strict=True))
+    return one._asdict()
 
 
 def execute_many(conn: Connection, statement: Any, parameters: Sequence[Mapping[str, Any]]) -> None:

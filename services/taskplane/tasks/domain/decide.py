@@ -117,7 +117,7 @@ def _new_row(op: ops.Create, now: int) -> Row:
         input_generation=1,
         consumed_generation=0,
         message_generation=1,
-        copied_generation=1,
+        copied_generation=0,
         message_id=first,
         partial_generation=None,
         partial_id=None,
@@ -263,7 +263,6 @@ def _new_document(op: ops.Put, now: int) -> Row:
         ready_at=None,
         input_generation=0,
         message_generation=0,
-        copied_generation=0,
     )
 
 

@@ -1,0 +1,151 @@
+"""What the session log refuses to store or to list (`taskplane.sessions.domain.limits`), on every engine."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from tests.conformance.session_log import (
+    ADA,
+    Sessions,
+    event,
+    message,
+    opened,
+    pushed,
+    rewind,
+    user,
+)
+from tests.conftest import Migrated
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.sessions import wire
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.store import EntryFilter
+
+
+@pytest.fixture
+async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
+    """An open session log."""
+    async with opened(await migrated("taskplane.sessions")) as sessions:
+        yield sessions
+
+
+def create(context_id: str, **values: str) -> ops.Create:
+    return ops.Create(scope=ADA, context_id=context_id, **values)
+
+
+BAD_ENTRIES = {
+    "no id": (pb.Entry(kind=pb.ENTRY_KIND_MESSAGE, message=message("x")), "BAD_ID"),
+    "long id": (user("x" * 256), "BAD_ID"),
+    "NUL in an id": (user("a\0b"), "BAD_ID"),
+    "control character in a task": (user("a", task_id="t\n"), "BAD_ID"),
+    "control character in an actor": (user("a", actor="\x1b"), "BAD_ID"),
+    "no kind": (pb.Entry(id="a", message=message("x")), "BAD_KIND"),
+    "unknown kind": (pb.Entry(id="a", kind=99, message=message("x")), "BAD_KIND"),  # type: ignore[arg-type]
+    "message without one": (pb.Entry(id="a", kind=pb.ENTRY_KIND_MESSAGE), "BAD_PAYLOAD"),
+    "message with data": (pb.Entry(id="a", kind=pb.ENTRY_KIND_MESSAGE, data="{}"), "BAD_PAYLOAD"),
+    "event without data": (pb.Entry(id="a", kind=pb.ENTRY_KIND_EVENT), "BAD_PAYLOAD"),
+    "pushed without": (pb.Entry(id="a", kind=pb.ENTRY_KIND_PUSHED), "BAD_PAYLOAD"),
+    "rewind with pushed": (
+        pb.Entry(id="a", kind=pb.ENTRY_KIND_REWIND, target="x", pushed=pb.Messages()),
+        "BAD_PAYLOAD",
+    ),
+    "rewind of nothing": (rewind("", "r"), "BAD_ID"),
+    "void of nothing": (pb.Entry(id="a", kind=pb.ENTRY_KIND_VOID), "BAD_ID"),
+    "half a hash": (user("a", request_hash=b"x"), "INVALID_ARGUMENT"),
+    "negative generation": (user("a", generation=-1), "INVALID_ARGUMENT"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ENTRIES)
+async def test_an_entry_that_could_never_be_stored_is_refused_and_nothing_is_stored(
+    sessions: Sessions, case: str
+) -> None:
+    entry, reason = BAD_ENTRIES[case]
+    with pytest.raises(Invalid) as refused:
+        await sessions.append("s", user("fine"), entry)
+    assert refused.value.reason == reason
+    assert all(field.startswith("entries[1]") for field in refused.value.fields)
+    assert list((await sessions.log.list(ADA, 10, "")).sessions) == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "lists", "readable"),
+    [(24, 0, True), (31, 1, True), (32, 0, True), (31, 2, False), (32, 1, False), (33, 0, False), (40, 0, False)],
+)
+async def test_what_is_stored_can_be_read_back_and_anything_else_is_refused(
+    sessions: Sessions, objects: int, lists: int, readable: bool
+) -> None:
+    """A message can be made that no protobuf parser reads: its data is nested too deeply."""
+    request = pb.AppendEntriesRequest(context_id="s", create=pb.NewSession())
+    entry = request.entries.add(id="A", kind=pb.ENTRY_KIND_MESSAGE, invocation_id="A")
+    value = entry.message.parts.add().data
+    for _ in range(objects):
+        value = value.struct_value.fields["deeper"]
+    for _ in range(lists):
+        value = value.list_value.values.add()
+    value.string_value = "bottom"
+    if not readable:
+        with pytest.raises(Invalid) as refused:
+            wire.append(request, ADA)
+        assert refused.value.reason == "UNREADABLE"
+        return
+    await sessions.log.append(wire.append(request, ADA))
+    page = await sessions.log.entries(ADA, "s", EntryFilter())
+    reply = pb.ListEntriesResponse(entries=[wire.entry(stored) for stored in page.entries])
+    assert pb.ListEntriesResponse.FromString(reply.SerializeToString()) == reply
+    _, said = await sessions.log.conversation(ADA, "s")
+    task = pb.GetSessionTaskResponse(task=wire.session_task(page.session, said))
+    assert pb.GetSessionTaskResponse.FromString(task.SerializeToString()) == task
+
+
+async def test_text_that_no_database_may_hold_is_refused_everywhere(sessions: Sessions) -> None:
+    """U+0000: PostgreSQL refuses it with an error of its own, SQLite stores it."""
+    for asked in (
+        sessions.log.create(create("s", title="a\0b")),
+        sessions.log.create(create("s", source="a\0b")),
+        sessions.log.create(create("s", agent="a\0b")),
+        sessions.log.create(create("a\0b")),
+        sessions.log.create(create("s", title="x" * 1001)),
+        sessions.log.create(create("")),
+        sessions.append("s", user("A"), create=pb.NewSession(title="a\0b")),
+        sessions.log.session(ADA, "a\0b"),
+        sessions.log.session(ADA, "x" * 256),
+        sessions.log.conversation(ADA, "a\0b"),
+        sessions.log.entries(ADA, "a\0b", EntryFilter()),
+        sessions.log.entries(ADA, "s", EntryFilter(task_id="a\0b")),
+        sessions.log.delete(ops.Delete(scope=ADA, context_id="a\0b")),
+    ):
+        with pytest.raises(Invalid) as refused:
+            await asked
+        assert refused.value.reason in ("BAD_ID", "BAD_TEXT")
+    strange = event("e", '{"invocation_id": "a\\u0000b", "actions": {"rewind_before_invocation_id": "\\ud800"}}')
+    (entry,) = (await sessions.append("s", strange)).entries
+    assert (entry.invocation_id, entry.target) == ("", "")
+    odd = pushed("p", message("x\0", invocation="a\0b"))
+    await sessions.append("s", odd)
+    assert await sessions.said("s") == ["x\0"]
+    assert (await sessions.append("s", event("f", "\0"))).session.seq == 3
+
+
+async def test_page_sizes_and_orders_that_cannot_be_given_are_refused(sessions: Sessions) -> None:
+    await sessions.append("s", user("A"))
+    for size in (0, -1, 1001):
+        with pytest.raises(Invalid) as refused:
+            await sessions.log.list(ADA, size, "")
+        assert refused.value.reason == "BAD_PAGE_SIZE"
+        with pytest.raises(Invalid) as refused:
+            await sessions.log.entries(ADA, "s", EntryFilter(page_size=size))
+        assert refused.value.reason == "BAD_PAGE_SIZE"
+    with pytest.raises(Invalid) as refused:
+        await sessions.log.entries(ADA, "s", EntryFilter(effective=True, newest_first=True))
+    assert refused.value.reason == "BAD_ORDER"
+
+
+async def test_too_many_entries_or_one_id_twice_in_a_call_are_refused(sessions: Sessions) -> None:
+    with pytest.raises(Invalid) as refused:
+        await sessions.append("s", *(user(f"i{n}") for n in range(1001)))
+    assert refused.value.reason == "TOO_MANY_ENTRIES"
+    with pytest.raises(Invalid) as refused:
+        await sessions.append("s", user("A"), user("A"))
+    assert refused.value.reason == "DUPLICATE_ID"
+    assert (await sessions.append("s", *(user(f"i{n}") for n in range(1000)))).session.seq == 1000
