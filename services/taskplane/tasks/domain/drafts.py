@@ -26,8 +26,8 @@ from taskplane.tasks.domain.task import (
 # The stored snapshot is rewritten once the events after it outweigh it: they are more than this many times its size,
 # and more than this many bytes. Reading a task then takes a bounded multiple of its size, and all rewrites together
 # cost a few per cent of the events.
-OUTWEIGHS: Final = 8
-TAIL_FLOOR: Final = 256 * 1024
+OUTWEIGHS: Final = 4
+TAIL_FLOOR: Final = 128 * 1024
 
 
 def task_not_found(task_id: str) -> PlaneError:

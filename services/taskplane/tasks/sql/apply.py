@@ -22,6 +22,7 @@ from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.contents import contents, said_under_fence
 from taskplane.tasks.sql.gather import Gathered, gather, public_id, turn_of
+from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.texts import nul_in_row
 from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import Committed
@@ -163,7 +164,7 @@ def _write(conn: Connection, decided: _Decided, writing: Writing) -> Committed:
             )
         (deleted if write.delete else rows).append(row)
         if old is not None and row is not old:
-            changes.append((old, row, snapshot))
+            changes.append((old, row, None if snapshot is None else pack(snapshot)))
     writing.update_tasks(conn, changes)
     writing.insert_events(conn, events)
     writing.delete_tasks(conn, deleted)
@@ -180,7 +181,7 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
     if not new:
         return
     in_order = sorted(new.values(), key=_by_key)
-    inserted = writing.insert_tasks(conn, [(write.row, write.document or b"") for write in in_order])
+    inserted = writing.insert_tasks(conn, [(write.row, pack(write.document or b"")) for write in in_order])
     if len(in_order) == inserted == 1:
         return
     uids = sql.padded(write.row.uid for write in in_order)

@@ -19,6 +19,7 @@ from sqlalchemy import (
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import STATUS, Event
+from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, padded, to_event
 from taskplane.tasks.tables import event, task
 
@@ -64,7 +65,7 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, a2a.Task]:
     for values in conn.execute(_CONTENTS, {"uids": wanted}):
         found = to_event(values)
         if found.generation == 0:
-            tasks[found.task_uid] = a2a.Task.FromString(found.payload)
+            tasks[found.task_uid] = a2a.Task.FromString(unpack(found.payload))
         else:
             tails.setdefault(found.task_uid, []).append(found)
     for uid, tail in tails.items():
