@@ -115,7 +115,7 @@ async def test_an_entry_cannot_be_replaced(sessions: Sessions, case: str, engine
     if engine_name == "sqlite":
         statement = f"INSERT OR REPLACE {COPY}"
     else:
-        statement = f"INSERT {COPY} ON CONFLICT (tenant, owner, id) DO UPDATE SET payload = NULL"
+        statement = f"INSERT {COPY} ON CONFLICT (id, owner, tenant) DO UPDATE SET payload = NULL"
     before = await everything(sessions)
     with pytest.raises(IntegrityError):
         await attack(sessions, statement, context=context, seq=seq, id=entry_id)

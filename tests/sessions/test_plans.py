@@ -1,5 +1,6 @@
 """Every statement finds its rows by an index: what it costs does not depend on what else is stored."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from tests.conformance.session_log import ADA, Sessions, copy, opened, outcome, pushed, rewind, user
 from tests.conftest import Migrated
+from tests.support.postgres import Cluster
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions import wire
@@ -19,6 +21,7 @@ from taskplane.sessions.sql.apply import apply_batch
 from taskplane.sessions.store import EntryFilter
 from taskplane.storage.committer import LATER
 from taskplane.storage.engine import open_engine
+from taskplane.storage.migrate import upgrade
 
 
 @pytest.fixture
@@ -144,3 +147,22 @@ async def test_of_two_operations_of_a_batch_for_one_id_the_second_waits_for_the_
         batch = await engine.write(apply_batch, [first, second], engine.dialect)
     assert isinstance(batch.outcomes[0], ops.Appended)
     assert batch.outcomes[1] is LATER
+
+
+async def test_an_append_costs_the_same_however_much_its_owner_has(cluster: Cluster) -> None:
+    """PostgreSQL plans the guards and keys of a new table before it knows its size, and keeps to these plans."""
+    database = cluster.create()
+    url = cluster.url(database)
+    await upgrade(url, "taskplane.sessions")
+    count = 400
+    async with opened(url) as sessions:
+        for n in range(count):
+            await sessions.append(f"s{n}", user(f"A{n}"), outcome(f"A{n}"))
+    counters = "sum(n_tup_ins), sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables"
+    query = f"SELECT {counters} WHERE relname IN ('session', 'entry')"
+    async with asyncio.timeout(20):
+        # A server process publishes its counters when it ends, some time after its client left.
+        while (inserted := cluster.sql(query, database).split("|"))[0] != str(3 * count):
+            await asyncio.sleep(0.05)
+    cluster.drop(database)
+    assert int(inserted[1]) / count < 40

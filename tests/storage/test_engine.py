@@ -94,17 +94,23 @@ async def test_a_read_sees_one_snapshot_whatever_is_committed_meanwhile(engine: 
     first = threading.Event()
     loop = asyncio.get_running_loop()
     written: asyncio.Future[None] = loop.create_future()
+    here = threading.get_ident()
+    heard = threading.Event()
 
     def twice(conn: Connection) -> tuple[int, int]:
         before = count(conn)
         first.set()
-        wait_for(conn, written)
+        if threading.get_ident() == here:
+            wait_for(conn, written)
+        else:
+            heard.wait()
         return before, count(conn)
 
     reading = asyncio.create_task(engine.read(twice))
     await asyncio.to_thread(first.wait)
     await engine.write(add, 2)
     written.set_result(None)
+    heard.set()
     assert await reading == (1, 1)
     assert await engine.read(count) == 2
 
@@ -124,14 +130,14 @@ async def test_a_read_cannot_write(engine: Engine) -> None:
 
 async def test_a_read_whose_caller_goes_away_is_interrupted_and_its_connection_serves_on(engine: Engine) -> None:
     for _ in range(3):
-        started = asyncio.Event()
+        started = threading.Event()
 
-        def busy(conn: Connection, started: asyncio.Event) -> int:
+        def busy(conn: Connection, started: threading.Event) -> int:
             started.set()
             return count_to(conn, 10**9)
 
         reading = asyncio.create_task(engine.read(busy, started))
-        await started.wait()
+        await asyncio.to_thread(started.wait)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading

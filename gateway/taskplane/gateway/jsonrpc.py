@@ -1,4 +1,4 @@
-"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.3.1): envelope, versions, and what goes wrong.
+"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.2.1): envelope, versions, and what goes wrong.
 
 Checks come in this order: content type, JSON, envelope, method, version, required extensions, params, what the agent
 can do, then the operation itself.

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import grpc
@@ -32,10 +32,18 @@ log = logging.getLogger(__name__)
 class ExecutorRoom:
     """The executor, open: its agents, its runs, and how it ends."""
 
-    def __init__(self, agents: Agents, runs: Runs, appender: Appender, drain_timeout: float) -> None:
+    def __init__(
+        self,
+        agents: Agents,
+        runs: Runs,
+        appender: Appender,
+        stores: Sequence[grpc.aio.Channel],
+        drain_timeout: float,
+    ) -> None:
         self.agents = agents
         self.runs = runs
         self.appender = appender
+        self._stores = stores
         self._drain_timeout = drain_timeout
         self._claiming: asyncio.Task[None] | None = None
 
@@ -44,8 +52,9 @@ class ExecutorRoom:
         self._claiming = claiming
 
     async def ready(self) -> bool:
-        """Whether messages may be sent here."""
-        return not self.runs.draining
+        """Whether messages may be sent here: both stores are connected, and no drain has begun."""
+        connected = [channel.get_state(try_to_connect=True) for channel in self._stores]
+        return not self.runs.draining and all(state is grpc.ChannelConnectivity.READY for state in connected)
 
     async def drain(self) -> None:
         """Takes no more work, lets runs finish for `drain_timeout`, releases the rest. Does nothing a second time."""
@@ -97,7 +106,7 @@ async def open_executor(
     )
     submits = Submits(runs, agents, crew, route_timeout=settings.route_timeout)
     leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
-    room = ExecutorRoom(agents, runs, ports.appender, settings.drain_timeout)
+    room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
     executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, agents, ports), services)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
@@ -40,20 +41,23 @@ class Backoff:
         self._next = 0.05
 
 
-# How often a write whose outcome is unknown is repeated before a waiting caller is told.
-TRIES: Final = 3
+# For how many seconds a write whose outcome is unknown is repeated before a waiting caller is told: a store that has
+# restarted is found again meanwhile, and clients that give up on silence have not done so yet.
+PERSISTENCE: Final = 2.0
 
 
 async def persistently(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeats an idempotent call a few times while its outcome is unknown; then, and for other errors, raises."""
+    """Repeats an idempotent call for 2 s while its outcome is unknown; then, and for other errors, raises."""
     backoff = Backoff()
-    for _ in range(TRIES - 1):
+    give_up = time.monotonic() + PERSISTENCE
+    while True:
         try:
             return await call()
         except (Unavailable, DeadlineExceeded) as error:
+            if time.monotonic() > give_up:
+                raise
             log.warning("a call is tried again: %s", error)
             await backoff.pause(error)
-    return await call()
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:

@@ -20,10 +20,10 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    # A restarted service is found again within a second or two, not within two minutes.
+    # A restarted service is found again within about a second, not within two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 500),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
     # Channels of one process to one address would share a connection and its backoff.
     ("grpc.use_local_subchannel_pool", 1),
 )

@@ -11,7 +11,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 Probe = Callable[[], Awaitable[bool]]
 
 PERIOD: Final = 1.0
-"""Seconds between two probes, and the longest one may take."""
+"""Seconds between two probes of a service that is ready, and the longest one may take."""
+_SOON: Final = 0.1
 PATIENCE: Final = 5.0
 """Seconds a service that was ready may fail its probe before it says NOT_SERVING: a hiccup empties no load balancer."""
 
@@ -46,7 +47,7 @@ class Health:
         await self._say(False)
 
     async def run(self) -> None:
-        """Probes until it is cancelled."""
+        """Probes until it is cancelled; while it is not ready, often."""
         if self._probe is None:
             await self._say(True)
             return
@@ -59,7 +60,7 @@ class Health:
                     await self._say(True)
             elif self._serving and loop.time() - passed >= self._patience:
                 await self._say(False)
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(self._period if self._serving else min(_SOON, self._period))
 
     async def shut(self) -> None:
         """NOT_SERVING for good: the process drains."""

@@ -61,7 +61,7 @@ def setup(level: str = "INFO", human: bool | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     # These log what they do for every request and connection, with addresses.
-    for noisy in ("asyncio", "httpx", "httpcore", "uvicorn.access", "aiosqlite"):
+    for noisy in ("asyncio", "httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
 

@@ -65,6 +65,8 @@ def translated(error: BaseException) -> BaseException:
             return Unavailable("all database connections are in use", reason="DATABASE_BUSY", retry_after=1.0)
         case exc.DBAPIError():
             return _of_driver(error)
+        case sqlite3.Error():
+            return _of_sqlite(error) or error
         case TimeoutError():
             return Unavailable("the database did not answer in time", reason="DATABASE_TIMEOUT", retry_after=1.0)
         case OSError():
@@ -88,18 +90,20 @@ def translating() -> Generator[None, None, None]:
 def _of_driver(error: exc.DBAPIError) -> PlaneError:
     original: Any = error.orig
     if isinstance(original, sqlite3.Error):
-        code = getattr(original, "sqlite_errorcode", None)
-        if code is not None and code & 0xFF in _SQLITE_UNAVAILABLE:
-            return Unavailable(
-                f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0
-            )
-        return _refused(error)
+        return _of_sqlite(original) or _refused(error)
     state = _sqlstate(error)
     if state in _LOST:
         return Conflict("the transaction kept losing against concurrent ones", reason="CONTENDED", retry_after=0.1)
     if error.connection_invalidated or _of_condition(state) or isinstance(error, exc.InterfaceError):
         return Unavailable(f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0)
     return _refused(error)
+
+
+def _of_sqlite(error: sqlite3.Error) -> PlaneError | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or code & 0xFF not in _SQLITE_UNAVAILABLE:
+        return None
+    return Unavailable(f"the database cannot work just now: {error}", reason="DATABASE_DOWN", retry_after=1.0)
 
 
 def _of_asyncpg(error: BaseException) -> PlaneError | None:

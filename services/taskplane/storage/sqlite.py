@@ -1,4 +1,4 @@
-"""SQLite: one writing connection in a thread of its own, read-only connections through aiosqlite, one process per file.
+"""SQLite: one writing connection in a thread of its own, read-only ones in theirs, one process per file.
 
 Two connections that write or checkpoint at once can corrupt a WAL file (SQLite 3.7.0 to 3.51.2, WAL-reset bug), which
 is why exactly one does, why a second process is refused, and why nothing is memory-mapped.
@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
-import aiosqlite
-from sqlalchemy import URL, Connection, create_engine, event, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.pool import StaticPool
 
 from taskplane.runtime.errors import Internal, Refused, Unavailable
 from taskplane.storage.dialects import SQLITE
 from taskplane.storage.driver_errors import translated, translating
-from taskplane.storage.engine import Durability, Engine, closing
+from taskplane.storage.engine import Durability, Engine
 from taskplane.storage.lockfile import locked
-from taskplane.storage.writer import Writer
+from taskplane.storage.threads import Threads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,7 +35,6 @@ _BUSY_TIMEOUT: Final = 5.0
 _PROBE_TIMEOUT: Final = 5.0
 _LOCK_WAIT: Final = 2.0
 _CACHED_STATEMENTS: Final = 512
-_INTERRUPT_AGAIN: Final = 0.02
 # How `PRAGMA synchronous` answers.
 _SYNCHRONOUS: Final[dict[Durability, tuple[str, int]]] = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
 
@@ -47,26 +44,16 @@ class SqliteEngine(Engine):
 
     dialect = SQLITE
 
-    def __init__(self, path: Path, writer: Writer, readers: AsyncEngine) -> None:
+    def __init__(self, path: Path, writer: Threads, readers: Threads) -> None:
         self.url = f"sqlite:///{path}"
         self._path = path
         self._writer = writer
         self._readers = readers
-        self._abandoned: set[asyncio.Task[None]] = set()
-        self._closed = False
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def done(result: Any, error: BaseException | None) -> None:
-            if answer.cancelled():
-                return
-            if error is None:
-                answer.set_result(result)
-            else:
-                answer.set_exception(translated(error))
-
-        self._writer.submit(partial(fn, **kwargs) if kwargs else fn, args, done, answer.cancelled)
+        work = partial(fn, **kwargs) if kwargs else fn
+        self._writer.submit(work, args, partial(_settle, answer), answer.cancelled)
         return await answer
 
     def start(self, done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any) -> None:
@@ -76,18 +63,13 @@ class SqliteEngine(Engine):
         self._writer.submit(fn, args, settle)
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._closed:
-            raise closing()
-        reading = _Reading()
-        task = asyncio.ensure_future(reading.run(self._readers, lambda conn: fn(conn, *args, **kwargs)))
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        work = partial(fn, **kwargs) if kwargs else fn
+        job = self._readers.submit(work, args, partial(_settle, answer), answer.cancelled)
         try:
-            with translating():
-                return await asyncio.shield(task)
+            return await answer
         except asyncio.CancelledError:
-            if not task.done():
-                abandoned = asyncio.ensure_future(reading.interrupt(task))
-                self._abandoned.add(abandoned)
-                abandoned.add_done_callback(self._abandoned.discard)
+            self._readers.interrupt(job)
             raise
 
     async def probe(self) -> None:
@@ -98,42 +80,14 @@ class SqliteEngine(Engine):
                 await self.write(_ping)
                 await self.read(_ping)
 
-    async def close(self) -> None:
-        """Waits for reads that are being interrupted; the rest is closed by who opened it."""
-        self._closed = True
-        while self._abandoned:
-            await asyncio.wait(self._abandoned)
 
-
-class _Reading:
-    """One read, which can be interrupted from outside without losing its connection."""
-
-    def __init__(self) -> None:
-        self._driver: aiosqlite.Connection | None = None
-
-    async def run(self, engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
-        async with engine.connect() as conn:
-            self._driver = await _driver_of(conn)
-            try:
-                return await conn.run_sync(work)
-            finally:
-                self._driver = None
-
-    async def interrupt(self, task: "asyncio.Future[Any]") -> None:
-        """Ends `task`, which runs this read."""
-        while not task.done():
-            if self._driver is None:
-                task.cancel()
-            else:
-                # Only a statement that runs is interrupted, so once may be too early.
-                await self._driver.interrupt()
-            await asyncio.wait([task], timeout=_INTERRUPT_AGAIN)
-
-
-async def _driver_of(conn: AsyncConnection) -> aiosqlite.Connection:
-    driver: Any = (await conn.get_raw_connection()).driver_connection
-    assert isinstance(driver, aiosqlite.Connection)
-    return driver
+def _settle(answer: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    if answer.cancelled():
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(translated(error))
 
 
 @asynccontextmanager
@@ -142,14 +96,14 @@ async def opened_sqlite(file: Path, *, readers: int, durability: Durability) -> 
     _warn(file, durability)
     async with AsyncExitStack() as stack:
         stack.enter_context(locked(file, wait=0.0))
-        writer = Writer(lambda: _writing_connection(file, durability))
+        writer = Threads("writer", lambda: _connection(connect_for_writing(file, durability), "BEGIN IMMEDIATE"))
         stack.push_async_callback(writer.stop)
+        reading = Threads("reader", lambda: _connection(connect_for_reading(file), "BEGIN"), readers)
+        stack.push_async_callback(reading.stop)
         with translating():
             await writer.start()
-        reading = _reading_engine(file, readers)
-        stack.push_async_callback(reading.dispose)
+            await reading.start()
         engine = SqliteEngine(file, writer, reading)
-        stack.push_async_callback(engine.close)
         await engine.probe()
         yield engine
 
@@ -161,7 +115,7 @@ async def run_alone_on_sqlite(
 
     def alone() -> T:
         with locked(file, wait=_LOCK_WAIT):
-            conn = _writing_connection(file, "full")
+            conn = _connection(connect_for_writing(file, "full"), "BEGIN IMMEDIATE")
             try:
                 conn.connection.driver_connection.execute("PRAGMA foreign_keys = OFF")  # type: ignore[union-attr]
                 with conn.begin():
@@ -178,30 +132,16 @@ async def run_alone_on_sqlite(
         return await asyncio.to_thread(alone)
 
 
-def _writing_connection(file: Path, durability: Durability) -> Connection:
+def _connection(driver: sqlite3.Connection, begin: str) -> Connection:
     # StaticPool: the one connection is never checked in, reset or replaced.
-    engine = create_engine(
-        "sqlite+pysqlite://",
-        creator=lambda: connect_for_writing(file, durability),
-        poolclass=StaticPool,
-        hide_parameters=True,
-    )
-    event.listen(engine, "begin", _begin_writing)
+    engine = create_engine("sqlite+pysqlite://", creator=lambda: driver, poolclass=StaticPool, hide_parameters=True)
+
+    def begun(_conn: Connection) -> None:
+        # IMMEDIATE for writing: a deferred transaction that reads first cannot wait for the lock it needs to write.
+        driver.execute(begin)
+
+    event.listen(engine, "begin", begun)
     return engine.connect()
-
-
-def _begin_writing(conn: Connection) -> None:
-    # At once: a deferred transaction that reads first cannot wait for the lock it needs to write.
-    conn.connection.driver_connection.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
-
-
-def _begin_reading(conn: Connection) -> None:
-    # Past SQLAlchemy's cursors: one hop to the driver's thread instead of three.
-    conn.connection.dbapi_connection.run_async(_begin)  # type: ignore[union-attr]
-
-
-async def _begin(driver: aiosqlite.Connection) -> None:
-    await driver.execute("BEGIN")
 
 
 def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connection:
@@ -233,25 +173,19 @@ def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connectio
     return conn
 
 
-def _reading_engine(file: Path, readers: int) -> AsyncEngine:
-    engine = create_async_engine(
-        URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"}),
-        connect_args={"isolation_level": None, "timeout": _BUSY_TIMEOUT, "cached_statements": _CACHED_STATEMENTS},
-        pool_size=readers,
-        max_overflow=0,
-        pool_timeout=_BUSY_TIMEOUT,
-        hide_parameters=True,
+def connect_for_reading(file: Path) -> sqlite3.Connection:
+    """A connection that cannot write, whatever it is told."""
+    conn = sqlite3.connect(
+        f"file:{quote(str(file))}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        timeout=_BUSY_TIMEOUT,
+        cached_statements=_CACHED_STATEMENTS,
+        check_same_thread=False,
     )
-    event.listen(engine.sync_engine, "connect", _prepare_reading)
-    event.listen(engine.sync_engine, "begin", _begin_reading)
-    return engine
-
-
-def _prepare_reading(connection: Any, _record: object) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA query_only = ON")
-    cursor.execute("PRAGMA mmap_size = 0")
-    cursor.close()
+    conn.execute("PRAGMA query_only = ON")
+    conn.execute("PRAGMA mmap_size = 0")
+    return conn
 
 
 def _ping(conn: Connection) -> None:

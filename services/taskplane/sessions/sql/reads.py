@@ -17,13 +17,13 @@ from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_en
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, padded, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
-from taskplane.sessions.tables import entry, session
+from taskplane.sessions.tables import LISTED, OF_A_TASK, entry, session
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
 _SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)
 _SESSIONS: Final = (
     select(*SESSION_COLUMNS)
-    .where(*_IN_SCOPE)
+    .where(*_IN_SCOPE, text(LISTED))
     .order_by(session.c.updated_at.desc(), session.c.context_id.desc())
     .limit(bindparam("count"))
 )
@@ -92,8 +92,7 @@ def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
     if kinds:
         query = query.where(entry.c.kind.in_(bindparam("kinds", expanding=True)))
     if task:
-        # Said in the words of the partial index, so that it is seen to serve.
-        query = query.where(entry.c.task_id == bindparam("task_id"), entry.c.task_id != text("''"))
+        query = query.where(entry.c.task_id == bindparam("task_id"), text(OF_A_TASK))
     return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))
 
 
