@@ -1,6 +1,5 @@
 """Counts the bytes that a process binds as SQL parameters: what a store asks its database to write."""
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import event
@@ -23,16 +22,13 @@ def count_bound_bytes() -> None:
 def _count(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
     global _total
     if statement.lstrip().upper().startswith(_WRITES):
-        _total += sum(_size(row) for row in parameters) if many else _size(parameters)
+        rows: list[Any] = list(parameters) if many else [parameters]
+        _total += sum(_size(value) for row in rows for value in row)
 
 
-def _size(row: object) -> int:
-    if isinstance(row, Mapping):
-        return sum(_size(value) for value in row.values())
-    if isinstance(row, (bytes, bytearray, memoryview)):
-        return len(row)
-    if isinstance(row, str):
-        return len(row.encode())
-    if isinstance(row, Iterable):
-        return sum(_size(value) for value in row)
-    return 0 if row is None else 8
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, (bytes, bytearray)):
+        return len(value)
+    return 0 if value is None else 8

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +83,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(port: int) -> AsyncIterator[Connection]:
+async def connect(port: int) -> AsyncGenerator[Connection]:
     """A connection to a server on this machine."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4 * 1024 * 1024)
     try:

@@ -6,7 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def _process(*command: str, **environment: str) -> AsyncIterator[None]:
+async def _process(*command: str, **environment: str) -> AsyncGenerator[None]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, env=kept | environment, stdout=asyncio.subprocess.DEVNULL
@@ -50,7 +50,7 @@ async def _answering(port: int, path: str) -> None:
 
 
 @asynccontextmanager
-async def peer(kind: str) -> AsyncIterator[int]:
+async def peer(kind: str) -> AsyncGenerator[int]:
     """The SDK's server with its `memory` or `sqlite` store; its port."""
     port = free_port()
     folder = Path(tempfile.mkdtemp())
@@ -63,7 +63,7 @@ async def peer(kind: str) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def one_process(counting: int = 0) -> AsyncIterator[int]:
+async def one_process(counting: int = 0) -> AsyncGenerator[int]:
     """`taskplane dev` on SQLite files; its HTTP port. `counting`: a port that tells the bytes it bound."""
     port = free_port()
     folder = Path(tempfile.mkdtemp())
@@ -78,7 +78,7 @@ async def one_process(counting: int = 0) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def four_processes() -> AsyncIterator[int]:
+async def four_processes() -> AsyncGenerator[int]:
     """The four services on their own, on SQLite files; the gateway's HTTP port."""
     tasks, sessions, executor, gateway = (free_port() for _ in range(4))
     folder = Path(tempfile.mkdtemp())

@@ -3,8 +3,11 @@
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 from tests.executor.plane import ANN, Stores, said
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -37,6 +40,25 @@ async def test_an_executor_of_its_own_serves_over_sockets_and_drains(stores: Sto
         await running
         record = (await stores.tasks().GetTask(tasks.GetTaskRequest(task_id=reference.task_id))).record
         assert record.state == a2a.TASK_STATE_COMPLETED
+
+
+async def test_an_executor_is_ready_when_it_has_reached_its_stores(stores: Stores, tmp_path: Path) -> None:
+    listen, target = f"unix:{tmp_path}/executor", f"unix:{tmp_path}/stores"
+    async with AsyncExitStack() as stack:
+        stop = asyncio.Event()
+        settings = ExecutorSettings(tasks=target, sessions=target, listen=listen, renew_every=0.3)
+        running = asyncio.create_task(serve(settings, stop))
+        health = cast("Any", HealthStub(await stack.enter_async_context(connect(listen))))
+        question = HealthCheckRequest()
+        answer = await health.Check(question, wait_for_ready=True)
+        assert answer.status == HealthCheckResponse.NOT_SERVING
+        await stack.enter_async_context(serving(stores.services, target, grace=1.0))
+        async with asyncio.timeout(5):
+            async for answer in health.Watch(question):
+                if answer.status == HealthCheckResponse.SERVING:
+                    break
+        stop.set()
+        await running
 
 
 def test_settings_come_from_the_environment_and_are_checked() -> None:

@@ -135,7 +135,7 @@ async def test_a_batch_has_a_constant_number_of_statements(migrated: Migrated) -
             found: list[Statement] = []
             with recorded(found):
                 await engine.write(apply_batch, appends(count), engine.dialect)
-            tables = [re.findall(r"(?:INSERT INTO|JOIN) (\w+)", statement)[0] for statement, _ in found]
+            tables = [re.findall(r"(?:INTO|JOIN|FROM) (session|entry)", statement)[0] for statement, _ in found]
             assert tables == ["session", "entry", "session", "entry"], count
 
 

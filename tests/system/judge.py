@@ -1,13 +1,28 @@
-"""Judges a run afterwards, from the database files and from what the clients recorded; one list per broken promise."""
+"""Judges a run afterwards, from what the databases hold and from what clients saw; one list per broken promise."""
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, text
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate import v1_0
+from taskplane.storage.engine import open_engine
 from taskplane.tasks.domain.task import AT_REST, COMPLETED, STATUS, TERMINAL
+
+Columns = Mapping[str, Any]
+Seen = Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+_TASKS = "SELECT * FROM task"
+_EVENTS = (
+    "SELECT task_uid, generation, kind, fence, attempt, speaks, invocation_id, payload FROM event"
+    " ORDER BY task_uid, generation"
+)
+_ENTRIES = "SELECT id FROM entry"
 
 
 @dataclass
@@ -23,10 +38,17 @@ class Verdict:
     fences: list[str] = field(default_factory=list[str])
     tasks: int = 0
     events: int = 0
+    compared: int = 0
 
     def findings(self) -> list[str]:
         named = ("gaps", "terminal", "stuck", "lost", "uncopied", "copies", "fences")
         return [f"{name}: {line}" for name in named for line in getattr(self, name)]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tasks} tasks, {self.events} events, {self.compared} of them as clients saw them,"
+            f" {len(self.findings())} findings"
+        )
 
 
 @dataclass(frozen=True)
@@ -36,67 +58,114 @@ class Stored:
     generation: int
     kind: int
     fence: int
+    attempt: int
     speaks: bool
     invocation_id: str | None
     response: a2a.StreamResponse
 
 
-def _rows(path: Path, query: str) -> list[sqlite3.Row]:
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    connection.row_factory = sqlite3.Row
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
+@dataclass(frozen=True)
+class Held:
+    """What the two databases hold."""
+
+    tasks: list[Columns]
+    logs: dict[str, list[Stored]]
+    entries: set[str]
 
 
-def logs(tasks_db: Path) -> dict[str, list[Stored]]:
-    """Every task's events by its uid, in order."""
-    found: dict[str, list[Stored]] = defaultdict(list)
-    query = "SELECT task_uid, generation, kind, fence, speaks, invocation_id, payload FROM event ORDER BY 1, 2"
-    for row in _rows(tasks_db, query):
-        response = a2a.StreamResponse.FromString(row["payload"])
-        event = Stored(
-            row["generation"], row["kind"], row["fence"], bool(row["speaks"]), row["invocation_id"], response
-        )
-        found[row["task_uid"]].append(event)
-    return found
+def held_in_files(folder: Path) -> Held:
+    """Of a plane on SQLite files; also while it runs."""
+
+    def rows(name: str, query: str) -> list[Columns]:
+        connection = sqlite3.connect(f"file:{folder / name}?mode=ro", uri=True)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(query).fetchall()]
+        finally:
+            connection.close()
+
+    # Entries first: what is copied in between must not look like an entry without its event.
+    entries = rows("sessions.db", _ENTRIES)
+    return _held(rows("tasks.db", _TASKS), rows("tasks.db", _EVENTS), entries)
 
 
-def judge(tasks_db: Path, sessions_db: Path, seen: dict[str, Iterable[int]], acknowledged: Iterable[str]) -> Verdict:
-    """`seen`: generations that clients saw, by task id; `acknowledged`: ids of tasks answered as completed."""
+async def held_in_database(url: str) -> Held:
+    """Of a plane with both stores in one PostgreSQL database."""
+
+    def read(conn: Connection) -> Held:
+        found = [[dict(row) for row in conn.execute(text(query)).mappings()] for query in (_TASKS, _EVENTS, _ENTRIES)]
+        return _held(*found)
+
+    async with open_engine(url) as engine:
+        return await engine.read(read)
+
+
+def logs(folder: Path) -> dict[str, list[Stored]]:
+    """Every task's events by its uid, in order, of a plane on SQLite files."""
+    return held_in_files(folder).logs
+
+
+def judge(held: Held, seen: Seen, acknowledged: Iterable[str]) -> Verdict:
+    """`seen`: what clients saw, by task and generation; `acknowledged`: ids of tasks answered as completed."""
     verdict = Verdict()
-    events = logs(tasks_db)
-    entries = {row["id"] for row in _rows(sessions_db, "SELECT id FROM entry")}
-    heads: dict[str, int] = {}
+    uids: dict[str, str] = {}
     states: dict[str, int] = {}
-    uids: set[str] = set()
-    for row in _rows(tasks_db, "SELECT * FROM task"):
-        log = events[row["uid"]]
-        uids.add(row["uid"])
-        heads[row["id"]], states[row["id"]] = row["generation"], row["state"]
+    for row in held.tasks:
+        log = held.logs.get(row["uid"], [])
+        uids[row["id"]], states[row["id"]] = row["uid"], row["state"]
         verdict.tasks += 1
         verdict.events += len(log)
         if [event.generation for event in log] != list(range(1, row["generation"] + 1)):
             verdict.gaps.append(f"{row['id']}: {[event.generation for event in log]}")
         _judge_end(verdict, row, log)
-        _judge_copies(verdict, row, log, entries)
+        _judge_copies(verdict, row, log, held.entries)
         fences = [event.fence for event in log if event.fence]
         if fences != sorted(fences):
             verdict.fences.append(f"{row['id']}: {fences}")
-    for task_id, generations in seen.items():
-        beyond = [each for each in generations if each > heads.get(task_id, 0)]
-        if beyond:
-            verdict.lost.append(f"{task_id}: seen {beyond}, head {heads.get(task_id)}")
+    for task_id, contents in seen.items():
+        _judge_seen(verdict, task_id, contents, held.logs.get(uids.get(task_id, ""), []))
     verdict.lost.extend(f"{each}: acknowledged" for each in acknowledged if states.get(each) != COMPLETED)
-    for entry in entries:
+    for entry in held.entries:
         uid, _, generation = entry.rpartition("-")
-        if uid in uids and generation.isdigit() and int(generation) > len(events[uid]):
+        if uid in held.logs and generation.isdigit() and int(generation) > len(held.logs[uid]):
             verdict.copies.append(f"entry {entry} has no event")
     return verdict
 
 
-def _judge_end(verdict: Verdict, row: sqlite3.Row, log: list[Stored]) -> None:
+def _held(tasks: list[Columns], events: list[Columns], entries: list[Columns]) -> Held:
+    found: dict[str, list[Stored]] = defaultdict(list)
+    for row in events:
+        event = Stored(
+            row["generation"],
+            row["kind"],
+            row["fence"],
+            row["attempt"],
+            bool(row["speaks"]),
+            row["invocation_id"],
+            a2a.StreamResponse.FromString(row["payload"]),
+        )
+        found[row["task_uid"]].append(event)
+    return Held(tasks, dict(found), {row["id"] for row in entries})
+
+
+def _judge_seen(verdict: Verdict, task_id: str, contents: Mapping[int, Mapping[str, Any]], log: list[Stored]) -> None:
+    """What a client saw is in the log, in these words."""
+    stored = {event.generation: event for event in log}
+    for generation, content in contents.items():
+        event = stored.get(generation)
+        if event is None:
+            verdict.lost.append(f"{task_id}: generation {generation} was seen and is not in the log")
+            continue
+        which = event.response.WhichOneof("payload")
+        # A Task stands for all events up to this one.
+        if "task" in content or which is None:
+            continue
+        verdict.compared += 1
+        if v1_0.event(getattr(event.response, which)) != content:
+            verdict.lost.append(f"{task_id}: generation {generation} was seen with another content")
+
+
+def _judge_end(verdict: Verdict, row: Columns, log: list[Stored]) -> None:
     ends = [
         event.generation
         for event in log
@@ -110,10 +179,11 @@ def _judge_end(verdict: Verdict, row: sqlite3.Row, log: list[Stored]) -> None:
         verdict.terminal.append(f"{row['id']}: something follows its end")
 
 
-def _judge_copies(verdict: Verdict, row: sqlite3.Row, log: list[Stored], entries: set[str]) -> None:
-    if row["state"] in AT_REST and row["copied_generation"] < row["message_generation"]:
-        verdict.uncopied.append(f"{row['id']}: copied {row['copied_generation']} of {row['message_generation']}")
+def _judge_copies(verdict: Verdict, row: Columns, log: list[Stored], entries: set[str]) -> None:
     if row["state"] not in AT_REST:
+        return
+    if row["copied_generation"] < row["message_generation"]:
+        verdict.uncopied.append(f"{row['id']}: copied {row['copied_generation']} of {row['message_generation']}")
         return
     for event in log:
         wanted = event.invocation_id or f"{row['uid']}-{event.generation}"

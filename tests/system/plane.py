@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +44,8 @@ class Plane:
     executor_target: str
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict[str, asyncio.subprocess.Process])
 
-    async def start(self, *names: str, wait: bool = True) -> None:
-        """Starts the named processes (all by default) and waits until the plane is ready."""
+    async def start(self, *names: str, wait: bool = True, **extra: str) -> None:
+        """Starts the named processes (all by default), with more settings, and waits until the plane is ready."""
         for name in names or tuple(self.commands):
             log = (self.data / f"{name}.log").open("ab")
             self.processes[name] = await asyncio.create_subprocess_exec(
@@ -55,7 +55,7 @@ class Plane:
                 "-m",
                 "taskplane.cli",
                 *self.commands[name],
-                env=self.environment,
+                env=self.environment | extra,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -98,6 +98,17 @@ class Plane:
     def send_signal(self, name: str, number: int) -> None:
         self.processes[name].send_signal(number)
 
+    async def death(self, name: str, timeout: float = 30.0) -> int:
+        """Waits until a process has ended by itself; its exit code."""
+        async with asyncio.timeout(timeout):
+            return await self.processes[name].wait()
+
+    async def logged(self, name: str, text: str, timeout: float = 10.0) -> None:
+        """Waits until a process has written `text` to its log."""
+        async with asyncio.timeout(timeout):
+            while text not in (self.data / f"{name}.log").read_text(errors="replace"):
+                await asyncio.sleep(0.02)
+
     async def stop(self) -> None:
         for name in self.processes:
             await self.kill(name)
@@ -116,10 +127,12 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return kept | dict(FAST) | dict(extra)
 
 
-def one_process(data: Path, extra: Mapping[str, str]) -> Plane:
-    """`taskplane dev` on SQLite files in `data`."""
+def one_process(data: Path, extra: Mapping[str, str], *arguments: str) -> Plane:
+    """`taskplane dev` on SQLite files in `data`, unless the arguments name another database."""
     port, grpc_port = free_port(), free_port()
-    command = ["dev", "--port", str(port), "--grpc-port", str(grpc_port), "--data", str(data)]
+    command = ["dev", "--port", str(port), "--grpc-port", str(grpc_port), *arguments]
+    if "--database-url" not in arguments:
+        command += ["--data", str(data)]
     target = f"127.0.0.1:{grpc_port}"
     return Plane(data, {"dev": command}, _environment(extra), f"http://127.0.0.1:{port}", target, target)
 
@@ -152,7 +165,7 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
 
 
 @asynccontextmanager
-async def running(mode: str, data: Path, extra: Mapping[str, str] | None = None) -> AsyncIterator[Plane]:
+async def running(mode: str, data: Path, extra: Mapping[str, str] | None = None) -> AsyncGenerator[Plane]:
     """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed."""
     plane = (one_process if mode == "one" else four_processes)(data, extra or {})
     try:

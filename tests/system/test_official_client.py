@@ -1,7 +1,7 @@
 """The official client library, 1.0 and in its 0.3 mode, sends, streams, polls, cancels and subscribes over JSON-RPC."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
@@ -31,7 +31,7 @@ both_versions = pytest.mark.parametrize("version", ["1.0", "0.3"])
 
 
 @asynccontextmanager
-async def official(plane: Plane, version: str, *, streaming: bool, polling: bool = False) -> AsyncIterator[Client]:
+async def official(plane: Plane, version: str, *, streaming: bool, polling: bool = False) -> AsyncGenerator[Client]:
     """A client made from our card; for 0.3 from the card's 0.3 interface alone."""
     async with httpx.AsyncClient(timeout=30.0, headers={"A2A-Version": "1.0"}) as http:
         card = await A2ACardResolver(http, plane.url).get_agent_card()
@@ -49,8 +49,10 @@ async def official(plane: Plane, version: str, *, streaming: bool, polling: bool
 
 
 def message(text: str, **ids: str) -> SendMessageRequest:
-    parts = [Part(text=text)]
-    return SendMessageRequest(message=Message(message_id=uuid4().hex, role=Role.ROLE_USER, parts=parts, **ids))
+    made = Message(message_id=uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)])
+    for name, value in ids.items():
+        setattr(made, name, value)
+    return SendMessageRequest(message=made)
 
 
 async def answers(client: Client, request: SendMessageRequest) -> list[StreamResponse]:

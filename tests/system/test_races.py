@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.system.plane import Plane
-from tests.system.wire import Json, call, client, events_of, result, stream, text_message, until
+from tests.system.wire import Json, call, client, Events, result, stream, text_message, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -33,7 +33,7 @@ async def raw_log(http: httpx.AsyncClient, task_id: str) -> list[Json]:
     """Every event of an ended task, from its first."""
     events: list[Json] = []
     async with http.stream("GET", f"/api/tasks/{task_id}/events") as response:
-        async for event in events_of(response):
+        async for event in Events(response):
             events.append(event.data)
     return events
 
@@ -56,7 +56,7 @@ async def test_of_two_hundred_completions_against_cancels_each_task_has_one_end(
         else:
             assert state == "TASK_STATE_CANCELED"
         events = await raw_log(http, task["id"])
-        ends = [e for e in events if (e["event"] or {}).get("statusUpdate", {}).get("status", {}).get("state") in ENDED]
+        ends = [event for event in events if _state(event) in ENDED]
         assert len(ends) == 1
         assert ends[0]["generation"] == events[-1]["generation"] == len(events)
         said = {m["messageId"] for m in final.get("history", [])} | {
@@ -118,6 +118,12 @@ async def test_a_message_to_a_running_task_is_answered_before_it_rests(plane: Pl
     print(f"{command}: accepted {accepted}, refused {refused}")
     assert accepted + refused == 100
     assert accepted > 0
+
+
+def _state(event: Json) -> str:
+    shown: Json = event["event"] or {}
+    update: Json = shown.get("statusUpdate") or {"status": {}}
+    return str(update["status"].get("state"))
 
 
 def _texts(task: Json) -> list[str]:

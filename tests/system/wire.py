@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -68,29 +68,40 @@ async def send(http: httpx.AsyncClient, text: str, **kwargs: Any) -> Json:
     return await result(http, "SendMessage", params, **headers)
 
 
+class Events:
+    """The events of one SSE body, as they come; comments are skipped.
+
+    `retry` is what the server said when it ended the stream, in milliseconds; `ragged` that it ended within an event.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self.retry: int | None = None
+        self.ragged = False
+
+    async def __aiter__(self) -> AsyncIterator[Sse]:
+        event_id, data = "", ""
+        async for line in self._response.aiter_lines():
+            if line.startswith("id:"):
+                event_id = line[3:].strip()
+            elif line.startswith("data:"):
+                data = line[5:].strip()
+            elif line.startswith("retry:"):
+                self.retry = int(line[6:])
+            elif not line and data:
+                yield Sse(event_id, json.loads(data))
+                event_id, data = "", ""
+        self.ragged = bool(event_id or data)
+
+
 @asynccontextmanager
-async def stream(
-    http: httpx.AsyncClient, method: str, params: Json, **headers: str
-) -> AsyncIterator[AsyncIterator[Sse]]:
+async def stream(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> AsyncIterator[Events]:
     """The events of a streaming call, as they come."""
     body = request(method, params)
     async with http.stream("POST", "/", json=body, headers={"A2A-Version": "1.0", **headers}) as response:
         assert response.status_code == 200, response.status_code
         assert response.headers["content-type"].startswith("text/event-stream"), await response.aread()
-        yield events_of(response)
-
-
-async def events_of(response: httpx.Response) -> AsyncIterator[Sse]:
-    """Parses one SSE body; comments are skipped."""
-    event_id, data = "", ""
-    async for line in response.aiter_lines():
-        if line.startswith("id:"):
-            event_id = line[3:].strip()
-        elif line.startswith("data:"):
-            data = line[5:].strip()
-        elif not line and data:
-            yield Sse(event_id, json.loads(data))
-            event_id, data = "", ""
+        yield Events(response)
 
 
 def cursor_header(cursor: str) -> dict[str, str]:
@@ -104,7 +115,7 @@ def task_of(events: list[Sse]) -> Json:
 
 def state_of(event: Sse) -> str:
     """The state an event carries, or nothing."""
-    found = event.result.get("statusUpdate") or event.result.get("task") or {}
+    found: Json = event.result.get("statusUpdate") or event.result.get("task") or {}
     return str(found.get("status", {}).get("state", ""))
 
 

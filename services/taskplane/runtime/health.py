@@ -12,10 +12,11 @@ Probe = Callable[[], Awaitable[bool]]
 
 PERIOD: Final = 1.0
 """Seconds between two probes of a service that is ready, and the longest one may take."""
-_SOON: Final = 0.1
 PATIENCE: Final = 5.0
 """Seconds a service that was ready may fail its probe before it says NOT_SERVING: a hiccup empties no load balancer."""
 
+# A service that has just come up is wanted at once.
+_SOON: Final = 0.1
 _log = logging.getLogger(__name__)
 _SERVING: Final = int(health_pb2.HealthCheckResponse.SERVING)
 _NOT_SERVING: Final = int(health_pb2.HealthCheckResponse.NOT_SERVING)

@@ -68,7 +68,7 @@ session: Final = Table(
     CheckConstraint("version > COALESCE(seq, 0)", name="session_version_counts_entries"),
     CheckConstraint("updated_at > 0", name="session_updated_some_time"),
 )
-# Queries repeat these conditions word for word, since only then does either engine see that a partial index serves them.
+# Queries repeat these conditions word for word: only then does either engine see that a partial index serves them.
 LISTED: Final = "updated_at > 0"
 OF_A_TASK: Final = "task_id <> ''"
 Index(
