@@ -1,15 +1,21 @@
-"""Clients that stream a task, remember everything they saw, and come back with their last id when they are cut off."""
+"""Clients that send, stream and come back with their last id when they are cut off, and remember what they saw."""
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from tests.system.wire import Json, Sse, state_of, stream, text_message
+from tests.system.wire import Events, Json, Sse, request, state_of, stream, text_message
 
 ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
+COMPLETED = "TASK_STATE_COMPLETED"
+# What a client may be told while a part of the plane is away, and takes as a request to come back.
+AWAY = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CHANNEL_CLOSED", "CLOSING", "SHUTTING_DOWN", "FAILPOINT"}
+_PAUSE = 0.05
 
 
 @dataclass
@@ -23,6 +29,7 @@ class Record:
     generations: list[int] = field(default_factory=list[int])
     contents: dict[int, Json] = field(default_factory=dict[int, Json])
     faults: list[str] = field(default_factory=list[str])
+    retries: list[int] = field(default_factory=list[int])
     resyncs: int = 0
     reconnects: int = 0
 
@@ -47,13 +54,22 @@ class Record:
         self.generations.append(event.generation)
         self.state = state_of(event) or self.state
 
+    def closed(self, events: Events) -> None:
+        """A connection ended in an orderly way."""
+        if events.ragged:
+            self.faults.append(f"the stream ended within an event, after {self.cursor}")
+        if events.retry is not None:
+            self.retries.append(events.retry)
+
 
 @dataclass
 class Recorder:
-    """All clients of one run."""
+    """All clients of one run. `acknowledged` are the ids of tasks answered as completed."""
 
     http: httpx.AsyncClient
     records: list[Record] = field(default_factory=list[Record])
+    acknowledged: list[str] = field(default_factory=list[str])
+    refusals: Counter[str] = field(default_factory=Counter[str])
     last_event: float = 0.0
 
     async def follow(self, text: str, **fields: Any) -> Record:
@@ -70,8 +86,64 @@ class Recorder:
                 await self._read(record, "SendStreamingMessage", {"message": message}, key)
             if not record.ended:
                 record.reconnects += 1
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(_PAUSE)
         return record
+
+    async def send(self, text: str, **fields: Any) -> Json:
+        """A blocking send, repeated under its key until it is answered; {} if it was refused for good."""
+        message = text_message(text, **fields)
+        answer = await self._answer("SendMessage", {"message": message}, {"Idempotency-Key": message["messageId"]})
+        task = dict(answer.get("task", answer.get("message", {})))
+        if task.get("status", {}).get("state") == COMPLETED:
+            self.acknowledged.append(task["id"])
+        return task
+
+    async def converse(self) -> Json:
+        """A question of the agent and its answer, which takes the task through the queue."""
+        task = await self.send("ask")
+        return await self.send("blue", taskId=task["id"], contextId=task["contextId"])
+
+    async def cancel(self, text: str) -> Json:
+        """Begins a task and cancels it, until it is told that it has ended."""
+        message = text_message(text)
+        params: Json = {"message": message, "configuration": {"returnImmediately": True}}
+        task = dict((await self._answer("SendMessage", params, {"Idempotency-Key": message["messageId"]}))["task"])
+        await self._answer("CancelTask", {"id": task["id"]}, {})
+        return task
+
+    @asynccontextmanager
+    async def load(self, senders: int = 2) -> AsyncIterator[None]:
+        """Clients that send one short message after the other as long as the block lasts; the last ones are answered."""
+        ended = asyncio.Event()
+
+        async def sending() -> None:
+            while not ended.is_set():
+                await self.send("echo meanwhile")
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(senders):
+                group.create_task(sending())
+            try:
+                yield
+            finally:
+                ended.set()
+
+    async def _answer(self, method: str, params: Json, headers: dict[str, str]) -> Json:
+        while True:
+            try:
+                body = request(method, params)
+                response = await self.http.post("/", json=body, headers={"A2A-Version": "1.0", **headers})
+                answer = dict(response.json())
+            except (httpx.TransportError, ValueError):
+                await asyncio.sleep(_PAUSE)
+                continue
+            if "result" in answer:
+                return dict(answer["result"])
+            reason = next((str(each["reason"]) for each in answer["error"].get("data", ()) if "reason" in each), "")
+            self.refusals[reason or str(answer["error"])] += 1
+            if reason not in AWAY:
+                return {}
+            await asyncio.sleep(_PAUSE)
 
     async def _read(self, record: Record, method: str, params: Json, headers: dict[str, str]) -> None:
         try:
@@ -81,6 +153,7 @@ class Recorder:
                         return
                     record.see(event)
                     self.last_event = time.monotonic()
+                record.closed(events)
         except (httpx.TransportError, AssertionError):
             return
 
@@ -88,9 +161,15 @@ class Recorder:
         """Whether some client saw a new event in the last `seconds`."""
         return time.monotonic() - self.last_event < seconds
 
-    def seen(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = defaultdict(list)
+    def seen(self) -> dict[str, dict[int, Json]]:
+        """What clients saw, by task and generation."""
+        found: dict[str, dict[int, Json]] = defaultdict(dict)
         for record in self.records:
-            found[record.task_id].extend(record.generations)
-        found.pop("", None)
-        return found
+            if record.task_id:
+                found[record.task_id].update(record.contents)
+        return dict(found)
+
+    def faults(self) -> list[str]:
+        """What was wrong on the wire."""
+        found = [f"{record.text}: {fault}" for record in self.records for fault in record.faults]
+        return found + [f"{record.text}: resync" for record in self.records if record.resyncs]

@@ -38,7 +38,7 @@ async def test_fifty_sends_with_one_key_are_one_task_and_one_run(tmp_path: Path)
             direct_again = await result(http, "SendMessage", {"message": direct}, **{"Idempotency-Key": "key-2"})
             assert direct_again == replies[0]
         await plane.stop()
-    assert len(logs(plane.tasks_db)) == 6
+    assert len(logs(tmp_path)) == 6
 
 
 async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path: Path) -> None:
@@ -68,6 +68,6 @@ async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path
         await plane.stop()
     assert len({answer["task"]["id"] for answer in answers}) == 1
     assert {answer["task"]["status"]["state"] for answer in answers} == {"TASK_STATE_COMPLETED"}
-    events = logs(plane.tasks_db)
+    events = logs(tmp_path)
     assert len(events) == 1
     assert len({event.fence for log in events.values() for event in log if event.fence}) == 1

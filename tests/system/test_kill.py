@@ -1,6 +1,7 @@
 """Processes are killed in mid-stream; what clients saw stays, every task comes to rest, streams go on with their id.
 
-The number of kills per case is KILLS in the environment (2 by default, so that the suite stays short).
+The number of kills per case is KILLS in the environment (2 by default, so that the suite stays short), and what the
+random moments are drawn from is FAULT_SEED.
 """
 
 import asyncio
@@ -10,48 +11,60 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.judge import judge, logs
+from tests.system.judge import held_in_files, judge, logs
 from tests.system.plane import LEASE_TTL, running
-from tests.system.recorder import Recorder
+from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
 
 KILLS = int(os.environ.get("KILLS", "2"))
 CASES = [("one", "dev"), ("four", "tasks"), ("four", "executor"), ("four", "gateway"), ("four", "sessions")]
+# Runs die with these and are over soon; with the others the longest goes on for 7.5 s and an outage.
+WITH_ITS_RUNS = {"dev", "executor"}
+LONGEST_RUN = 7.5
 
 
 @pytest.mark.timeout(120 + 30 * KILLS)
 @pytest.mark.parametrize(("mode", "target"), CASES)
 async def test_a_kill_in_mid_stream_loses_nothing(mode: str, target: str, tmp_path: Path) -> None:
-    """C1, C2, C5, C6, C8, C9, P12: after SIGKILL nothing seen is lost, no gap, nothing stuck, nothing uncopied."""
-    rng = random.Random(f"{mode}-{target}")
-    acknowledged: list[str] = []
-    counted = 0
+    """C1, C2, C5, C6, C8, C9, P12: after SIGKILL nothing seen or acknowledged is lost, no gap, nothing stuck."""
+    seed = int(os.environ.get("FAULT_SEED", random.randrange(2**32)))
+    rng = random.Random(seed)
+    print(f"{mode}/{target}: seed {seed}")
+    bound = LEASE_TTL + 5.0 + (0.0 if target in WITH_ITS_RUNS else LONGEST_RUN)
+    kills = counted = 0
     async with running(mode, tmp_path) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         while counted < KILLS:
-            acknowledged.append((await send(http, f"echo round {counted}"))["task"]["id"])
+            # After a restart the plane serves at once when it says that it is ready.
+            recorder.acknowledged.append((await send(http, "echo first"))["task"]["id"])
             texts = ["slow 8", "rerun 8", "slow 30", "flood 400"]
-            followers = [asyncio.create_task(recorder.follow(text)) for text in texts]
-            await asyncio.sleep(rng.uniform(0.1, 1.2))
-            counts = recorder.grew_within(0.2)
-            await plane.kill(target)
-            await plane.start(target)
-            ready = time.monotonic()
-            counted += counts
-            async with asyncio.timeout(LEASE_TTL + 5.0 + 9.0):
-                await asyncio.gather(*followers)
-            print(f"{mode}/{target} kill {counted}: at rest {time.monotonic() - ready:.1f} s after the restart")
+            async with asyncio.TaskGroup() as group:
+                async with recorder.load(senders=1):
+                    clients = [group.create_task(recorder.follow(text)) for text in texts]
+                    await asyncio.sleep(rng.uniform(0.1, 1.2))
+                    group.create_task(recorder.converse())
+                    await asyncio.sleep(rng.uniform(0.0, 0.1))
+                    kills += 1
+                    counted += recorder.grew_within(0.2)
+                    await plane.kill(target)
+                    await plane.start(target)
+                ready = time.monotonic()
+                async with asyncio.timeout(bound):
+                    await asyncio.gather(*clients)
+            print(f"{mode}/{target} kill {kills}: at rest {time.monotonic() - ready:.1f} s after the restart")
         async with asyncio.timeout(LEASE_TTL + 5.0):
-            while uncopied := judge(plane.tasks_db, plane.sessions_db, {}, ()).uncopied:
+            while judge(held_in_files(tmp_path), {}, ()).findings():
                 await asyncio.sleep(0.1)
         await plane.stop()
-    verdict = judge(plane.tasks_db, plane.sessions_db, recorder.seen(), acknowledged)
-    assert not uncopied
+    verdict = judge(held_in_files(tmp_path), recorder.seen(), recorder.acknowledged)
+    reconnects = sum(record.reconnects for record in recorder.records)
+    print(
+        f"{mode}/{target}: {counted} kills counted of {kills}, {verdict}, {len(recorder.acknowledged)} acknowledged,"
+        f" {reconnects} reconnects, refused {dict(recorder.refusals)}"
+    )
     assert verdict.findings() == []
-    assert [fault for record in recorder.records for fault in record.faults] == []
-    assert sum(record.resyncs for record in recorder.records) == 0
-    assert all(r.state == "TASK_STATE_COMPLETED" for r in recorder.records if r.text.startswith("rerun"))
-    print(f"{mode}/{target}: {counted} kills, {verdict.tasks} tasks, {verdict.events} events, 0 findings")
+    assert recorder.faults() == []
+    assert all(record.state == COMPLETED for record in recorder.records if record.text.startswith("rerun"))
 
 
 async def test_a_rerun_is_completed_by_its_second_attempt(tmp_path: Path) -> None:
@@ -67,8 +80,9 @@ async def test_a_rerun_is_completed_by_its_second_attempt(tmp_path: Path) -> Non
         record = await asyncio.wait_for(follower, 30)
         task = await result(http, "GetTask", {"id": record.task_id})
         await plane.stop()
-    assert record.state == "TASK_STATE_COMPLETED"
+    assert record.state == COMPLETED
     assert record.faults == []
     assert len(task["artifacts"]) == 1
-    events = next(iter(logs(plane.tasks_db).values()))
+    (events,) = logs(tmp_path).values()
     assert len({event.fence for event in events if event.fence}) >= 2
+    assert max(event.attempt for event in events) == 2

@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.outbox import ItemRefused, Outbox
+from taskplane.executor.outbox import LEASE_GONE, ItemRefused, Outbox
 from taskplane.runtime.errors import Conflict, DeadlineExceeded, Exhausted, PlaneError, Unavailable
+from taskplane.runtime.failpoints import afp
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -122,6 +123,7 @@ class Appender:
         for outbox in batch:
             outbox.take(request)
         self.calls += 1
+        await afp("append.before_send")
         try:
             response = await self._store.AppendEvents(request)
         except RETRYABLE as error:
@@ -133,6 +135,8 @@ class Appender:
             self._backoff.reset()
             for outbox, result in zip(batch, response.results, strict=True):
                 self._ready.pop(outbox, None)
+                if result.refusal.reason in LEASE_GONE:
+                    log.warning("an append under fence %d was refused: %s", outbox.fence, result.refusal.reason)
                 if outbox.answer(result):
                     self._ready[outbox] = None
 

@@ -87,7 +87,7 @@ def create_guards(dialect: Dialect) -> list[str]:
     """The statements that make every guard, to be executed one by one on a database that has none."""
     return [
         statement
-        for guard in guards(dialect) if guard.name != 'entry_is_never_replaced'
+        for guard in guards(dialect)
         for statement in dialect.guard_trigger(
             guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
         )

@@ -161,12 +161,16 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed:
+    """`still_yours`: the lease was extended. `input_generation`: of the newest user message."""
+
     still_yours: bool
     input_generation: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
+    """The row as it is now. `created`: a document task that was not there before."""
+
     row: Row
     created: bool = False
 
