@@ -133,6 +133,37 @@ async def test_bytes_per_event_do_not_grow_with_the_log(plane: Plane) -> None:
     assert now.event_bytes / 2000 < 320 and per_event[2000] < 700, per_event
 
 
+def replayed(conn: Connection, executed: Executed) -> tuple[int, int]:
+    """Rows and bytes that the same queries give once more."""
+    rows = [row for statement, parameters in executed for row in conn.exec_driver_sql(statement, parameters)]
+    return len(rows), sum(len(value) for row in rows for value in row if isinstance(value, (str, bytes)))
+
+
+async def test_a_task_of_4000_events_is_read_in_bounded_rows_and_bytes(plane: Plane) -> None:
+    """C13: GetTask reads the snapshot and a tail it nearly outweighs; a watcher at the head reads what is new."""
+    row = await plane.create()
+    for _ in range(16):
+        await plane.append(row, *(chunk("x" * 64) for _ in range(250)))
+    now = await plane.log.row_by_uid(row.uid)
+    with statements() as reading:
+        _, task = await plane.log.get(ADA, row.id)
+    rows, size = await plane.engine.read(replayed, reading)
+    assert len(task.artifacts[0].parts[0].text) == 4000 * 64
+    assert rows < 2700, rows
+    assert size < 2.5 * (128 * 1024 + 4 * now.snapshot_bytes), size
+    await plane.append(row, chunk("new"))
+    with statements() as watching:
+        page = await plane.log.read_after(row.uid, now.generation, 64, 256 * 1024)
+    assert len(page.events) == 1
+    rows, size = await plane.engine.read(replayed, watching)
+    assert rows <= 3 and size < 4096, (rows, size)
+    await plane.append(row, status(COMPLETED), consumed_generation=1)
+    with statements() as reading:
+        await plane.log.get(ADA, row.id)
+    rows, _ = await plane.engine.read(replayed, reading)
+    assert rows <= 3, rows
+
+
 async def test_all_rewrites_of_a_snapshot_weigh_no_more_than_the_log(plane: Plane) -> None:
     """A tail must outweigh the snapshot before that is rewritten: all rewrites together are no more than the log."""
     row = await plane.create()

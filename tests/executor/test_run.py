@@ -393,9 +393,11 @@ async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(st
     """One AppendEvents in flight per process, at most 1,000 changes in it, and no run waits for another to end."""
     order: list[str] = []
     sizes: list[int] = []
+    shared: list[int] = []
 
     async def look(request: tasks.AppendEventsRequest) -> None:
         sizes.append(sum(len(item.changes) for item in request.items))
+        shared.append(len(request.items))
         assert len({item.task_uid for item in request.items}) == len(request.items)
         order.extend(item.task_uid for item in request.items)
 
@@ -412,6 +414,7 @@ async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(st
             assert len(await plane.events(task.id, ARTIFACT)) == 400
     assert stores.channel.at_once["AppendEvents"] == 1
     assert max(sizes) <= 1000
+    assert max(shared) > 4
     for uid in set(order):
         places = [place for place, other in enumerate(order) if other == uid]
         assert all(later - earlier <= 2 * 16 for earlier, later in itertools.pairwise(places))

@@ -165,9 +165,14 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
 
 
 @asynccontextmanager
-async def running(mode: str, data: Path, extra: Mapping[str, str] | None = None) -> AsyncGenerator[Plane]:
-    """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed."""
-    plane = (one_process if mode == "one" else four_processes)(data, extra or {})
+async def running(
+    mode: str, data: Path, extra: Mapping[str, str] | None = None, *arguments: str
+) -> AsyncGenerator[Plane]:
+    """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed.
+
+    `arguments` are given to `taskplane dev`.
+    """
+    plane = one_process(data, extra or {}, *arguments) if mode == "one" else four_processes(data, extra or {})
     try:
         await plane.start()
         yield plane

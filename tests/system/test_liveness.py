@@ -65,7 +65,7 @@ async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(tmp_pat
         store = rpc.TaskStoreStub(wrapped(channel, identity=Principal("default", "local", "local")))
         request = pb.CreateTaskRequest(
             invocation_id="lost",
-            request_hash=b"lost",
+            request_hash=bytes(32),
             task_id="lost",
             context_id="lost",
             agent="demo",
