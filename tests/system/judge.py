@@ -1,5 +1,6 @@
 """Judges a run afterwards, from what the databases hold and from what clients saw; one list per broken promise."""
 
+import asyncio
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, text
+from tests.system.plane import LEASE_TTL
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate import v1_0
@@ -103,6 +105,13 @@ async def held_in_database(url: str) -> Held:
 def logs(folder: Path) -> dict[str, list[Stored]]:
     """Every task's events by its uid, in order, of a plane on SQLite files."""
     return held_in_files(folder).logs
+
+
+async def at_rest(folder: Path, timeout: float = LEASE_TTL + 5.0) -> None:
+    """Waits until everything in a plane on SQLite files is at rest and copied. TimeoutError: it never was."""
+    async with asyncio.timeout(timeout):
+        while judge(held_in_files(folder), {}, ()).findings():
+            await asyncio.sleep(0.1)
 
 
 def judge(held: Held, seen: Seen, acknowledged: Iterable[str]) -> Verdict:

@@ -7,18 +7,18 @@ from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Text, 
 
 
 class Lossy:
-    """Its first attempt at a turn cancels the task it runs in, as a bug in some library might; the second completes."""
+    """Cancels the task it runs in, as a bug in some library might: in the first attempt at a turn, or `always`."""
 
     card = AgentCard(name="lossy", description="Loses its run.", version="1")
 
     def policy(self, turn: Turn) -> Policy:
-        """`again`: may run once more."""
-        return Policy(on_orphan="rerun" if turn.text == "again" else "fail")
+        """`once`: may not run again."""
+        return Policy(on_orphan="fail" if turn.text == "once" else "rerun")
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         """Half a sentence, and gone."""
         yield Text("About to ")
-        if turn.attempt == 1:
+        if turn.attempt == 1 or turn.text == "always":
             run = asyncio.current_task()
             assert run is not None
             run.cancel()

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.judge import held_in_files, judge, logs
+from tests.system.judge import at_rest, held_in_files, judge, logs
 from tests.system.plane import LEASE_TTL, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
@@ -52,9 +52,7 @@ async def test_a_kill_in_mid_stream_loses_nothing(mode: str, target: str, tmp_pa
                 async with asyncio.timeout(bound):
                     await asyncio.gather(*clients)
             print(f"{mode}/{target} kill {kills}: at rest {time.monotonic() - ready:.1f} s after the restart")
-        async with asyncio.timeout(LEASE_TTL + 5.0):
-            while judge(held_in_files(tmp_path), {}, ()).findings():
-                await asyncio.sleep(0.1)
+        await at_rest(tmp_path)
         await plane.stop()
     verdict = judge(held_in_files(tmp_path), recorder.seen(), recorder.acknowledged)
     reconnects = sum(record.reconnects for record in recorder.records)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.judge import held_in_files, judge, logs
+from tests.system.judge import at_rest, held_in_files, judge, logs
 from tests.system.plane import LEASE_TTL, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
@@ -38,20 +38,26 @@ async def test_a_blocked_event_loop_is_not_declared_lost(tmp_path: Path) -> None
     assert len({event.fence for log in logs(tmp_path).values() for event in log if event.fence}) == 1
 
 
-@pytest.mark.parametrize(("text", "state"), [("once", "TASK_STATE_FAILED"), ("again", COMPLETED)])
-async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(text: str, state: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "attempts", "reason"), [("once", 1, "EXECUTOR_LOST"), ("again", 2, ""), ("always", 3, "POISON")]
+)
+async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(
+    text: str, attempts: int, reason: str, tmp_path: Path
+) -> None:
     """C8, C9: an agent whose run is gone while its process lives; its policy says what becomes of the task."""
     arguments = ("--agent", "tests.system.lossy:Lossy")
     async with running("one", tmp_path, None, *arguments) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         record = await asyncio.wait_for(recorder.follow(text), LEASE_TTL + 5.0)
         task = await result(http, "GetTask", {"id": record.task_id})
+        await at_rest(tmp_path)
         await plane.stop()
-    assert record.state == state
-    assert record.faults == []
+    assert record.state == ("TASK_STATE_FAILED" if reason else COMPLETED)
+    assert task["status"]["message"]["metadata"].get("reason", "") == reason
+    assert recorder.faults() == []
     assert judge(held_in_files(tmp_path), recorder.seen(), ()).findings() == []
-    if state != COMPLETED:
-        assert task["status"]["message"]["metadata"]["reason"] == "EXECUTOR_LOST"
+    (log,) = logs(tmp_path).values()
+    assert max(event.attempt for event in log) == attempts
 
 
 async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(tmp_path: Path) -> None:

@@ -292,6 +292,19 @@ async def test_releasing_a_run_that_had_not_started_queues_it_again(plane: Plane
     assert (await second.renew(given(again))).leases[0].still_yours
 
 
+async def test_the_attempt_of_a_run_that_was_lost_and_not_given_up_counts(plane: Plane) -> None:
+    """C9: or a run that is always lost would be begun for ever."""
+    run = await plane.create(working=True, on_orphan=2, max_attempts=2)
+    await plane.queue().Release(pb.ReleaseRequest(process_id="p1", leases=[lease(run)], lost=True))
+    assert (await state_of(plane, run)).attempt == 1
+    second = await connected(plane, "p2")
+    again = await second.assigned()
+    assert again.record.attempt == 2
+    await plane.queue().Release(pb.ReleaseRequest(process_id="p2", leases=[given(again)], lost=True))
+    task = (await run.record_now()).task
+    assert task.status.message.metadata.fields["reason"].string_value == "POISON"
+
+
 async def test_releasing_a_run_that_had_started_fails_it_by_its_own_policy(plane: Plane) -> None:
     """C9."""
     failing, rerunning = [await plane.create(working=True, on_orphan=policy) for policy in (1, 2)]

@@ -123,12 +123,12 @@ class Runs:
         await self._release(left)
         await self._crew.settle(self._grace)
 
-    async def _release(self, runs: list[Run]) -> None:
+    async def _release(self, runs: list[Run], *, lost: bool = False) -> None:
         if not runs:
             return
         leases = [pb.Lease(task_uid=run.uid, fence=run.fence) for run in runs]
         try:
-            await self.ports.queue.Release(pb.ReleaseRequest(process_id=self.process_id, leases=leases))
+            await self.ports.queue.Release(pb.ReleaseRequest(process_id=self.process_id, leases=leases, lost=lost))
         except PlaneError as error:
             log.warning("%d leases could not be released and will expire: %s", len(leases), error)
 
@@ -182,7 +182,8 @@ class Runs:
             log.info("nothing more is done about task %s: %s", run.task_id, error)
         else:
             if record.state not in AT_REST and record.fence == run.fence:
-                await self._release([run])
+                # Its attempt counts, or a run that always ends like this would be begun for ever.
+                await self._release([run], lost=not self.draining)
 
     def _complain(self, run: Run) -> None:
         if run.worker is not None and not run.worker.done():

@@ -213,7 +213,8 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
         checks.leases(request)
         self._claims.forget([lease.task_uid for lease in request.leases])
-        await self._leases.release(request.process_id, [(lease.task_uid, lease.fence) for lease in request.leases])
+        held = [(lease.task_uid, lease.fence) for lease in request.leases]
+        await self._leases.release(request.process_id, held, lost=request.lost)
         return pb.ReleaseResponse()
 
 

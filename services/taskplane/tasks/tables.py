@@ -3,6 +3,7 @@
 Times are microseconds since 1970. What the constraints here cannot say, the guards in `sql/guards.py` do.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from sqlalchemy import (
@@ -27,13 +28,17 @@ from taskplane.tasks.domain.task import AT_REST, COMPLETED, DOCUMENT, MANAGED, P
 metadata: Final = MetaData()
 
 
-def _among(states: frozenset[int]) -> str:
-    return "(" + ", ".join(map(str, sorted(states))) + ")"
+def among(column: str, states: Iterable[int]) -> str:
+    """SQL text, true where `column` is one of `states`.
+
+    Spelled out, since SQLite builds a temporary table for a list of more than two values, once per row that it checks.
+    """
+    return "(" + " OR ".join(f"{column} = {state}" for state in sorted(states)) + ")"
 
 
 # A managed task at rest whose messages are not all in its session. Queries repeat this text word for word, since only
 # then does either engine see that the partial index serves them.
-UNCOPIED: Final = f"origin = '{MANAGED}' AND state IN {_among(AT_REST)} AND copied_generation < message_generation"
+UNCOPIED: Final = f"origin = '{MANAGED}' AND {among('state', AT_REST)} AND copied_generation < message_generation"
 
 _NOT_BEYOND_THE_HEAD: Final = (
     "input_generation",
@@ -146,14 +151,14 @@ task: Final = Table(
         initially="DEFERRED",
     ),
     CheckConstraint(f"origin IN ('{MANAGED}', '{DOCUMENT}')", name="task_origin_known"),
-    CheckConstraint(f"origin = '{DOCUMENT}' OR state IN {_among(STATES)}", name="task_state_known"),
+    CheckConstraint(f"origin = '{DOCUMENT}' OR {among('state', STATES)}", name="task_state_known"),
     CheckConstraint(
-        f"CASE WHEN origin = '{MANAGED}' THEN (state IN {_among(TERMINAL)}) = (terminal_generation IS NOT NULL)"
+        f"CASE WHEN origin = '{MANAGED}' THEN {among('state', TERMINAL)} = (terminal_generation IS NOT NULL)"
         " ELSE terminal_generation IS NULL END",
         name="task_ended_exactly_when_terminal",
     ),
     CheckConstraint(
-        f"origin = '{DOCUMENT}' OR state NOT IN {_among(PAUSED | {COMPLETED})}"
+        f"origin = '{DOCUMENT}' OR NOT {among('state', PAUSED | {COMPLETED})}"
         " OR consumed_generation >= input_generation",
         name="task_rests_only_with_its_input_consumed",
     ),
@@ -168,7 +173,7 @@ task: Final = Table(
         name="task_queued_or_leased",
     ),
     CheckConstraint(
-        f"(origin = '{MANAGED}' AND state NOT IN {_among(AT_REST)}) OR (ready_at IS NULL AND lease_owner IS NULL)",
+        f"(origin = '{MANAGED}' AND NOT {among('state', AT_REST)}) OR (ready_at IS NULL AND lease_owner IS NULL)",
         name="task_at_rest_is_not_run",
     ),
     CheckConstraint(f"origin = '{MANAGED}' OR fence = 0", name="task_document_has_no_fence"),

@@ -57,11 +57,14 @@ class Leases:
         ]
         return [_renewed(answer) for answer in await self._log.submit_all(operations)]
 
-    async def release(self, process_id: str, held: Sequence[Held]) -> None:
-        """Gives the leases up; those that are no longer this process's are left alone. Unavailable, Exhausted."""
+    async def release(self, process_id: str, held: Sequence[Held], *, lost: bool = False) -> None:
+        """Gives the leases up; those that are no longer this process's are left alone. `lost`: the attempts count.
+
+        Unavailable, Exhausted.
+        """
         settled(
             await self._log.submit_all(
-                [Orphan(task_uid=uid, process_id=process_id, fence=fence, released=True) for uid, fence in held]
+                [Orphan(task_uid=uid, process_id=process_id, fence=fence, released=not lost) for uid, fence in held]
             )
         )
 

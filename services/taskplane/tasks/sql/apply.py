@@ -184,8 +184,7 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
     inserted = writing.insert_tasks(conn, [(write.row, pack(write.document or b"")) for write in in_order])
     if len(in_order) == inserted == 1:
         return
-    uids = sql.padded(write.row.uid for write in in_order)
-    found = {uid: (tenant, key) for uid, tenant, key in conn.execute(sql.IDENTITIES, {"uids": uids})}
+    found = {uid: (tenant, key) for uid, tenant, key in sql.IDENTITIES.all(conn, [write.row.uid for write in in_order])}
     for index, write in new.items():
         row = write.row
         if row.uid in found and found[row.uid] != (row.tenant, row.id):

@@ -17,10 +17,11 @@ from sqlalchemy import (
 )
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.storage.prepared import Query, padded
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import STATUS, Event
 from taskplane.tasks.sql.packing import unpack
-from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, padded, to_event
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, to_event
 from taskplane.tasks.tables import event, task
 
 # The snapshot has the shape of an event, with generation 0. Nothing is sorted here: payloads are large and the order
@@ -45,7 +46,7 @@ _TAILS: Final = (
     .join(task, (task.c.uid == event.c.task_uid) & (event.c.generation > task.c.snapshot_generation))
     .where(task.c.uid.in_(UIDS))
 )
-_CONTENTS: Final = union_all(_SNAPSHOTS, _TAILS)
+_CONTENTS: Final = Query(union_all(_SNAPSHOTS, _TAILS), "uids")
 
 _SAID_UNDER_FENCE: Final = (
     select(event.c.task_uid, event.c.payload)
@@ -57,12 +58,9 @@ _SAID_UNDER_FENCE: Final = (
 
 def contents(conn: Connection, uids: Iterable[str]) -> dict[str, a2a.Task]:
     """The tasks as the log stands, folded. One statement; a task that is not there is left out."""
-    wanted = padded(uids)
-    if not wanted:
-        return {}
     tasks: dict[str, a2a.Task] = {}
     tails: dict[str, list[Event]] = {}
-    for values in conn.execute(_CONTENTS, {"uids": wanted}):
+    for values in _CONTENTS.all(conn, uids):
         found = to_event(values)
         if found.generation == 0:
             tasks[found.task_uid] = a2a.Task.FromString(unpack(found.payload))

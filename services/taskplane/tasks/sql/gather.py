@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
+from taskplane.storage.prepared import Query
 from taskplane.tasks.domain.operations import (
     AddMessage,
     Append,
@@ -116,17 +116,11 @@ def _names(conn: Connection, operations: Iterable[Operation]) -> tuple[dict[Publ
     known: dict[Turn, Known] = {}
     if not ids:
         return uids, known
-    parameters: dict[str, Any] = {
-        "ids": sql.padded({task_id for _, task_id in ids}),
-        "tenants": sql.padded({tenant for tenant, _ in ids}),
-    }
-    found: Iterable[Sequence[Any]]
+    keys, tenants = {task_id for _, task_id in ids}, {tenant for tenant, _ in ids}
     if turns:
-        found = conn.execute(
-            sql.NAMES_AND_TURNS, {**parameters, "turns": sql.padded({invocation for _, _, invocation in turns})}
-        )
+        found = sql.NAMES_AND_TURNS.all(conn, keys, tenants, {invocation for _, _, invocation in turns})
     else:
-        found = conn.execute(sql.NAMES, parameters)
+        found = sql.NAMES.all(conn, keys, tenants)
     for tenant, owner, key, uid, generation, request_hash in found:
         if generation == 0:
             if (tenant, key) in ids:
@@ -136,13 +130,10 @@ def _names(conn: Connection, operations: Iterable[Operation]) -> tuple[dict[Publ
     return uids, known
 
 
-def _rows(conn: Connection, statement: sql.RowSelect, uids: Iterable[str]) -> dict[str, Row]:
-    wanted = sql.padded(uids)
-    if not wanted:
-        return {}
-    return {values[0]: sql.to_row(values) for values in conn.execute(statement, {"uids": wanted})}
+def _rows(conn: Connection, query: Query, uids: Iterable[str]) -> dict[str, Row]:
+    return {values[0]: sql.to_row(values) for values in query.all(conn, uids)}
 
 
 def _existing(conn: Connection, uids: Iterable[str]) -> frozenset[str]:
     """Which of these are there, locked or not."""
-    return frozenset(conn.execute(sql.EXISTING_UIDS, {"uids": sql.padded(uids)}).scalars())
+    return frozenset(uid for (uid,) in sql.EXISTING_UIDS.all(conn, uids))

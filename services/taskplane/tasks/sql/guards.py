@@ -10,6 +10,7 @@ from typing import Final
 
 from taskplane.storage.dialects import Dialect, Timing
 from taskplane.tasks.domain.task import MANAGED, NEXT, SUBMITTED, WORKING
+from taskplane.tasks.tables import among
 
 # Set when the row is made.
 FIXED: Final = frozenset(
@@ -202,7 +203,7 @@ def _item_condition(dialect: Dialect) -> str:
 def _next_condition() -> str:
     """The table NEXT as SQL; back to SUBMITTED only when the store queues a lost attempt again."""
     ways = [
-        f"(OLD.state = {state} AND NEW.state IN ({', '.join(map(str, sorted(following)))}))"
+        f"(OLD.state = {state} AND {among('NEW.state', following)})"
         for state, following in sorted(NEXT.items())
         if following
     ]

@@ -1,4 +1,4 @@
-"""What the write path reads with: statements built once, so that SQLAlchemy compiles each once and its cache hits.
+"""What the write path reads with.
 
 Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
 """
@@ -10,7 +10,6 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     LargeBinary,
-    Select,
     Text,
     bindparam,
     cast,
@@ -21,10 +20,9 @@ from sqlalchemy import (
 )
 
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.prepared import Query
 from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.tables import event, task
-
-RowSelect = Select[*tuple[Any, ...]]
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
 EVENT_COLUMNS: Final = tuple(event.c[name] for name in Event._fields)
@@ -33,16 +31,9 @@ to_row: Final[Callable[[Iterable[Any]], Row]] = Row._make
 to_event: Final[Callable[[Iterable[Any]], Event]] = Event._make
 
 
-def padded(keys: Iterable[Any]) -> list[Any]:
-    """The keys, sorted, the last one repeated up to a power of two: few texts of a statement, not one per count."""
-    result = sorted(keys)
-    size = 1 << (len(result) - 1).bit_length() if result else 0
-    return result + result[-1:] * (size - len(result))
-
-
 UIDS: Final[BindParameter[Sequence[str]]] = bindparam("uids", expanding=True)
-EXISTING_UIDS: Final = select(task.c.uid).where(task.c.uid.in_(UIDS))
-IDENTITIES: Final = select(task.c.uid, task.c.tenant, task.c.id).where(task.c.uid.in_(UIDS))
+EXISTING_UIDS: Final = Query(select(task.c.uid).where(task.c.uid.in_(UIDS)), "uids")
+IDENTITIES: Final = Query(select(task.c.uid, task.c.tenant, task.c.id).where(task.c.uid.in_(UIDS)), "uids")
 
 _TENANTS: Final[BindParameter[Sequence[str]]] = bindparam("tenants", expanding=True)
 _named_tasks: Final = select(
@@ -64,8 +55,8 @@ _named_turns: Final = select(
 
 # Which task has this id, and which event recorded this turn: two lookups, one statement. A task has generation 0. They
 # may find a little more than was meant, since no engine looks up pairs by an index, and are compared by the caller.
-NAMES: Final = _named_tasks
-NAMES_AND_TURNS: Final = union_all(_named_tasks, _named_turns)
+NAMES: Final = Query(_named_tasks, "ids", "tenants")
+NAMES_AND_TURNS: Final = Query(union_all(_named_tasks, _named_turns), "ids", "tenants", "turns")
 
 
 class Locking:
@@ -73,5 +64,5 @@ class Locking:
 
     def __init__(self, dialect: Dialect) -> None:
         rows = select(*ROW_COLUMNS).where(task.c.uid.in_(UIDS)).order_by(task.c.uid)
-        self.rows_not_held_elsewhere: RowSelect = dialect.skip_locked(rows)
-        self.rows: RowSelect = dialect.lock(rows)
+        self.rows_not_held_elsewhere = Query(dialect.skip_locked(rows), "uids")
+        self.rows = Query(dialect.lock(rows), "uids")

@@ -6,9 +6,10 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, func, select, text
 
 from taskplane.runtime.errors import NotFound, OutOfRange
+from taskplane.storage.prepared import padded
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, UIDS, padded, to_event, to_row
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, UIDS, to_event, to_row
 from taskplane.tasks.store import Page
 from taskplane.tasks.tables import UNCOPIED, event, task
 

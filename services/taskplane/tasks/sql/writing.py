@@ -1,44 +1,19 @@
 """The statements that write many rows at once.
 
-They are compiled once, and get their parameters by position, straight from the domain's tuples: SQLAlchemy's handling
-of a list of dictionaries would cost more than the database does. The texts are SQLAlchemy's, for the dialect at hand.
+They get their parameters by position, straight from the domain's tuples.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Delete, Insert, Update, bindparam, delete, insert, update
+from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.prepared import Many
 from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.sql.guards import FIXED
 from taskplane.tasks.tables import INDEXED, event, task
-
-
-class Many:
-    """A statement to be executed for any number of rows; of one thread at a time."""
-
-    def __init__(self, statement: Insert | Update | Delete, places: Mapping[str, int]) -> None:
-        """`places`: where in each row the parameters of `statement` stand."""
-        self._statement = statement
-        self._places = places
-        self._compiled: tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]] | None = None
-
-    def execute(self, conn: Connection, rows: Iterable[Sequence[Any]]) -> int:
-        """Executes it once for all `rows`, or not at all where there are none; of a single row: if it changed one."""
-        if self._compiled is None:
-            self._compiled = self._compile(conn)
-        text, in_order = self._compiled
-        parameters = [in_order(row) for row in rows]
-        return conn.exec_driver_sql(text, parameters).rowcount if parameters else 0
-
-    def _compile(self, conn: Connection) -> tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]]:
-        columns = list(self._places) if isinstance(self._statement, Insert) else None
-        compiled = self._statement.compile(dialect=conn.dialect, column_keys=columns)
-        order = [self._places[name] for name in compiled.positiontup or ()]
-        return str(compiled), itemgetter(*order) if len(order) > 1 else itemgetter(slice(order[0], order[0] + 1))
-
 
 _ROW: Final = {name: place for place, name in enumerate(Row._fields)}
 _ROW_AND_SNAPSHOT: Final = {**_ROW, "snapshot": len(_ROW)}

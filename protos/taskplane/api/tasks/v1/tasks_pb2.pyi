@@ -1453,7 +1453,10 @@ class ReleaseRequest(_message.Message):
 
     PROCESS_ID_FIELD_NUMBER: _builtins.int
     LEASES_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     process_id: _builtins.str
+    lost: _builtins.bool
+    """The runs were not given up but lost by a fault, so that the attempts count."""
     @_builtins.property
     def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___Lease]: ...
     def __init__(
@@ -1461,10 +1464,11 @@ class ReleaseRequest(_message.Message):
         *,
         process_id: _builtins.str = ...,
         leases: _abc.Iterable[Global___Lease] | None = ...,
+        lost: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leases", b"leases", "process_id", b"process_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leases", b"leases", "lost", b"lost", "process_id", b"process_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

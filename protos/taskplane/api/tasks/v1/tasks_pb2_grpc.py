@@ -654,7 +654,7 @@ class TaskQueueServicer:
 
     def Release(self, request, context):
         """Gives leases up before they expire. What then happens to each task is its own orphan policy. The attempt does not
-        count. Leases that are no longer held are ignored.
+        count, unless its run was lost. Leases that are no longer held are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -218,7 +218,7 @@ class TaskQueueStub:
     """
     Release: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ReleaseRequest, _tasks_pb2.ReleaseResponse]
     """Gives leases up before they expire. What then happens to each task is its own orphan policy. The attempt does not
-    count. Leases that are no longer held are ignored.
+    count, unless its run was lost. Leases that are no longer held are ignored.
     """
 
 class TaskQueueServicer(metaclass=_abc_1.ABCMeta):
@@ -253,7 +253,7 @@ class TaskQueueServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.ReleaseRequest, _abc.Awaitable[_tasks_pb2.ReleaseResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ReleaseResponse]:
         """Gives leases up before they expire. What then happens to each task is its own orphan policy. The attempt does not
-        count. Leases that are no longer held are ignored.
+        count, unless its run was lost. Leases that are no longer held are ignored.
         """
 
 def add_TaskQueueServicer_to_server(servicer: TaskQueueServicer, server: _aio.Server) -> None: ...

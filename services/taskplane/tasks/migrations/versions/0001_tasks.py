@@ -15,8 +15,8 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-_AT_REST = "(3, 4, 5, 6, 7, 8)"
-_UNCOPIED = f"origin = 'managed' AND state IN {_AT_REST} AND copied_generation < message_generation"
+_AT_REST = "(state = 3 OR state = 4 OR state = 5 OR state = 6 OR state = 7 OR state = 8)"
+_UNCOPIED = f"origin = 'managed' AND {_AT_REST} AND copied_generation < message_generation"
 
 
 def upgrade() -> None:
@@ -142,14 +142,20 @@ def _create_task() -> None:
 def _task_checks() -> list[sa.CheckConstraint]:
     return [
         sa.CheckConstraint("origin IN ('managed', 'document')", name="task_origin_known"),
-        sa.CheckConstraint("origin = 'document' OR state IN (1, 2, 3, 4, 5, 6, 7, 8)", name="task_state_known"),
         sa.CheckConstraint(
-            "CASE WHEN origin = 'managed' THEN (state IN (3, 4, 5, 7)) = (terminal_generation IS NOT NULL)"
+            "origin = 'document' OR (state = 1 OR state = 2 OR state = 3 OR state = 4 OR state = 5 OR state = 6"
+            " OR state = 7 OR state = 8)",
+            name="task_state_known",
+        ),
+        sa.CheckConstraint(
+            "CASE WHEN origin = 'managed'"
+            " THEN (state = 3 OR state = 4 OR state = 5 OR state = 7) = (terminal_generation IS NOT NULL)"
             " ELSE terminal_generation IS NULL END",
             name="task_ended_exactly_when_terminal",
         ),
         sa.CheckConstraint(
-            "origin = 'document' OR state NOT IN (3, 6, 8) OR consumed_generation >= input_generation",
+            "origin = 'document' OR NOT (state = 3 OR state = 6 OR state = 8)"
+            " OR consumed_generation >= input_generation",
             name="task_rests_only_with_its_input_consumed",
         ),
         sa.CheckConstraint(
@@ -164,7 +170,7 @@ def _task_checks() -> list[sa.CheckConstraint]:
             name="task_queued_or_leased",
         ),
         sa.CheckConstraint(
-            f"(origin = 'managed' AND state NOT IN {_AT_REST}) OR (ready_at IS NULL AND lease_owner IS NULL)",
+            f"(origin = 'managed' AND NOT {_AT_REST}) OR (ready_at IS NULL AND lease_owner IS NULL)",
             name="task_at_rest_is_not_run",
         ),
         sa.CheckConstraint("origin = 'managed' OR fence = 0", name="task_document_has_no_fence"),

@@ -1,0 +1,186 @@
+"""Statements of a hot path: compiled once, then handed to the driver as a text and its parameters.
+
+SQLAlchemy writes the texts, for the dialect at hand, but spends more on each execution than SQLite does on the
+statement; that is what is saved here. Errors and the event `before_cursor_execute` are those of SQLAlchemy.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import CompoundSelect, Connection, Delete, Insert, Select, Update
+from sqlalchemy.exc import DBAPIError
+
+_InOrder = Callable[[Sequence[Any]], tuple[Any, ...]]
+_Converter = tuple[int, Callable[[Any], Any]]
+_Select = Select[Any] | CompoundSelect[Any]
+
+
+def padded(keys: Iterable[Any]) -> list[Any]:
+    """The keys, sorted, the last one repeated up to a power of two: few texts of a statement, not one per count."""
+    result = sorted(keys)
+    size = 1 << (len(result) - 1).bit_length() if result else 0
+    return result + result[-1:] * (size - len(result))
+
+
+class Query:
+    """A SELECT whose parameters are lists (`bindparam(..., expanding=True)`)."""
+
+    def __init__(self, statement: _Select, *lists: str) -> None:
+        """`lists` are the names of all its parameters."""
+        self._statement = statement
+        self._lists = lists
+        self._texts: dict[tuple[str | int, ...], _Text] = {}
+
+    def all(self, conn: Connection, *lists: Iterable[Any]) -> Sequence[Sequence[Any]]:
+        """Its rows, the `lists` given in the order of their names; none at all where one of them is empty."""
+        values = [padded(one) for one in lists]
+        if not all(values):
+            return ()
+        key: tuple[str | int, ...] = (conn.dialect.name, *map(len, values))
+        found = self._texts.get(key)
+        if found is None:
+            found = self._texts[key] = self._compile(conn, values)
+        return found.rows(conn, [value for one in values for value in one])
+
+    def _compile(self, conn: Connection, values: Sequence[Sequence[Any]]) -> "_Text":
+        compiled = self._statement.compile(dialect=conn.dialect)
+        expanded = compiled.construct_expanded_state(dict(zip(self._lists, values, strict=True)))
+        names = [name for one in self._lists for name in expanded.parameter_expansion[one]]
+        return _Text(conn, self._statement, expanded.statement, names, expanded.positiontup or (), expanded.parameters)
+
+
+class KeyQuery:
+    """A SELECT by any number of keys, each of several values."""
+
+    def __init__(self, make: Callable[[int], _Select], letters: str) -> None:
+        """`make(n)` is the statement for n keys; its parameters are called by a letter of `letters` and the number of
+        their key, from 0."""
+        self._make = make
+        self._letters = letters
+        self._texts: dict[tuple[str, int], _Text] = {}
+
+    def all(self, conn: Connection, keys: Iterable[tuple[Any, ...]]) -> Sequence[Sequence[Any]]:
+        """Its rows; none at all where there are no `keys`."""
+        wanted = padded(keys)
+        if not wanted:
+            return ()
+        key = conn.dialect.name, len(wanted)
+        found = self._texts.get(key)
+        if found is None:
+            statement = self._make(len(wanted))
+            compiled = statement.compile(dialect=conn.dialect)
+            names = [f"{letter}{index}" for index in range(len(wanted)) for letter in self._letters]
+            positions = compiled.positiontup or ()
+            found = self._texts[key] = _Text(conn, statement, str(compiled), names, positions, compiled.params)
+        return found.rows(conn, [value for one in wanted for value in one])
+
+
+class Many:
+    """A statement that writes any number of rows."""
+
+    def __init__(self, statement: Insert | Update | Delete, places: Mapping[str, int]) -> None:
+        """`places`: where in each row the parameters of `statement` stand."""
+        self._statement = statement
+        self._places = places
+        self._texts: dict[str, tuple[str, _InOrder]] = {}
+
+    def execute(self, conn: Connection, rows: Iterable[Sequence[Any]]) -> int:
+        """Executes it once for all `rows`, or not at all where there are none; of a single row: if it changed one."""
+        name = conn.dialect.name
+        found = self._texts.get(name)
+        if found is None:
+            found = self._texts[name] = self._compile(conn)
+        text, in_order = found
+        parameters = [in_order(row) for row in rows]
+        if not parameters:
+            return 0
+        many = len(parameters) > 1
+        cursor = _execute(conn, text, parameters if many else parameters[0], many=many)
+        changed: int = cursor.rowcount
+        cursor.close()
+        return changed
+
+    def _compile(self, conn: Connection) -> tuple[str, _InOrder]:
+        columns = list(self._places) if isinstance(self._statement, Insert) else None
+        compiled = self._statement.compile(dialect=conn.dialect, column_keys=columns)
+        return str(compiled), _in_order([self._places[name] for name in compiled.positiontup or ()])
+
+
+class _Text:
+    """A SELECT for one dialect and number of values."""
+
+    __slots__ = ("_constants", "_converters", "_in_order", "_text")
+
+    def __init__(
+        self,
+        conn: Connection,
+        statement: _Select,
+        text: str,
+        names: Sequence[str],
+        positions: Sequence[str],
+        parameters: Mapping[str, Any],
+    ) -> None:
+        """`names` are those of the values as they will be given, `positions` those in the text; what is not given is a
+        constant of the statement, and stands in `parameters`."""
+        constants = sorted(set(positions).difference(names))
+        places = {name: place for place, name in enumerate([*names, *constants])}
+        self._text = text
+        self._in_order = _in_order([places[name] for name in positions])
+        self._constants = [parameters[name] for name in constants]
+        self._converters = _converters(conn, statement)
+
+    def rows(self, conn: Connection, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        cursor = _execute(conn, self._text, self._in_order((*values, *self._constants)), many=False)
+        rows: Sequence[Sequence[Any]] = cursor.fetchall()
+        cursor.close()
+        return [_converted(row, self._converters) for row in rows] if self._converters else rows
+
+
+def _execute(conn: Connection, text: str, parameters: Any, *, many: bool) -> Any:
+    """The cursor. Raises what SQLAlchemy would, and like it gives a connection up that was lost."""
+    cursor = conn.connection.cursor()
+    if listeners := conn.dispatch.before_cursor_execute:
+        listeners(conn, cursor, text, parameters, None, many)
+    driver = conn.dialect.loaded_dbapi
+    try:
+        if many:
+            cursor.executemany(text, parameters)
+        else:
+            cursor.execute(text, parameters)
+    except driver.Error as error:
+        lost = conn.dialect.is_disconnect(error, conn.connection, cursor)
+        cursor.close()
+        if lost:
+            conn.invalidate(error)
+        raise DBAPIError.instance(
+            text,
+            None,
+            error,
+            driver.Error,
+            hide_parameters=True,
+            connection_invalidated=lost,
+            dialect=conn.dialect,
+        ) from error
+    return cursor
+
+
+def _converters(conn: Connection, statement: _Select) -> Sequence[_Converter]:
+    """What the driver does not give as Python knows it (booleans of SQLite are numbers), by place."""
+    found: list[_Converter] = []
+    for place, column in enumerate(statement.selected_columns):
+        convert = column.type.dialect_impl(conn.dialect).result_processor(conn.dialect, None)
+        if convert is not None:
+            found.append((place, convert))
+    return found
+
+
+def _converted(row: Sequence[Any], converters: Sequence[_Converter]) -> Sequence[Any]:
+    values = list(row)
+    for place, convert in converters:
+        values[place] = convert(values[place])
+    return values
+
+
+def _in_order(places: Sequence[int]) -> _InOrder:
+    return itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))

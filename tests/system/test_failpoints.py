@@ -1,0 +1,101 @@
+"""Processes die at the places where it hurts most; what was said stays, every turn comes to an end, nothing is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import httpx
+import pytest
+import pytest_asyncio
+from tests.system.judge import at_rest, held_in_files, judge
+from tests.system.plane import LEASE_TTL, Plane, running
+from tests.system.recorder import COMPLETED, Recorder
+from tests.system.wire import client, request, text_message
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+CODE = 9
+# Process, failpoint, and at which of its passages the process ends.
+PLACES = [
+    ("tasks", "append.before_begin", 7),
+    ("tasks", "append.before_commit", 7),
+    ("tasks", "append.after_commit_before_ack", 7),
+    ("tasks", "fanout.before_publish", 7),
+    ("tasks", "watch.before_send", 7),
+    ("tasks", "lease.after_claim", 1),
+    ("tasks", "claim.after_assign_sent", 1),
+    ("tasks", "renew.before_reply", 3),
+    ("tasks", "cancel.after_commit", 1),
+    ("sessions", "append.before_commit", 3),
+    ("sessions", "append.after_commit_before_ack", 3),
+    ("executor", "submit.after_outcome", 2),
+    ("executor", "submit.after_create", 2),
+    ("executor", "append.before_send", 4),
+    ("executor", "lease.before_renew", 3),
+    ("executor", "complete.after_message", 1),
+    ("executor", "complete.after_copy", 1),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def four(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+    """A plane in four processes, whose processes are killed and started again."""
+    async with running("four", tmp_path_factory.mktemp("plane")) as started:
+        yield started
+
+
+async def arm(plane: Plane, name: str, place: str, nth: int) -> None:
+    """Starts a process again that ends at the `nth` passage of a failpoint."""
+    await plane.kill(name)
+    await plane.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})@{nth}")
+
+
+@pytest.mark.parametrize(("name", "place", "nth"), PLACES)
+async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, name: str, place: str, nth: int) -> None:
+    """C1, C2, C6, C8, C9, C10: streams, sends, a pause, an answer and a cancel go on over the death of one process."""
+    async with client(four.url) as http:
+        recorder = Recorder(http)
+        await arm(four, name, place, nth)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for text in ("echo hello", "slow 6", "rerun 6"):
+                group.create_task(recorder.follow(text))
+            for _ in range(2):
+                group.create_task(recorder.converse())
+            group.create_task(recorder.cancel("slow 40"))
+            group.create_task(recorder.send("message hi"))
+            assert await four.death(name) == CODE
+            await four.start(name)
+        await at_rest(four.data)
+    verdict = judge(held_in_files(four.data), recorder.seen(), recorder.acknowledged)
+    print(f"{name} died at {place}: {verdict}, refused {dict(recorder.refusals)}")
+    assert verdict.findings() == []
+    assert recorder.faults() == []
+    assert all(record.state == COMPLETED for record in recorder.records if record.text.startswith("rerun"))
+
+
+@pytest.mark.parametrize(
+    "place", ["submit.after_outcome", "submit.after_create", "complete.after_message", "complete.after_copy"]
+)
+async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: Plane, place: str) -> None:
+    """C6, C9, C10: nothing is stuck or uncopied; a later repeat under the same key is answered, once."""
+    message = text_message("echo gone")
+    key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
+    before = len(held_in_files(four.data).tasks)
+    await arm(four, "executor", place, 1)
+    async with client(four.url) as http:
+        body = request("SendMessage", {"message": message})
+        sending = asyncio.create_task(http.post("/", json=body, headers=key))
+        assert await four.death("executor") == CODE
+        sending.cancel()
+        with suppress(asyncio.CancelledError, httpx.HTTPError):
+            await sending
+        await four.start("executor")
+        await at_rest(four.data, LEASE_TTL + 5.0)
+        held = held_in_files(four.data)
+        assert judge(held, {}, ()).findings() == []
+        assert len(held.tasks) == before + (place != "submit.after_outcome")
+        answer = (await http.post("/", json=body, headers=key)).json()["result"]["task"]
+    assert len(held_in_files(four.data).tasks) == before + 1
+    # The agent is not one that may run again, so a task that had begun has failed.
+    ended = "TASK_STATE_FAILED" if place != "submit.after_outcome" else COMPLETED
+    assert answer["status"]["state"] == ended
