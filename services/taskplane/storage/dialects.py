@@ -20,6 +20,8 @@ class Dialect(ABC):
     """One database engine's way of saying what both can do."""
 
     name: Literal["sqlite", "postgresql"]
+    alone: bool
+    """Whether a transaction that writes is the only one there is, so that nothing changes under it."""
 
     @abstractmethod
     def now(self, conn: Connection) -> int:
@@ -90,6 +92,7 @@ class Sqlite(Dialect):
     """SQLite 3.35 or newer: one writing connection, whole-database lock."""
 
     name = "sqlite"
+    alone = True
 
     def now(self, conn: Connection) -> int:
         return _STARTED_US + (_monotonic_ns() - _STARTED_MONOTONIC_NS) // 1000
@@ -129,6 +132,7 @@ class Postgresql(Dialect):
     """PostgreSQL 15 or newer: row locks, several store processes."""
 
     name = "postgresql"
+    alone = False
 
     def now(self, conn: Connection) -> int:
         return int(conn.execute(_CLOCK).scalar_one())

@@ -5,7 +5,6 @@ The number of statements does not depend on the number of operations. The rules 
 
 import time
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
 from sqlalchemy import Connection
@@ -22,7 +21,6 @@ from taskplane.storage.dialects import Dialect
 
 # Ids in one lookup, so that it stays below what either engine takes as parameters.
 _LOOKUP: Final = 4096
-_by_key: Final = attrgetter("tenant", "owner", "context_id")
 
 
 def key_of(op: Operation) -> Key:
@@ -88,22 +86,19 @@ def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entr
 def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect) -> list[int]:
     """Inserts the sessions that are new; those that another process was faster to make are returned."""
     # In the order of their keys: equal ones of two processes wait for one another.
-    new = sorted((write.session for write in writes.values() if write.new), key=_by_key)
+    new = sorted((write.session for write in writes.values() if write.new), key=sql.key_of)
     if not new:
         return []
-    rows = conn.execute(sql.insert_sessions(dialect), [sql.session_parameters(session) for session in new])
-    arrived = set(map(tuple[str, str, str], rows))
-    return [index for index, write in writes.items() if write.new and _by_key(write.session) not in arrived]
+    arrived = sql.insert_missing(conn, dialect, new)
+    return [index for index, write in writes.items() if write.new and sql.key_of(write.session) not in arrived]
 
 
 def _write(conn: Connection, writes: Sequence[Write]) -> None:
     kept = [write for write in writes if not write.delete]
     gone = [write.session for write in writes if write.delete]
-    sql.execute_many(
-        conn, sql.UPDATE_SESSION, [sql.changed_parameters(write.session) for write in kept if not write.new]
-    )
-    sql.execute_many(conn, sql.INSERT_ENTRY, [sql.entry_parameters(entry) for write in kept for entry in write.entries])
-    sql.execute_many(conn, sql.DELETE_SESSION, [sql.key_parameters(session) for session in gone])
+    sql.UPDATE_SESSIONS.execute(conn, [sql.to_row(write.session) for write in kept if not write.new])
+    sql.INSERT_ENTRIES.execute(conn, [entry for write in kept for entry in write.entries])
+    sql.DELETE_SESSIONS.execute(conn, gone)
 
 
 _OVERHEAD: Final = 512

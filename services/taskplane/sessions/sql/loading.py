@@ -15,11 +15,11 @@ from taskplane.sessions.sql.statements import (
     ENTRY_FIELDS,
     SESSION_COLUMNS,
     SESSION_OF_KEY,
-    padded,
     to_entry,
     to_session,
 )
 from taskplane.sessions.tables import entry, session
+from taskplane.storage.prepared import padded
 
 # A payload up to this many bytes comes with its row.
 _SMALL: Final = 16 * 1024

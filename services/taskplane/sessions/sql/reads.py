@@ -15,9 +15,10 @@ from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_log, to_read
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
-from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, padded, to_session
+from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
 from taskplane.sessions.tables import LISTED, OF_A_TASK, entry, session
+from taskplane.storage.prepared import padded
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
 _SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)

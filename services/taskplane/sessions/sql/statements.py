@@ -1,10 +1,10 @@
-"""Every statement of the write path, built once, so that SQLAlchemy compiles each once and its cache always hits.
+"""Every statement of the write path.
 
 Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -24,12 +24,12 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.sql.dml import ReturningInsert
 
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql.guards import FIXED
 from taskplane.sessions.tables import entry, session
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.prepared import KeyQuery, Many
 
 # (tenant, owner, context id), or (tenant, owner, entry id).
 Key = tuple[str, str, str]
@@ -44,10 +44,8 @@ KEY_FIELDS: Final = ("tenant", "owner", "context_id")
 CHANGING: Final = tuple(name for name in SESSION_FIELDS if name not in FIXED)
 
 _PAYLOAD: Final = ENTRY_FIELDS.index("payload")
-_changing_values: Final[Callable[[Session], tuple[Any, ...]]] = attrgetter(*KEY_FIELDS, *CHANGING)
-_key_values: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
-_KEY_PARAMETERS: Final = ("of_tenant", "of_owner", "of_context_id")
-_CHANGING_PARAMETERS: Final = (*_KEY_PARAMETERS, *CHANGING)
+_SEQ: Final = SESSION_FIELDS.index("seq")
+key_of: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
 
 
 def to_session(values: Sequence[Any]) -> Session:
@@ -61,38 +59,13 @@ def to_entry(values: Sequence[Any]) -> Entry:
 
 
 def to_stored(values: Sequence[Any]) -> Entry:
-    """A row of `stored_entries`: the payload was not read."""
+    """A row of `_stored_entries`: the payload was not read."""
     return to_entry((*values[:_PAYLOAD], None, *values[_PAYLOAD:]))
 
 
-def session_parameters(one: Session) -> dict[str, Any]:
-    """For `insert_sessions`."""
-    values = one._asdict()
-    values["seq"] = one.seq or None
-    return values
-
-
-def changed_parameters(one: Session) -> dict[str, Any]:
-    """For `UPDATE_SESSION`."""
-    values = dict(zip(_CHANGING_PARAMETERS, _changing_values(one), strict=True))
-    values["seq"] = one.seq or None
-    return values
-
-
-def key_parameters(one: Session) -> dict[str, Any]:
-    """For `DELETE_SESSION`."""
-    return dict(zip(_KEY_PARAMETERS, _key_values(one), strict=True))
-
-
-def entry_parameters(one: Entry) -> dict[str, Any]:
-    """For `INSERT_ENTRY`."""
-    return one._asdict()
-
-
-def execute_many(conn: Connection, statement: Any, parameters: Sequence[Mapping[str, Any]]) -> None:
-    """One statement for all the rows; nothing is said and nothing is sent where there are none."""
-    if parameters:
-        conn.execute(statement, parameters)
+def to_row(one: Session) -> tuple[Any, ...]:
+    """For the statements that write sessions."""
+    return one if one.seq else (*one[:_SEQ], None, *one[_SEQ + 1 :])
 
 
 SESSION_OF_KEY: Final = (
@@ -100,43 +73,39 @@ SESSION_OF_KEY: Final = (
     session.c.owner == bindparam("of_owner"),
     session.c.context_id == bindparam("of_context_id"),
 )
-UPDATE_SESSION: Final = update(session).where(*SESSION_OF_KEY).values({name: bindparam(name) for name in CHANGING})
-# Its entries go with it.
-DELETE_SESSION: Final = delete(session).where(*SESSION_OF_KEY)
-INSERT_ENTRY: Final = insert(entry)
+_PLACES: Final = {name: place for place, name in enumerate(SESSION_FIELDS)}
+_KEY_PLACES: Final = {f"of_{name}": _PLACES[name] for name in KEY_FIELDS}
+
+UPDATE_SESSIONS: Final = Many(
+    update(session).where(*SESSION_OF_KEY).values({name: bindparam(name) for name in CHANGING}),
+    {**_PLACES, **_KEY_PLACES},
+)
+# Their entries go with them.
+DELETE_SESSIONS: Final = Many(delete(session).where(*SESSION_OF_KEY), _KEY_PLACES)
+INSERT_ENTRIES: Final = Many(insert(entry), {name: place for place, name in enumerate(ENTRY_FIELDS)})
 
 
 def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
     """Those of the ids that are stored, without their payload. As a rule there are none, and then it is one lookup."""
-    wanted = padded(ids)
-    if wanted:
-        known = padded(map(tuple[str, str, str], conn.execute(known_ids(len(wanted)), _parameters(wanted))))
-        if known:
-            return list(map(to_stored, conn.execute(stored_entries(len(known)), _parameters(known))))
-    return []
+    known = [(tenant, owner, key) for tenant, owner, key in _KNOWN_IDS.all(conn, ids)]
+    return list(map(to_stored, _STORED_ENTRIES.all(conn, known)))
 
 
 def find_locked(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> list[Session]:
     """Those of the sessions that exist, locked."""
-    wanted = padded(keys)
-    return list(map(to_session, conn.execute(locked_sessions(dialect, len(wanted)), _parameters(wanted))))
+    return list(map(to_session, _locking(dialect).all(conn, keys)))
 
 
-def padded(keys: Iterable[Any]) -> list[Any]:
-    """The keys, sorted, the last one repeated up to the next power of two, so that a statement has few texts."""
-    result = sorted(keys)
-    size = 1 << (len(result) - 1).bit_length() if result else 0
-    return result + result[-1:] * (size - len(result))
+def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -> set[Key]:
+    """Inserts sessions that `find_locked` did not find in this transaction; the keys of those that went in."""
+    if dialect.alone or len(new) == 1:
+        return set(map(key_of, new)) if _inserting(dialect).execute(conn, map(to_row, new)) else set()
+    values = [dict(zip(SESSION_FIELDS, to_row(one), strict=True)) for one in new]
+    arrived = dialect.insert_ignore(session).returning(session.c.tenant, session.c.owner, session.c.context_id)
+    return set(map(tuple[str, str, str], conn.execute(arrived, values)))
 
 
-@cache
-def insert_sessions(dialect: Dialect) -> ReturningInsert[Any, Any, Any]:
-    """Inserts sessions, leaves out those that are there, and gives the keys of those that went in."""
-    return dialect.insert_ignore(session).returning(session.c.tenant, session.c.owner, session.c.context_id)
-
-
-@cache
-def known_ids(count: int) -> Select[Any]:
+def _known_ids(count: int) -> Select[Any]:
     """Which of `count` entry ids are stored.
 
     A subquery per id, not a join: PostgreSQL would read the whole table for a join as long as it takes it for small,
@@ -147,8 +116,7 @@ def known_ids(count: int) -> Select[Any]:
     return select(*wanted.c).where(seq.scalar_subquery().is_not(None))
 
 
-@cache
-def stored_entries(count: int) -> Select[Any]:
+def _stored_entries(count: int) -> Select[Any]:
     """Entries by `count` ids."""
     wanted = _wanted(count)
     matches = _matches(wanted, entry.c.tenant, entry.c.owner, entry.c.id)
@@ -157,8 +125,7 @@ def stored_entries(count: int) -> Select[Any]:
     )
 
 
-@cache
-def locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
+def _locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
     """Sessions by `count` keys, locked in their order, so that no two processes wait for one another."""
     wanted = _wanted(count)
     key = [session.c[name] for name in KEY_FIELDS]
@@ -180,9 +147,15 @@ def _matches(wanted: CTE, *key: ColumnElement[Any]) -> ColumnElement[bool]:
     return and_(*(mine == theirs for mine, theirs in zip(key, wanted.c, strict=True)))
 
 
-def _parameters(keys: Sequence[Key]) -> dict[str, str]:
-    return {
-        name: value
-        for index, (a, b, c) in enumerate(keys)
-        for name, value in ((f"a{index}", a), (f"b{index}", b), (f"c{index}", c))
-    }
+@cache
+def _locking(dialect: Dialect) -> KeyQuery:
+    return KeyQuery(partial(_locked_sessions, dialect), "abc")
+
+
+@cache
+def _inserting(dialect: Dialect) -> Many:
+    return Many(dialect.insert_ignore(session), _PLACES)
+
+
+_KNOWN_IDS: Final = KeyQuery(_known_ids, "abc")
+_STORED_ENTRIES: Final = KeyQuery(_stored_entries, "abc")

@@ -182,7 +182,7 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
         return
     in_order = sorted(new.values(), key=_by_key)
     inserted = writing.insert_tasks(conn, [(write.row, pack(write.document or b"")) for write in in_order])
-    if len(in_order) == inserted == 1:
+    if inserted == len(in_order):
         return
     found = {uid: (tenant, key) for uid, tenant, key in sql.IDENTITIES.all(conn, [write.row.uid for write in in_order])}
     for index, write in new.items():
