@@ -133,6 +133,34 @@ async def test_a_send_that_still_waits_when_the_gateway_ends_is_told_that_its_ta
             assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
+async def test_a_send_that_comes_when_the_gateway_ends_does_not_hold_it_up(tmp_path: Path) -> None:
+    """C14: on a connection that is open already, until the server has noticed; none of them waits for its task."""
+    async with open_behind(tmp_path) as behind, httpx.AsyncClient(timeout=20) as http:
+        reasons: list[str] = []
+        gone = False
+
+        async def sending(url: str) -> None:
+            nonlocal gone
+            while not gone:
+                try:
+                    reply = await http.post(url, json=request("SendMessage", {"message": said("slow 200")}))
+                except httpx.TransportError:
+                    gone = True
+                else:
+                    reasons.append(reply.json()["error"]["data"][0]["reason"])
+
+        async with asyncio.TaskGroup() as group:
+            async with open_front(behind) as plane:
+                for _ in range(4):
+                    group.create_task(sending(plane.gateway.url))
+                while len((await plane.result("ListTasks", {}))["tasks"]) < 4:
+                    pass
+                began = asyncio.get_running_loop().time()
+            assert asyncio.get_running_loop().time() - began < 3.0
+            gone = True
+        assert set(reasons) == {"SHUTTING_DOWN"}
+
+
 async def test_streams_outlive_a_restart_of_the_task_store_and_lose_nothing(tmp_path: Path) -> None:
     """P12."""
     async with AsyncExitStack() as stack:

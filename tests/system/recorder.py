@@ -14,7 +14,16 @@ from tests.system.wire import Events, Json, Sse, request, state_of, stream, text
 ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
 COMPLETED = "TASK_STATE_COMPLETED"
 # What a client may be told while a part of the plane is away, and takes as a request to come back.
-AWAY = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CHANNEL_CLOSED", "CLOSING", "SHUTTING_DOWN", "FAILPOINT"}
+AWAY = {
+    "UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+    "CHANNEL_CLOSED",
+    "CLOSING",
+    "SHUTTING_DOWN",
+    "DATABASE_BUSY",
+    "DATABASE_DOWN",
+    "DATABASE_TIMEOUT",
+}
 _PAUSE = 0.05
 
 
@@ -101,6 +110,7 @@ class Recorder:
     async def converse(self) -> Json:
         """A question of the agent and its answer, which takes the task through the queue."""
         task = await self.send("ask")
+        assert task, self.refusals
         return await self.send("blue", taskId=task["id"], contextId=task["contextId"])
 
     async def cancel(self, text: str) -> Json:

@@ -3,6 +3,9 @@
 import asyncio
 from pathlib import Path
 
+import httpx
+import pytest
+from tests.support.cutting import cutting
 from tests.system.judge import logs
 from tests.system.plane import free_port, running
 from tests.system.wire import call, client, request, result, text_message
@@ -71,3 +74,27 @@ async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path
     events = logs(tmp_path)
     assert len(events) == 1
     assert len({event.fence for log in events.values() for event in log if event.fence}) == 1
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+@pytest.mark.parametrize("text", ["echo once", "message hi"])
+async def test_a_send_whose_first_answer_is_cut_by_the_network_is_done_once(
+    method: str, text: str, tmp_path: Path
+) -> None:
+    """C10: the answer is under way when the connection breaks; the same request on another connection gets it."""
+    async with running("one", tmp_path) as plane, client(plane.url) as straight:
+        host, port = plane.url.removeprefix("http://").split(":")
+        async with cutting(host, int(port)) as proxy, client(f"http://127.0.0.1:{proxy.port}") as http:
+            message = text_message(text)
+            headers = {"A2A-Version": "1.0", "Idempotency-Key": "cut"}
+            proxy.cut_after = 40
+            with pytest.raises(httpx.TransportError):
+                await http.post("/", json=request(method, {"message": message}), headers=headers)
+            assert proxy.cuts == 1
+            key = {"Idempotency-Key": "cut"}
+            answers = [await result(each, "SendMessage", {"message": message}, **key) for each in (http, straight)]
+        await plane.stop()
+    assert answers[0] == answers[1]
+    events = logs(tmp_path)
+    assert len(events) == (text == "echo once")
+    assert {event.fence for log in events.values() for event in log if event.fence} <= {1}

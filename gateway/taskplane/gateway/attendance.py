@@ -16,7 +16,14 @@ _LOOK_AFTER: Final = 1.0
 @asynccontextmanager
 async def attended(request: Request, streams: Streams) -> AsyncGenerator[None]:
     """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. Unavailable
-    `SHUTTING_DOWN`: this process drains meanwhile."""
+    `SHUTTING_DOWN`: this process drains meanwhile, or did already, when nothing inside has begun."""
+    if streams.draining:
+        raise Unavailable(
+            "this server is shutting down; nothing was sent",
+            reason="SHUTTING_DOWN",
+            suggestion="send it again in a moment",
+            retry_after=1.0,
+        )
     task = asyncio.current_task()
     assert task is not None
     attendance = _Attendance(request, task)

@@ -30,7 +30,7 @@ class Streams:
 
     @property
     def draining(self) -> bool:
-        """Streams end as soon as they begin."""
+        """Streams end as soon as they begin, and nothing begins to wait."""
         return self._draining
 
     @property

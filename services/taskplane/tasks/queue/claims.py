@@ -69,7 +69,9 @@ class Claims:
         self._holders: dict[str, str] = {}
         self._unseen: list[tuple[str, Row]] = []
         self._work = asyncio.Event()
+        # A queued task found no room, and there may be room that was not seen then.
         self._starved = False
+        self._freed = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -141,8 +143,10 @@ class Claims:
             # Its own completion or pause is no news to a holder.
             if before is not None and before != holder and row.item_last != row.generation:
                 self._hint(before)
-            if row.ready_at is not None or (self._starved and holder is None):
+            if row.ready_at is not None:
                 self._work.set()
+            elif holder is None:
+                self._found_room()
         for row in commit.deleted:
             self._hint(self._holders.pop(row.uid, None))
         if self._holders:
@@ -155,8 +159,12 @@ class Claims:
         stream = self._streams.get(process_id)
         if stream is not None:
             stream.heard = time.monotonic()
-            if self._starved:
-                self._work.set()
+            self._found_room()
+
+    def _found_room(self) -> None:
+        self._freed = True
+        if self._starved:
+            self._work.set()
 
     def _hint(self, process_id: str | None) -> None:
         stream = self._streams.get(process_id) if process_id is not None else None
@@ -194,10 +202,13 @@ class Claims:
 
     async def _dispatch(self) -> None:
         """Gives every queued task to the process with the most room that serves its agent, as far as there is room."""
-        self._starved = False
+        self._starved = self._freed = False
         for agents in {stream.agents for stream in self._streams.values()}:
             while not self.draining and await self._claim(agents):
                 pass
+        if self._starved and self._freed:
+            # Perhaps after the room was counted.
+            self._work.set()
 
     async def _claim(self, agents: frozenset[str]) -> bool:
         """One round for processes that serve exactly `agents`; whether another one may find more."""

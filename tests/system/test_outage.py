@@ -1,0 +1,80 @@
+"""PostgreSQL is gone for longer than a lease: nothing wrong is acknowledged, no run is lost, streams stay open."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.postgres import CannotRun, Cluster
+from tests.support.postgres import running as running_cluster
+from tests.system.judge import held_in_database, judge
+from tests.system.plane import LEASE_TTL, running
+from tests.system.recorder import COMPLETED, Recorder
+from tests.system.wire import client
+
+# Seconds; several lease times.
+OUTAGE = 5.0
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    """A server that syncs to disk and belongs to one test. Where it cannot run: skipped, but under CI=true an error."""
+    try:
+        with running_cluster(fsync=True) as server:
+            yield server
+    except CannotRun as reason:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            raise
+        pytest.skip(str(reason))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(
+    server: Cluster, mode: str, tmp_path: Path
+) -> None:
+    """C15, C2, C8: the server is shut down, or crashes, in mid-stream and comes back after 5 lease times."""
+    url = server.url(server.create())
+    async with running("one", tmp_path, None, "--database-url", url) as plane, client(plane.url) as http:
+        recorder = Recorder(http)
+        async with asyncio.TaskGroup() as group:
+            async with recorder.load():
+                texts = ("slow 16", "rerun 16", "slow 40")
+                followers = [group.create_task(recorder.follow(text)) for text in texts]
+                async with asyncio.timeout(20):
+                    while len(recorder.records) < 3 or min(len(each.generations) for each in recorder.records) < 4:
+                        await asyncio.sleep(0.02)
+                group.create_task(recorder.converse())
+                acknowledged = len(recorder.acknowledged)
+                await asyncio.to_thread(server.stop, mode)
+                # What the server had committed may still be on its way; nothing else may come.
+                await asyncio.sleep(OUTAGE)
+                assert len(recorder.acknowledged) <= acknowledged + 2
+                before = len(recorder.acknowledged)
+                await asyncio.to_thread(server.start)
+                await plane.ready()
+                async with asyncio.timeout(10):
+                    while len(recorder.acknowledged) < before + 5:
+                        await asyncio.sleep(0.02)
+            async with asyncio.timeout(30):
+                await asyncio.gather(*followers)
+        async with asyncio.timeout(LEASE_TTL + 5.0):
+            while judge(await held_in_database(url), {}, ()).findings():
+                await asyncio.sleep(0.1)
+        await plane.stop()
+    held = await held_in_database(url)
+    verdict = judge(held, recorder.seen(), recorder.acknowledged)
+    print(
+        f"{mode}: {verdict}, {len(recorder.acknowledged)} acknowledged, {before} before the server was back,"
+        f" refused {dict(recorder.refusals)}, reconnects {[record.reconnects for record in recorder.records]}"
+    )
+    assert verdict.findings() == []
+    assert recorder.faults() == []
+    assert {record.state for record in recorder.records} == {COMPLETED}
+    assert [record.reconnects for record in recorder.records] == [0, 0, 0]
+    # No run was taken over: every task of these clients was worked on under one lease.
+    uids = {row["id"]: row["uid"] for row in held.tasks}
+    for record in recorder.records:
+        assert {event.fence for event in held.logs[uids[record.task_id]] if event.fence} == {1}
+    assert sum(recorder.refusals.values()) > 0
