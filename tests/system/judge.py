@@ -95,8 +95,8 @@ async def held_in_database(url: str) -> Held:
     """Of a plane with both stores in one PostgreSQL database."""
 
     def read(conn: Connection) -> Held:
-        found = [[dict(row) for row in conn.execute(text(query)).mappings()] for query in (_TASKS, _EVENTS, _ENTRIES)]
-        return _held(*found)
+        tasks, events, entries = (conn.execute(text(query)).mappings() for query in (_TASKS, _EVENTS, _ENTRIES))
+        return _held([dict(row) for row in tasks], [dict(row) for row in events], [dict(row) for row in entries])
 
     async with open_engine(url) as engine:
         return await engine.read(read)

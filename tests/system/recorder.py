@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +102,7 @@ class Recorder:
         """A blocking send, repeated under its key until it is answered; {} if it was refused for good."""
         message = text_message(text, **fields)
         answer = await self._answer("SendMessage", {"message": message}, {"Idempotency-Key": message["messageId"]})
-        task = dict(answer.get("task", answer.get("message", {})))
+        task: Json = answer.get("task") or answer.get("message") or {}
         if task.get("status", {}).get("state") == COMPLETED:
             self.acknowledged.append(task["id"])
         return task
@@ -122,8 +122,8 @@ class Recorder:
         return task
 
     @asynccontextmanager
-    async def load(self, senders: int = 2) -> AsyncIterator[None]:
-        """Clients that send one short message after the other as long as the block lasts; the last ones are answered."""
+    async def load(self, senders: int = 2) -> AsyncGenerator[None]:
+        """Clients that send one short message after the other as long as the block lasts; each is answered."""
         ended = asyncio.Event()
 
         async def sending() -> None:

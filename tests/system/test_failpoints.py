@@ -1,7 +1,7 @@
 """Processes die at the places where it hurts most; what was said stays, every turn comes to an end, nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 import httpx
@@ -38,7 +38,7 @@ PLACES = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def four(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+async def four(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
     """A plane in four processes, whose processes are killed and started again."""
     async with running("four", tmp_path_factory.mktemp("plane")) as started:
         yield started

@@ -61,7 +61,7 @@ async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(
 
 
 async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(tmp_path: Path) -> None:
-    """C8, C9: a task leased to the executor of a one-process plane that never runs it, as if its assignment was lost."""
+    """C8, C9: a task leased to the executor of a one-process plane, which never heard of it."""
     async with running("one", tmp_path) as plane, client(plane.url) as http, connect(plane.tasks_target) as channel:
         recorder = Recorder(http)
         busy = asyncio.create_task(recorder.follow("slow 20"))

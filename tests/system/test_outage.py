@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ OUTAGE = 5.0
 
 
 @pytest.fixture
-def server() -> Iterator[Cluster]:
+def server() -> Generator[Cluster]:
     """A server that syncs to disk and belongs to one test. Where it cannot run: skipped, but under CI=true an error."""
     try:
         with running_cluster(fsync=True) as server:

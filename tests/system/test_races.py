@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.system.plane import Plane
-from tests.system.wire import Json, call, client, Events, result, stream, text_message, until
+from tests.system.wire import Events, Json, call, client, result, stream, text_message, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 

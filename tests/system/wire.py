@@ -95,7 +95,7 @@ class Events:
 
 
 @asynccontextmanager
-async def stream(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> AsyncIterator[Events]:
+async def stream(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> AsyncGenerator[Events]:
     """The events of a streaming call, as they come."""
     body = request(method, params)
     async with http.stream("POST", "/", json=body, headers={"A2A-Version": "1.0", **headers}) as response:

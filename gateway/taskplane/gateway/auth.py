@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from taskplane.gateway.http import Request
 from taskplane.gateway.keys import Key, Keys
@@ -39,6 +39,7 @@ class Authenticator:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in settings.cors_origins)
         self._tenant = settings.tenant
         self._user = lru_cache(4096)(self._named)
+        self._check_host = lru_cache(256)(self._host_allowed)
         if not self._required and not is_loopback(settings.host):
             raise Invalid(
                 f"refusing to listen on {settings.host} without authentication",
@@ -98,8 +99,8 @@ class Authenticator:
         key = self._keys.find(token)
         return Caller(Principal(key.tenant, key.owner, key.owner), key, key.may_write)
 
-    def _check_host(self, host: str) -> None:
-        name = urlsplit(f"//{host}").hostname or ""
+    def _host_allowed(self, host: str) -> None:
+        name = _split(f"//{host}").hostname or ""
         if not is_loopback(name) and name not in self._hosts and host not in self._hosts:
             raise PermissionDenied(
                 f"this gateway does not answer to the host name {name or '(none)'}",
@@ -108,7 +109,7 @@ class Authenticator:
             )
 
     def _check_origin(self, origin: str, host: str) -> None:
-        if urlsplit(origin).netloc != host and origin not in self._origins:
+        if _split(origin).netloc != host and origin not in self._origins:
             raise PermissionDenied(
                 "calls from this origin are not allowed",
                 reason="ORIGIN_NOT_ALLOWED",
@@ -122,6 +123,14 @@ def _user_of(request: Request) -> str:
     if len(user) > _LONGEST_USER or not user.isprintable():
         raise Invalid("the user id must be printable and at most 255 characters long", reason="BAD_USER_ID")
     return user
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address; all of them empty where it is none, so that it is on no list."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def is_loopback(host: str) -> bool:

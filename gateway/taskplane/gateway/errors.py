@@ -43,6 +43,7 @@ _BY_REASON: Final[dict[str, A2AError]] = {
     "VERSION_NOT_SUPPORTED": A2AError("VersionNotSupportedError", -32009, "VERSION_NOT_SUPPORTED"),
     # A key that belongs to another request is a wrong parameter to whoever sends it.
     "KEY_REUSED": INVALID_PARAMS,
+    "MESSAGE_TOO_LARGE": INVALID_PARAMS,
 }
 _BY_CODE: Final[dict[str, A2AError]] = {
     "INVALID_ARGUMENT": INVALID_PARAMS,
@@ -58,6 +59,7 @@ _STATUS_BY_REASON: Final[dict[str, int]] = {
     "METHOD_NOT_ALLOWED": 405,
     "BODY_TOO_LARGE": 413,
     "REQUEST_TOO_LARGE": 413,
+    "MESSAGE_TOO_LARGE": 413,
     "CONTENT_TYPE_NOT_SUPPORTED": 415,
 }
 _STATUS_BY_CODE: Final[dict[str, int]] = {

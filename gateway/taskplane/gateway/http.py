@@ -123,22 +123,17 @@ class Request:
         length = self.header(b"content-length")
         if length and (not length.isdigit() or int(length) > limit):
             raise BodyTooLarge(limit)
-        message = await self.receive()
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            first: bytes = message.get("body", b"")
-            if len(first) > limit:
-                raise BodyTooLarge(limit)
-            return first
         try:
             async with asyncio.timeout(timeout):
-                return await self._rest(message, limit)
+                return await self._whole(limit)
         except TimeoutError:
             raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
 
-    async def _rest(self, message: Any, limit: int) -> bytes:
+    async def _whole(self, limit: int) -> bytes:
         chunks: list[bytes] = []
         size = 0
         while True:
+            message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
             chunk: bytes = message.get("body", b"")
@@ -148,7 +143,6 @@ class Request:
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return b"".join(chunks)
-            message = await self.receive()
 
 
 class BodyTooLarge(PlaneError):

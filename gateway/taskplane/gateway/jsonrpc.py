@@ -14,7 +14,7 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.card import agent_name, find, version_of
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply
-from taskplane.gateway.measures import REQUESTS, SECONDS
+from taskplane.gateway.measures import REQUESTS, SECONDS, answered
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Dialect
@@ -63,7 +63,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
             echo=echo,
         )
         reply = await method.serve(call)
-        REQUESTS.labels(name, "ok").inc()
+        answered(name).inc()
     except PlaneError as error:
         reply = _failed(name, rpc_id, error)
     except ClientGone:
@@ -72,7 +72,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         _log.exception("a JSON-RPC request failed")
         reply = _failed(name, rpc_id, Internal("internal error"))
     if name in METHODS:
-        SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
+        SECONDS.of(name).observe(asyncio.get_running_loop().time() - request.accepted)
     return reply
 
 

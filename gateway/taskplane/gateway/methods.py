@@ -19,7 +19,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait
 from taskplane.gateway.translate.fields import Violations
-from taskplane.gateway.translate.struct import fill_struct
+from taskplane.gateway.translate.struct import MOST_METADATA, fill_struct
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.runtime import logs
@@ -180,6 +180,8 @@ def _metadata(query: TaskQuery) -> Struct | None:
     bad = Violations()
     struct = Struct()
     fill_struct(struct, dict(query.metadata), "metadata", bad)
+    if struct.ByteSize() > MOST_METADATA:
+        bad.add("metadata", f"must not be larger than {MOST_METADATA} bytes")
     bad.check()
     return struct
 

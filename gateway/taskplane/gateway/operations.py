@@ -28,7 +28,7 @@ _SEND_STOPS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 # What the services add to a message on its way must fit into their requests, too.
 LARGEST: Final = MAX_REQUEST - 64 * 1024
 LONGEST_KEY: Final = 255
-_CURSOR: Final = re.compile(r"[a-z2-7]+-(?:0|[1-9][0-9]{0,17})")
+_CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
 _PAUSE: Final = 0.1
 

@@ -19,11 +19,13 @@ class HeadersTooLarge(ValueError):
 
 
 class Protocol(HttpToolsProtocol):
-    """At most 16 KiB of path and headers, which must be complete 10 s after a connection was made."""
+    """At most 16 KiB of path and headers, which must be complete 10 s after they began; those of the first request 10 s
+    after the connection was made."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
         super().connection_made(transport)
+        self._first = True
         self._deadline = self.loop.call_later(HEADER_TIMEOUT, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -34,6 +36,9 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Gives the request the means to cut its connection."""
         super().on_message_begin()
+        if not self._first:
+            self._deadline = self.loop.call_later(HEADER_TIMEOUT, self.transport.abort)
+        self._first = False
         self._size = 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
         scope["extensions"] = {ABORT: self._cut}
@@ -49,7 +54,7 @@ class Protocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The first request is there."""
+        """The request is there."""
         self._deadline.cancel()
         super().on_headers_complete()
 

@@ -1,7 +1,6 @@
 """The invocation of a turn: its idempotency key, the hash of its request, and the ids derived from it."""
 
 import hashlib
-import secrets
 from typing import Any
 
 import orjson
@@ -10,6 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import random_bytes
 from taskplane.runtime.principal import Principal
 
 MAX_KEY = 255
@@ -24,7 +24,7 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
     """
     key = request.idempotency_key
     if not key:
-        token = secrets.token_bytes(16)
+        token = random_bytes()
         return token.hex(), hashlib.sha256(token).digest()
     if len(key) > MAX_KEY:
         raise Invalid(f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"})

@@ -8,7 +8,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.executor.agent import text_of
-from taskplane.executor.history import SessionLog, outcome_id
+from taskplane.executor.history import MAX_CALL_BYTES, SessionLog, outcome_id
 from taskplane.executor.routing import Routing
 from taskplane.executor.tasklog import persistently
 from taskplane.runtime.errors import NotFound
@@ -40,7 +40,7 @@ class Opening:
 
         Whatever was stored first is the decision. Refused KEY_REUSED, Unavailable and the like are the caller's.
         """
-        if routing is None or await routing.at_sight():
+        if routing is None or (await routing.at_sight() and self._fits(routing)):
             outcome = self._outcome(routing)
             stored = await self._save(log, [self._user(is_task=not outcome.HasField("message")), outcome])
             if stored.appended < 2:
@@ -57,6 +57,11 @@ class Opening:
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
         return Decision(_answer(await self._save(log, [outcome]), outcome), begins)
+
+    def _fits(self, routing: Routing) -> bool:
+        """Whether the message and its answer go into one call."""
+        answer = routing.answer()
+        return answer is None or self.message.ByteSize() + answer.ByteSize() <= MAX_CALL_BYTES
 
     async def _save(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
         create = pb.NewSession(agent=self.agent, title=title_of(self.message))

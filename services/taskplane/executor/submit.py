@@ -15,6 +15,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor import checks
 from taskplane.executor.changes import INVOCATION, status
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
@@ -105,14 +106,20 @@ class Submits:
                 try:
                     await self._store.GetTask(tasks.GetTaskRequest(task_id=left.task_id, history_length=0))
                 except NotFound:
-                    await void(self._sessions, left.context_id, invocation_id)
+                    await self._void_abandoned(left.context_id, invocation_id)
             self._unfinished.pop(invocation_id, None)
+
+    async def _void_abandoned(self, context_id: str, invocation_id: str) -> None:
+        try:
+            await void(self._sessions, context_id, invocation_id)
+        except (Invalid, Refused) as error:
+            # It would be refused for ever, and all that waits behind it with it.
+            log.warning("the abandoned turn %s cannot be voided: %s", invocation_id, error)
 
     def _read(self, request: pb.SubmitRequest, caller: Principal) -> _Send:
         hosted = self._agents.named(request.agent)
         given = request.request.message
-        if not given.parts:
-            raise Invalid("a message needs at least one part", fields={"message.parts": "is empty"})
+        checks.submit(request)
         invocation_id, request_hash = identify(request, caller, hosted.name)
         message = a2a.Message()
         message.CopyFrom(given)

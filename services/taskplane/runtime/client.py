@@ -41,10 +41,15 @@ class _Client(grpc.aio.Channel):
         self._identity = identity
         self._write = seal.write
         self._deadline = deadline
+        # The principal of the last call, and what was written for it.
+        self._last = (identity, seal.write(identity))
 
     def _outgoing(self, extra: _Metadata | None) -> tuple[tuple[str, str | bytes], ...]:
+        who = principal.current() or self._identity
+        if who is not self._last[0]:
+            self._last = (who, self._write(who))
         metadata = (
-            (PRINCIPAL_KEY, self._write(principal.current() or self._identity)),
+            (PRINCIPAL_KEY, self._last[1]),
             (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id()),
         )
         return metadata if extra is None else (*metadata, *extra)

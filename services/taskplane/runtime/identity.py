@@ -8,6 +8,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import re
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -19,6 +20,10 @@ PRINCIPAL_KEY: Final = "x-taskplane-principal"
 # What else is signed with the same secret (page tokens, for one) can never be taken for a principal.
 _PURPOSE: Final = b"taskplane principal 1\0"
 _REMEMBERED: Final = 1_024
+MAX_NAME: Final = 255
+"""Characters of a tenant, an owner or an actor at most."""
+# What no database text holds: controls, and the halves of a surrogate pair, which JSON can spell.
+_UNSTORABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Seal:
@@ -49,7 +54,7 @@ class Seal:
         try:
             raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
             fields = json.loads(raw)
-        except (binascii.Error, ValueError):
+        except (binascii.Error, ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
             raise _malformed()
@@ -59,6 +64,8 @@ class Seal:
         if not (
             isinstance(tenant, str) and isinstance(owner, str) and isinstance(actor, str) and isinstance(service, bool)
         ):
+            raise _malformed()
+        if any(len(name) > MAX_NAME or _UNSTORABLE.search(name) for name in (tenant, owner, actor)):
             raise _malformed()
         return Principal(tenant, owner, actor, service)
 

@@ -12,12 +12,13 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NoReturn, cast
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from taskplane.runtime import logs, principal, status
-from taskplane.runtime.errors import Conflict, Internal, PermissionDenied, PlaneError, Unauthenticated
+from taskplane.runtime.errors import Conflict, Internal, Invalid, PermissionDenied, PlaneError, Unauthenticated
 from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
 from taskplane.runtime.metrics import CALLS, SECONDS, STREAMS
 from taskplane.runtime.policy import Access
@@ -32,6 +33,25 @@ _REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler = Callable[[Any, Context], Awaitable[Any]]
+
+
+class Malformed:
+    """What stands for a request that is no message of its type."""
+
+
+def tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    """`parse`, if there is one, but Malformed instead of a DecodeError, for which gRPC would say UNKNOWN and blame us."""
+
+    if parse is None:
+        return None
+
+    def read(data: bytes) -> Any:
+        try:
+            return parse(data)
+        except DecodeError:
+            return Malformed()
+
+    return read
 
 
 class ClientGone(asyncio.CancelledError):
@@ -63,23 +83,22 @@ class Call:
         self.started = time.perf_counter()
 
 
-class Concern(Protocol):
-    """One thing that is done around every call of one method."""
+class Concern:
+    """One thing that is done around every call of one method. What it does not define is not called."""
+
+    def __init__(self, method: Method) -> None:
+        """For the calls of `method`."""
 
     def enter(self, call: Call) -> None:
         """Before the handler; a PlaneError raised here is the answer."""
-        ...
 
     def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
         """After the handler, or after a refusal further in. Returns the error that goes on outwards. Never raises."""
-        ...
+        return error
 
 
-class RequestId:
+class RequestId(Concern):
     """The id of the caller's request, or a new one, in every log line of the call."""
-
-    def __init__(self, method: Method) -> None:
-        pass
 
     def enter(self, call: Call) -> None:
         given = call.metadata.get(REQUEST_ID_KEY)
@@ -88,18 +107,15 @@ class RequestId:
         call.request_id = given
         logs.request_id.set(given)
 
-    def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
-        return error
 
-
-class Observe:
+class Observe(Concern):
     """One line in the log and one count per call; failures and slow calls are seen at INFO, the rest at DEBUG."""
 
     def __init__(self, method: Method) -> None:
         self._path = method.path
         self._slow = float("inf") if method.streaming else SLOW
         self._ok = CALLS.labels(method.path, "OK")
-        self._seconds = None if method.streaming else SECONDS.labels(method.path)
+        self._seconds = None if method.streaming else SECONDS.of(method.path)
         self._streams = STREAMS.labels(method.path) if method.streaming else None
 
     def enter(self, call: Call) -> None:
@@ -145,7 +161,7 @@ class Observe:
         )
 
 
-class Authorise:
+class Authorise(Concern):
     """Finds out who calls and whether the policy lets them. What they may see is decided by scope, in the stores."""
 
     def __init__(self, method: Method) -> None:
@@ -172,22 +188,13 @@ class Authorise:
         if access is Access.SERVICE and not caller.service:
             raise PermissionDenied("only a service may call this operation", reason="SERVICE_ONLY")
 
-    def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
-        return error
 
-
-class Errors:
+class Errors(Concern):
     """Whatever a handler raises becomes an error of ours, except its cancellation and a status it sent by itself.
 
     What nobody foresaw is INTERNAL: the text goes to the log, the caller gets the request id. A CancelledError that no
     one asked for would leave a gRPC client waiting until its deadline (grpc/grpc#29248), so it is ABORTED.
     """
-
-    def __init__(self, method: Method) -> None:
-        pass
-
-    def enter(self, call: Call) -> None:
-        pass
 
     def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
         if error is None or isinstance(error, (ClientGone, grpc.aio.AbortError)):
@@ -231,24 +238,29 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
 
 def _around(behaviour: Handler, method: Method) -> Handler:
     concerns = [make(method) for make in CONCERNS]
-    enters = [concern.enter for concern in concerns]
-    leaves = [concern.leave for concern in reversed(concerns)]
-    outside = len(concerns)
+    placed = list(enumerate(concerns))
+    enters = [(at, one.enter) for at, one in placed if type(one).enter is not Concern.enter]
+    leaves = [(at, one.leave) for at, one in reversed(placed) if type(one).leave is not Concern.leave]
+    all_the_way = len(concerns)
 
     async def serve(request: Any, context: Context) -> Any:
         call = Call(context)
         reply: Any = None
         error: BaseException | None = None
+        # How far in the call has come: the number of concerns that it has passed.
         inside = 0
         try:
-            for enter in enters:
+            for inside, enter in enters:  # noqa: B007 - read below
                 enter(call)
-                inside += 1
+            inside = all_the_way
+            if type(request) is Malformed:
+                raise Invalid("the request is not a message of this method's type", reason="MALFORMED_REQUEST")
             reply = await behaviour(request, context)
         except BaseException as raised:  # noqa: BLE001 - handed to the concerns, then raised or sent
             error = raised
-        for leave in leaves[outside - inside :]:
-            error = leave(call, error)
+        for at, leave in leaves:
+            if at < inside:
+                error = leave(call, error)
         if error is None:
             return reply
         try:

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import grpc
 from grpc_reflection.v1alpha import reflection
@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.identity import Seal
-from taskplane.runtime.interceptors import Context, Method, wrap
+from taskplane.runtime.interceptors import Context, Method, tolerant, wrap
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 
@@ -90,7 +90,9 @@ class Services(grpc.aio.Server):
         """Adds every service to a server that listens."""
         for service in self.names:
             prefix = f"/{service}/"
-            methods = {path[len(prefix) :]: h for path, h in self.handlers.items() if path.startswith(prefix)}
+            methods = {
+                path[len(prefix) :]: _tolerant(h) for path, h in self.handlers.items() if path.startswith(prefix)
+            }
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
 
     def add_insecure_port(self, address: str) -> NoReturn:
@@ -112,6 +114,14 @@ class Services(grpc.aio.Server):
     async def wait_for_termination(self, timeout: float | None = None) -> NoReturn:
         """Refused: `serving` starts and stops."""
         raise TypeError("Services never runs; use taskplane.runtime.server.serving")
+
+
+def _tolerant(handler: "grpc.RpcMethodHandler[Any, Any]") -> "grpc.RpcMethodHandler[Any, Any]":
+    """The same handler, whose concerns also see what cannot be parsed."""
+    parse, form = tolerant(handler.request_deserializer), handler.response_serializer
+    if handler.response_streaming:
+        return grpc.unary_stream_rpc_method_handler(cast("Any", handler.unary_stream), parse, form)
+    return grpc.unary_unary_rpc_method_handler(cast("Any", handler.unary_unary), parse, form)
 
 
 @dataclass(frozen=True, slots=True)

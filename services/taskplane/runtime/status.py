@@ -5,6 +5,7 @@ A status carries `google.rpc.ErrorInfo` (domain "taskplane", reason in capitals,
 `grpc-status-details-bin`. Texts are cut so that the trailers stay within the 8 KiB that gRPC peers accept.
 """
 
+import re
 from typing import Any, Final
 
 import grpc
@@ -47,7 +48,10 @@ _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.INTERNAL: "internal error",
     grpc.StatusCode.UNKNOWN: "internal error",
     grpc.StatusCode.DATA_LOSS: "internal error",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "a part of the service has no room for this just now",
 }
+# How every transport of gRPC begins to say that a message is beyond a size limit; waiting does not make it smaller.
+_TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max")
 
 
 def code_of(error: PlaneError) -> grpc.StatusCode:
@@ -92,6 +96,8 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
         for detail in status.details:
             _read(detail, known)
     if "reason" not in known:
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.match(error.details() or ""):
+            return errors.Invalid("the request or its answer is larger than a call may be", reason="MESSAGE_TOO_LARGE")
         text = _TRANSPORT_TEXTS.get(code)
         return cls(text if text is not None else error.details() or code.name)
     return cls(error.details() or code.name, **known)

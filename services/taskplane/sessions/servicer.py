@@ -1,10 +1,10 @@
 """The service of the session history: wire, log, wire. No rule about sessions stands here."""
 
-import secrets
 from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
+from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
 from taskplane.sessions import wire
@@ -36,7 +36,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         self._log = log
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
-        created = await self._log.create(wire.create(request, _scope(), context_id=secrets.token_hex(16)))
+        created = await self._log.create(wire.create(request, _scope(), context_id=new_id()))
         return pb.CreateSessionResponse(session=wire.session(created.session), created=created.created)
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:

@@ -38,6 +38,11 @@ _CACHED_STATEMENTS: Final = 512
 # How `PRAGMA synchronous` answers.
 _SYNCHRONOUS: Final[dict[Durability, tuple[str, int]]] = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
 
+# Without an adapter the driver asks every such value, each time it is bound, for one of its own, and drops the error.
+sqlite3.register_adapter(type(None), lambda _: None)
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(bool, int)
+
 
 class SqliteEngine(Engine):
     """An open SQLite file."""

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
@@ -17,8 +19,10 @@ from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE
 MAX_ID: Final = 255
 MAX_CHANGES: Final = 1000
 MAX_CAPACITY: Final = 100_000
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _HASH_BYTES: Final = 32
+_LEAST_SECONDS: Final = -62_135_596_800
+_MOST_SECONDS: Final = 253_402_300_799
 _KINDS: Final = frozenset(pb.EventKind.values()) - {0}
 _ON_ORPHAN: Final = frozenset(pb.OnOrphan.values())
 _ROLES: Final = frozenset(a2a.Role.values()) - {0}
@@ -40,12 +44,17 @@ class _Problems:
                 self.add(field, "is required")
         elif len(value) > MAX_ID:
             self.add(field, f"is longer than {MAX_ID} characters")
-        elif _CONTROL.search(value):
+        elif not value.isprintable() and _CONTROL.search(value):
             self.add(field, "has control characters")
 
     def names(self, fields: Iterable[tuple[str, str]]) -> None:
         for field, value in fields:
             self.name(field, value)
+
+    def time(self, field: str, stamp: Timestamp) -> None:
+        """A moment of the years 1 to 9999, all that RFC 3339 can write."""
+        if not (_LEAST_SECONDS <= stamp.seconds <= _MOST_SECONDS and 0 <= stamp.nanos < 1_000_000_000):
+            self.add(field, "is no time within the years 1 and 9999")
 
     def request_hash(self, value: bytes) -> None:
         if len(value) != _HASH_BYTES:
@@ -180,6 +189,7 @@ def list_tasks(request: pb.ListTasksRequest) -> None:
     if int(request.order) not in pb.TaskOrder.values():
         problems.add("order", "is unknown")
     problems.at_least("history_length", request.history_length)
+    problems.time("status_after", request.status_after)
     problems.done()
     if not 0 <= request.page_size <= MAX_PAGE_SIZE:
         raise Invalid(
@@ -223,6 +233,7 @@ def put(request: pb.PutTaskRequest) -> None:
     problems.at_least("expected_generation", request.expected_generation)
     if task.status.state and int(task.status.state) not in STATES:
         problems.add("task.status.state", "is unknown")
+    problems.time("task.status.timestamp", task.status.timestamp)
     problems.texts("task.status.message", task.status.message.parts)
     for index, message in enumerate(task.history):
         problems.texts(f"task.history[{index}]", message.parts)

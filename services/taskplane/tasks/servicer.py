@@ -1,6 +1,5 @@
 """The two services of the task store: checks, wire, log. No rule about tasks stands here."""
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Final, TypeVar
@@ -9,6 +8,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.errors import PermissionDenied
 from taskplane.runtime.failpoints import afp
+from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
 from taskplane.tasks import checks, wire
@@ -62,9 +62,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         checks.create(request)
         scope = _scope()
         lease_until = await self._leases.until() if request.claim_for else 0
-        operation = wire.create(
-            request, scope, uid=_new_id(), salt=_new_id(), task_id=_new_id(), lease_until=lease_until
-        )
+        operation = wire.create(request, scope, uid=new_id(), salt=new_id(), task_id=new_id(), lease_until=lease_until)
         created = _expect(ops.Created, await self._log.submit(operation))
         response = pb.CreateTaskResponse(created=created.created, fence=created.fence)
         if created.fence:
@@ -153,7 +151,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def PutTask(self, request: pb.PutTaskRequest, context: Context) -> pb.PutTaskResponse:
         checks.put(request)
         scope = _scope()
-        operation = wire.put(request, scope, uid=_new_id(), salt=_new_id(), task_id=_new_id())
+        operation = wire.put(request, scope, uid=new_id(), salt=new_id(), task_id=new_id())
         done = _expect(ops.Done, await self._log.submit(operation))
         response = pb.PutTaskResponse(created=done.created)
         await self._fill_current(response.record, scope, done.row)
@@ -225,10 +223,6 @@ def _scope() -> Scope:
 
 def _history_length(request: pb.GetTaskRequest | pb.ListTasksRequest) -> int | None:
     return request.history_length if request.HasField("history_length") else None
-
-
-def _new_id() -> str:
-    return secrets.token_hex(16)
 
 
 def _expect(kind: type[T], answer: Answer) -> T:

@@ -1,6 +1,6 @@
 """Sessions under /api, and the events that agent runtimes keep in them, in kagent's shapes."""
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
@@ -28,6 +28,7 @@ async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
         source=body.text("source"),
     )
     bad.check()
+    check_size(asked)
     session = (await plane.sessions.CreateSession(asked)).session
     return found(session_json(session), "Successfully created session", status=201)
 
@@ -79,6 +80,7 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     bad.check()
     if not asked.HasField("title") and not asked.HasField("agent"):
         raise Invalid("name or agent_ref is required", fields={"name": "is required, or agent_ref"})
+    check_size(asked)
     session = (await plane.sessions.UpdateSession(asked)).session
     return found(session_json(session), "Successfully updated session")
 
@@ -98,9 +100,8 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     text = data if isinstance(data, str) else "" if data is None else orjson.dumps(data).decode()
     if not text:
         body.wrong("data", "is required")
-    entry = sb.Entry(
-        id=body.text("id", required=True), kind=sb.ENTRY_KIND_EVENT, data=text, invocation_id=_invocation_of(text)
-    )
+    # The turn that the event belongs to stands in it, and the history reads it there.
+    entry = sb.Entry(id=body.text("id", required=True), kind=sb.ENTRY_KIND_EVENT, data=text)
     bad.check()
     context_id = request.arguments["session"]
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
@@ -113,16 +114,3 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     if not stored.appended:
         raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
     return found(event_json(session, stored.entries[0], text), "Event added to session successfully", status=201)
-
-
-def _invocation_of(text: str) -> str:
-    """The turn that an event says it belongs to, in either spelling; empty where it says nothing."""
-    try:
-        event = orjson.loads(text)
-    except ValueError:
-        return ""
-    if not isinstance(event, dict):
-        return ""
-    fields = cast("dict[str, Any]", event)
-    named = fields.get("invocationId") or fields.get("invocation_id")
-    return named if isinstance(named, str) else ""

@@ -49,7 +49,7 @@ def read_task(body: Any) -> a2a.Task:
         raise Invalid("the body must be a task, a JSON object", fields={"": "must be an object"})
     bad = Violations()
     source = Fields(body, "", bad)  # pyright: ignore[reportUnknownArgumentType]
-    task = a2a.Task(id=source.text("id"), context_id=source.text("contextId", required=True))
+    task = a2a.Task(id=source.id("id"), context_id=source.id("contextId", required=True))
     status = source.inner("status", required=True)
     if status is not None:
         _read_status(status, task)

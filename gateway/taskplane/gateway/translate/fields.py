@@ -1,26 +1,41 @@
 """Reading a JSON request field by field, and collecting everything that is wrong with it."""
 
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from taskplane.runtime.errors import Invalid
 
+# Characters of an id, as both stores take them, and of a page token.
+LONGEST_ID: Final = 255
+LONGEST_TOKEN: Final = 4096
+# An answer names this many wrong fields at most: a body of 8 MiB can have millions.
+MOST_VIOLATIONS: Final = 50
+# References to tasks and extensions of one message or artifact: each is looked up, or compared.
+MOST_NAMES: Final = 100
+# Elements of any other list.
+MOST_ITEMS: Final = 100_000
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 
 class Violations:
-    """What is wrong with one request: a text for each field, by its JSON path."""
+    """What is wrong with one request: a text for each field, by its JSON path; the first 50 of them."""
 
-    __slots__ = ("deepest", "found")
+    __slots__ = ("deepest", "found", "values")
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
         # Levels of the deepest JSON value that became a protobuf Struct or Value.
         self.deepest = 0
+        # How many of them there were.
+        self.values = 0
 
     def add(self, path: str, what: str) -> None:
         """Notes one violation; the first one of a field stays."""
-        self.found.setdefault(path, what)
+        if len(self.found) < MOST_VIOLATIONS:
+            self.found.setdefault(path, what)
 
     def check(self) -> None:
         """Raises Invalid with every field that was noted."""
@@ -84,6 +99,22 @@ class Fields:
         elif required:
             self.wrong(name, "is required")
         return ""
+
+    def id(self, name: str, *, required: bool = False) -> str:
+        """A string that the stores take as an id: at most 255 characters, none of them a control character."""
+        value = self.text(name, required=required)
+        if len(value) > LONGEST_ID:
+            self.wrong(name, f"must not be longer than {LONGEST_ID} characters")
+        elif _CONTROL.search(value):
+            self.wrong(name, "must not contain control characters")
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """A list of at most 100 strings."""
+        found = self.texts(name)
+        if len(found) > MOST_NAMES:
+            self.wrong(name, f"must not have more than {MOST_NAMES} elements")
+        return found
 
     def number(self, name: str) -> int | None:
         """A whole number of 32 bits, also written as a string or with a fraction of zero, as ProtoJSON allows."""
@@ -154,6 +185,9 @@ class Fields:
             return []
         if not isinstance(value, list):
             self.wrong(name, "must be a list")
+            return []
+        if len(value) > MOST_ITEMS:  # pyright: ignore[reportUnknownArgumentType]
+            self.wrong(name, f"must not have more than {MOST_ITEMS} elements")
             return []
         return value  # pyright: ignore[reportUnknownVariableType]
 

@@ -5,10 +5,13 @@ from typing import Any, Final
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
 from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.runtime.errors import Invalid
 
 # Levels of a JSON value inside a message. Three levels of protobuf are spent on each, and a parser gives up at 100:
 # without a limit a value can be stored that nobody can read again.
 MOST_DEPTH: Final = 24
+# JSON values of one request that become protobuf, which takes far longer than parsing them did.
+MOST_VALUES: Final = 400_000
 # Bytes of one `metadata`.
 MOST_METADATA: Final = 64 * 1024
 # Above this a double no longer holds every whole number, and JSON readers differ.
@@ -38,9 +41,18 @@ def to_json(value: Value) -> Any:
 
 
 def fill_value(value: Value, source: Any, at: str, bad: Violations, depth: int = 1) -> None:
-    """Puts a JSON value into `value`. Too deep a value and NUL characters are violations at `at`."""
+    """Puts a JSON value into `value`. Too deep a value and NUL characters are violations at `at`. Invalid
+    `REQUEST_TOO_LARGE`: the request has over 400,000 values."""
     if depth > bad.deepest:
         bad.deepest = depth
+    bad.values += 1
+    if bad.values > MOST_VALUES:
+        # At once: reading on would take as long as what it is to prevent.
+        raise Invalid(
+            f"invalid params: {at}: the request has more than {MOST_VALUES} values",
+            reason="REQUEST_TOO_LARGE",
+            fields={at: f"the request must not have more than {MOST_VALUES} values"},
+        )
     if depth > MOST_DEPTH:
         bad.add(at, f"must not be nested deeper than {MOST_DEPTH} levels")
     elif source is None:

@@ -144,9 +144,9 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 def read_message(source: Fields, into: a2a.Message) -> None:
     """Reads a Message into `into`; what is wrong is noted."""
-    into.message_id = source.text("messageId", required=True)
-    into.context_id = source.text("contextId")
-    into.task_id = source.text("taskId")
+    into.message_id = source.id("messageId", required=True)
+    into.context_id = source.id("contextId")
+    into.task_id = source.id("taskId")
     role = source.get("role")
     number = _ROLE_NUMBERS.get(role) if isinstance(role, str) else None
     if number is None:
@@ -159,8 +159,8 @@ def read_message(source: Fields, into: a2a.Message) -> None:
     for part in parts[:MOST_PARTS]:
         read_0_3(part, into.parts)
     fill_metadata(into.metadata, source)
-    into.extensions.extend(source.texts("extensions"))
-    into.reference_task_ids.extend(source.texts("referenceTaskIds"))
+    into.extensions.extend(source.names("extensions"))
+    into.reference_task_ids.extend(source.names("referenceTaskIds"))
 
 
 def read_send(params: Any) -> Send:
@@ -184,7 +184,7 @@ def read_send(params: Any) -> Send:
         has_push_config = asked.inner("pushNotificationConfig") is not None
         if history_length is not None:
             request.configuration.history_length = history_length
-        request.configuration.accepted_output_modes.extend(asked.texts("acceptedOutputModes"))
+        request.configuration.accepted_output_modes.extend(asked.names("acceptedOutputModes"))
     fill_metadata(request.metadata, source)
     bad.check()
     check_readable(request, bad)
@@ -195,7 +195,7 @@ def read_query(params: Any) -> TaskQuery:
     """Params of tasks/get, tasks/cancel and tasks/resubscribe."""
     bad = Violations()
     source = params_of(params, bad)
-    task_id = source.text("id", required=True)
+    task_id = source.id("id", required=True)
     history_length = source.count("historyLength")
     metadata = source.inner("metadata")
     bad.check()

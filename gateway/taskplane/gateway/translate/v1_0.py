@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.dialect import Dialect, Encoded, Listing, Payload, Send, TaskQuery, Wait
-from taskplane.gateway.translate.fields import Fields, Violations, params_of
+from taskplane.gateway.translate.fields import LONGEST_TOKEN, Fields, Violations, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, read_1_0, to_1_0
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
@@ -143,9 +143,9 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 
 def _read_message(source: Fields, into: a2a.Message) -> None:
-    into.message_id = source.text("messageId", required=True)
-    into.context_id = source.text("contextId")
-    into.task_id = source.text("taskId")
+    into.message_id = source.id("messageId", required=True)
+    into.context_id = source.id("contextId")
+    into.task_id = source.id("taskId")
     role = source.get("role")
     number = _ROLE_NUMBERS.get(role) if type(role) in (str, int) else None
     if number is None:
@@ -158,8 +158,8 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
     for part in parts[:MOST_PARTS]:
         read_1_0(part, into.parts)
     fill_metadata(into.metadata, source)
-    into.extensions.extend(source.texts("extensions"))
-    into.reference_task_ids.extend(source.texts("referenceTaskIds"))
+    into.extensions.extend(source.names("extensions"))
+    into.reference_task_ids.extend(source.names("referenceTaskIds"))
 
 
 def read_send(params: Any) -> Send:
@@ -180,7 +180,7 @@ def read_send(params: Any) -> Send:
         request.configuration.return_immediately = at_once
         if history_length is not None:
             request.configuration.history_length = history_length
-        request.configuration.accepted_output_modes.extend(asked.texts("acceptedOutputModes"))
+        request.configuration.accepted_output_modes.extend(asked.names("acceptedOutputModes"))
     fill_metadata(request.metadata, source)
     bad.check()
     check_readable(request, bad)
@@ -191,7 +191,7 @@ def read_query(params: Any) -> TaskQuery:
     """Params of GetTask, CancelTask and SubscribeToTask."""
     bad = Violations()
     source = params_of(params, bad)
-    task_id = source.text("id", required=True)
+    task_id = source.id("id", required=True)
     history_length = source.count("historyLength")
     metadata = source.inner("metadata")
     bad.check()
@@ -202,7 +202,9 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
     """Params of ListTasks (A2A 1.0 section 3.1.4)."""
     bad = Violations()
     source = params_of(params, bad)
-    request = a2a.ListTasksRequest(context_id=source.text("contextId"), page_token=source.text("pageToken"))
+    request = a2a.ListTasksRequest(context_id=source.id("contextId"), page_token=source.text("pageToken"))
+    if len(request.page_token) > LONGEST_TOKEN:
+        source.wrong("pageToken", "is none of this server")
     state = source.get("status")
     if state is not None:
         number = _STATE_NUMBERS.get(state) if isinstance(state, str) else None

@@ -24,7 +24,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def is_id(value: str) -> bool:
     """Whether `value` can be stored as an id."""
-    return 0 < len(value) <= MAX_ID and not _CONTROL.search(value)
+    return 0 < len(value) <= MAX_ID and (value.isprintable() or not _CONTROL.search(value))
 
 
 def check_id(field: str, value: str, *, required: bool = True) -> None:
@@ -34,7 +34,7 @@ def check_id(field: str, value: str, *, required: bool = True) -> None:
             raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
     elif len(value) > MAX_ID:
         raise Invalid(f"{field} is too long", reason="BAD_ID", fields={field: f"has at most {MAX_ID} characters"})
-    elif _CONTROL.search(value):
+    elif not value.isprintable() and _CONTROL.search(value):
         raise Invalid(f"{field} has control characters", reason="BAD_ID", fields={field: "has no control characters"})
 
 

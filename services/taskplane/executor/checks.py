@@ -1,0 +1,77 @@
+"""What a send must look like before anything of it is saved: a refusal leaves nothing behind in either store."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from google.protobuf.struct_pb2 import Struct, Value
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.executor.changes import MAX_DEPTH
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.server import MAX_REQUEST
+
+MAX_ID: Final = 255
+MAX_REFERENCES: Final = 100
+# What a send becomes carries ids and marks beside it, and must fit into a request, too.
+MAX_SEND_BYTES: Final = MAX_REQUEST - 48 * 1024
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def submit(request: pb.SubmitRequest) -> None:
+    """Of Submit. Invalid with the fields that are wrong, or with reason `TOO_DEEP` or `REQUEST_TOO_LARGE`."""
+    message = request.request.message
+    wrong: dict[str, str] = {}
+    if not message.parts:
+        wrong["message.parts"] = "is empty"
+    for index, part in enumerate(message.parts):
+        if part.WhichOneof("content") is None:
+            wrong[f"message.parts[{index}]"] = "has no content"
+        elif "\0" in part.text:
+            wrong[f"message.parts[{index}].text"] = "has the character U+0000"
+    ids = {"message_id": message.message_id, "context_id": message.context_id, "task_id": message.task_id}
+    for name, value in ids.items():
+        if len(value) > MAX_ID:
+            wrong[f"message.{name}"] = f"is longer than {MAX_ID} characters"
+        elif _CONTROL.search(value):
+            wrong[f"message.{name}"] = "has control characters"
+    if len(message.reference_task_ids) > MAX_REFERENCES:
+        wrong["message.reference_task_ids"] = f"are more than {MAX_REFERENCES}"
+    if wrong:
+        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
+        raise Invalid(f"the request is not valid: {text}", fields=wrong)
+    size = request.ByteSize()
+    if size > MAX_SEND_BYTES:
+        raise Invalid(f"the request has {size} bytes; {MAX_SEND_BYTES} is the most", reason="REQUEST_TOO_LARGE")
+    if any(_too_deep(value) for value in _values(request.request)):
+        raise Invalid(
+            f"the request has data that is nested deeper than {MAX_DEPTH} levels",
+            reason="TOO_DEEP",
+            suggestion="send the data with fewer levels, or as a file",
+        )
+
+
+def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:
+    yield request.metadata
+    yield request.message.metadata
+    for part in request.message.parts:
+        yield part.metadata
+        yield part.data
+
+
+def _too_deep(value: Struct | Value) -> bool:
+    level: Iterable[Struct | Value] = (value,)
+    for _ in range(MAX_DEPTH):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Struct | Value) -> Iterable[Value]:
+    if isinstance(value, Struct):
+        return value.fields.values()
+    if value.HasField("struct_value"):
+        return value.struct_value.fields.values()
+    return value.list_value.values if value.HasField("list_value") else ()
