@@ -18,7 +18,7 @@ SETTINGS = {
     "TASKPLANE_GATEWAY_DRAIN_DELAY": "0.3",
 }
 # Seconds until a process must have ended; its watchdog would end it later and with another code.
-DEADLINE = 7.0
+DEADLINE = 6.0
 
 
 @pytest.mark.timeout(180)

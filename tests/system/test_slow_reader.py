@@ -31,6 +31,8 @@ async def test_a_reader_of_ten_milliseconds_an_event_gets_all_of_3000(plane: Pla
                 await send(http, "echo meanwhile")
                 served += 1
                 sizes.append(resident_bytes(process))
+                # At a measured pace: what is kept of the newest tasks grows until it is full, whoever reads.
+                await asyncio.sleep(0.05)
 
     async with client(plane.url) as http, asyncio.TaskGroup() as group:
         group.create_task(others())

@@ -33,7 +33,8 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 async def connect(target: str) -> AsyncGenerator[grpc.aio.Channel]:
     """A channel to `target` ("host:port", "dns:///name:port", "unix:/path"); closed on exit, cutting off its calls.
 
-    Requests may have 4 MiB and replies 64 MiB, else RESOURCE_EXHAUSTED. A peer that went silent is noticed within 15 s.
+    Requests may have 4 MiB and replies 64 MiB, else RESOURCE_EXHAUSTED, which our client raises as Invalid. A peer that
+    went silent is noticed within 15 s.
     """
     channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
     try:

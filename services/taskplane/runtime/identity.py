@@ -22,8 +22,8 @@ _PURPOSE: Final = b"taskplane principal 1\0"
 _REMEMBERED: Final = 1_024
 MAX_NAME: Final = 255
 """Characters of a tenant, an owner or an actor at most."""
-# What no database text holds: controls, and the halves of a surrogate pair, which JSON can spell.
-_UNSTORABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# What no database text holds: U+0000, and the halves of a surrogate pair, which JSON can spell.
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class Seal:

@@ -40,7 +40,7 @@ class Malformed:
 
 
 def tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
-    """`parse`, if there is one, but Malformed instead of a DecodeError, for which gRPC would say UNKNOWN and blame us."""
+    """`parse`, if there is one, but Malformed instead of a DecodeError, which gRPC would answer with UNKNOWN."""
 
     if parse is None:
         return None

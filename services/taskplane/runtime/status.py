@@ -50,8 +50,8 @@ _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.DATA_LOSS: "internal error",
     grpc.StatusCode.RESOURCE_EXHAUSTED: "a part of the service has no room for this just now",
 }
-# How every transport of gRPC begins to say that a message is beyond a size limit; waiting does not make it smaller.
-_TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max")
+# How every transport of gRPC says that a message is beyond a size limit; waiting does not make it smaller.
+_TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 
 
 def code_of(error: PlaneError) -> grpc.StatusCode:
@@ -96,8 +96,10 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
         for detail in status.details:
             _read(detail, known)
     if "reason" not in known:
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.match(error.details() or ""):
-            return errors.Invalid("the request or its answer is larger than a call may be", reason="MESSAGE_TOO_LARGE")
+        large = _TOO_LARGE.search(error.details() or "") if code is grpc.StatusCode.RESOURCE_EXHAUSTED else None
+        if large is not None:
+            what = f"a message of {large[1]} bytes is larger than the {large[2]} that a call takes"
+            return errors.Invalid(what, reason="MESSAGE_TOO_LARGE", metadata={"limit": large[2]})
         text = _TRANSPORT_TEXTS.get(code)
         return cls(text if text is not None else error.details() or code.name)
     return cls(error.details() or code.name, **known)

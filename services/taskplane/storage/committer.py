@@ -1,7 +1,9 @@
 """Group commit: what many callers want to write becomes one transaction and one fsync.
 
-What waits when the commit before returns is the next batch; an idle committer starts at once. There is no timer: the
-fsync of the batch before is the natural window. At most one batch is in flight.
+What waits shortly after the commit before has returned is the next batch: a few turns of the event loop later, when
+what those turns had to do is done. So whoever was answered together, or came in together, goes on together; an idle
+loop turns at once. There is no timer: the fsync of the batch before is the natural window. At most one batch is in
+flight.
 """
 
 import asyncio
@@ -28,6 +30,8 @@ Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 
+# As many as lie between an answer and the next operation of who was answered, about.
+_TURNS: Final = 4
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.05
 
@@ -90,6 +94,7 @@ class Committer(Generic[Op, Answer]):
         self._suspects: deque[Waiting[Op, Answer]] = deque()
         self._fruitless = 0
         self._pause: asyncio.TimerHandle | None = None
+        self._turning = False
         self._open = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -123,7 +128,7 @@ class Committer(Generic[Op, Answer]):
                 answer.set_result(outcome)
 
         self._accept(op, settle, answer.cancelled)
-        self._go()
+        self._soon()
         return await answer
 
     async def submit_all(self, ops: Sequence[Op]) -> list[Answer | PlaneError]:
@@ -144,7 +149,7 @@ class Committer(Generic[Op, Answer]):
                 self._accept(op, partial(settle, place), complete.cancelled)
             except PlaneError as refusal:
                 settle(place, refusal)
-        self._go()
+        self._soon()
         if missing:
             await complete
         return [answer for answer in answers if not isinstance(answer, Later)]
@@ -153,6 +158,20 @@ class Committer(Generic[Op, Answer]):
         if not self._open:
             raise closing()
         self._queue.put(Waiting(op, self._key(op), self._size(op), settle, dropped))
+
+    def _soon(self) -> None:
+        """Starts the next batch in a few turns of the loop, unless one is in flight."""
+        if not self._flight and not self._turning:
+            self._turning = True
+            self._idle.clear()
+            self._turn(asyncio.get_running_loop(), _TURNS)
+
+    def _turn(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
+        if left:
+            loop.call_soon(self._turn, loop, left - 1)
+        else:
+            self._turning = False
+            self._go()
 
     def _go(self) -> None:
         """Starts the next batch unless one is in flight or nothing is to be done."""
@@ -198,7 +217,7 @@ class Committer(Generic[Op, Answer]):
         else:
             self._fail(flight, error or AssertionError("neither a batch nor an error"))
         if self._pause is None:
-            self._go()
+            self._soon()
 
     def _deliver(self, flight: "list[Waiting[Op, Answer]]", batch: Batch[Answer]) -> None:
         if self._committed is not None:

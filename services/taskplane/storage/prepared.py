@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 _InOrder = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Converter = tuple[int, Callable[[Any], Any]]
-_Select = Select[Any] | CompoundSelect[Any]
+_Select = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
 
 
 def padded(keys: Iterable[Any]) -> list[Any]:

@@ -32,9 +32,10 @@ def _has(history: Iterable[a2a.Message], message_id: str) -> bool:
     return bool(message_id) and any(message.message_id == message_id for message in history)
 
 
-def flatten(tasks: Iterable[a2a.Task]) -> list[a2a.Message]:
-    """The conversation that tasks are, oldest first: of messages with one id the first one stays."""
-    seen: set[str] = set()
+def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a.Message]:
+    """The conversation that tasks are, oldest first: of messages with one id the first one stays. `seen` holds the ids
+    of what came before, and then those of these messages, too."""
+    seen = set() if seen is None else seen
     messages: list[a2a.Message] = []
     for task in tasks:
         for message in spoken(task):

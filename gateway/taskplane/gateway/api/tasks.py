@@ -1,6 +1,8 @@
 """Tasks under /api: documents that external runtimes write, and every task read as they read theirs."""
 
+from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -62,8 +64,9 @@ async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     """All tasks of a session, oldest first, after its session task where it has one. NotFound."""
-    tasks = await session_tasks(plane, request.arguments["session"], artifacts=True)
-    return found_some([task_json(task) for task in tasks], "Successfully retrieved session tasks")
+    async with aclosing(_tasks_of(plane, request.arguments["session"], artifacts=True)) as tasks:
+        shown = [task_json(task) async for task in tasks]
+    return found_some(shown, "Successfully retrieved session tasks")
 
 
 async def session_messages(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -74,13 +77,21 @@ async def session_messages(plane: Plane, request: Request, caller: Caller) -> Re
         raise Invalid(
             f"limit must be between 1 and {_MOST_MESSAGES}", fields={"limit": f"must be between 1 and {_MOST_MESSAGES}"}
         )
-    tasks = await session_tasks(plane, request.arguments["session"], artifacts=False)
-    kind = request.query.get("kind", "")
-    messages = flatten(tasks) if not kind else [one for task in tasks for one in await _of_kind(plane, task, kind)]
-    end = _before(messages, request.query.get("before", ""))
-    begin = max(0, end - limit)
-    page = messages[begin:end]
-    before = page[0].message_id if begin and page else None
+    end = request.query.get("before", "")
+    # The conversation is read through, but no more of it is held than the page.
+    page: deque[a2a.Message] = deque(maxlen=limit)
+    count = 0
+    async with aclosing(_said(plane, request.arguments["session"], request.query.get("kind", ""))) as messages:
+        async for message in messages:
+            if end and message.message_id == end:
+                break
+            page.append(message)
+            count += 1
+        else:
+            if end:
+                what = "names no message of this session"
+                raise Invalid(f"before {what}", fields={"before": what})
+    before = page[0].message_id if count > limit else None
     data = {"messages": [v0_3.message(message) for message in page], "before": before}
     return found(data, "Successfully retrieved messages")
 
@@ -93,15 +104,32 @@ async def task_messages(plane: Plane, request: Request, caller: Caller) -> Reply
     return found([v0_3.message(message) for message in messages], "Successfully retrieved messages")
 
 
-async def session_tasks(plane: Plane, context_id: str, *, artifacts: bool) -> list[a2a.Task]:
+async def _said(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[a2a.Message, None]:
+    """The messages of a session, oldest first; with `kind` those of that kind. NotFound."""
+    seen: set[str] = set()
+    async with aclosing(_tasks_of(plane, context_id, artifacts=False)) as tasks:
+        async for task in tasks:
+            for message in await _of_kind(plane, task, kind) if kind else flatten([task], seen):
+                yield message
+
+
+async def _tasks_of(plane: Plane, context_id: str, *, artifacts: bool) -> AsyncGenerator[a2a.Task, None]:
     """The tasks of a session, oldest first. The session task comes first where the session has one, unless a runtime
     stored a task of its own under the session's id. NotFound: no such session."""
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    tasks = [task async for task in _pages(plane, context_id, artifacts)]
-    if session.has_session_task and not any(task.id == context_id for task in tasks):
-        shown = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))
-        tasks.insert(0, shown.task)
-    return tasks
+    if session.has_session_task and not await _stands_for_itself(plane, context_id):
+        yield (await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))).task
+    async with aclosing(_pages(plane, context_id, artifacts)) as tasks:
+        async for task in tasks:
+            yield task
+
+
+async def _stands_for_itself(plane: Plane, context_id: str) -> bool:
+    try:
+        found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))
+    except NotFound:
+        return False
+    return found.record.context_id == context_id
 
 
 async def _pages(plane: Plane, context_id: str, artifacts: bool) -> AsyncGenerator[a2a.Task, None]:
@@ -139,15 +167,6 @@ async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]
         if len(events) < _EVENTS:
             return messages
         after = events[-1].generation
-
-
-def _before(messages: list[a2a.Message], message_id: str) -> int:
-    if not message_id:
-        return len(messages)
-    for index, message in enumerate(messages):
-        if message.message_id == message_id:
-            return index
-    raise Invalid("before names no message of this session", fields={"before": "names no message of this session"})
 
 
 def _etag(record: pb.TaskRecord) -> Headers:

@@ -116,7 +116,7 @@ def _replaced(row: Row, /, **values: object) -> Row:
     fields: list[object] = list(row)
     for name, value in values.items():
         fields[_PLACES[name]] = value
-    return tuple.__new__(Row, fields)
+    return Row._make(fields)
 
 
 Row._replace = _replaced  # type: ignore[method-assign, assignment]
