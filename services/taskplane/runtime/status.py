@@ -92,7 +92,8 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
     cls = _CLASSES.get(code, errors.Internal)
     status = _attached(error)
     known: dict[str, Any] = {}
-    if status is not None:
+    # Details that say another code are those of a handler whose call the transport had ended before.
+    if status is not None and status.code == code.value[0]:
         for detail in status.details:
             _read(detail, known)
     if "reason" not in known:

@@ -1,0 +1,499 @@
+"""Hostile and unlucky clients, over the wire: each gets its typed error, and neither store holds anything of it.
+
+Over 300 lines, since the tables of what is refused belong beside the one check that all of it has to pass.
+"""
+
+import asyncio
+import base64
+import json
+import socket
+import sqlite3
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from uuid import uuid4
+
+import grpc
+import httpx
+import pytest
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Value
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from tests.system.plane import Plane
+from tests.system.wire import Json, call, client, request, result, send, text_message, until
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+_TASKS = "/taskplane.api.tasks.v1.TaskStore/"
+_SESSIONS = "/taskplane.api.sessions.v1.SessionHistory/"
+_EXECUTOR = "/taskplane.api.executor.v1.AgentExecutor/"
+LONG, LINE, C1 = "x" * 300, "a\nb", "a\x85b"
+LARGE = "x" * 5_000_000
+
+
+def nested(levels: int) -> bytes:
+    """A JSON object of so many levels."""
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def stored(plane: Plane) -> dict[str, list[Any]]:
+    """Everything that both stores hold, but for the clocks of leases."""
+    found: dict[str, list[Any]] = {}
+    for path, tables in ((plane.tasks_db, ("task", "event")), (plane.sessions_db, ("session", "entry"))):
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            for table in tables:
+                found[table] = database.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
+        finally:
+            database.close()
+    return found
+
+
+@asynccontextmanager
+async def untouched(plane: Plane) -> AsyncGenerator[None]:
+    """What happens inside stores nothing, logs no failure of ours, and leaves no stream open."""
+    before, log = stored(plane), len(failures(plane))
+    yield
+    async with client(plane.url) as http:
+        await until(lambda: no_streams(http))
+    assert stored(plane) == before
+    assert failures(plane)[log:] == []
+
+
+def failures(plane: Plane) -> list[str]:
+    """What the process logged as an error."""
+    lines = (plane.data / "dev.log").read_text(errors="replace").splitlines()
+    return [line for line in lines if '"level":"ERROR"' in line or line.startswith("Traceback")]
+
+
+async def copied(plane: Plane) -> bool:
+    """No message of a task is still on its way into the session."""
+    database = sqlite3.connect(f"file:{plane.tasks_db}?mode=ro", uri=True)
+    try:
+        query = "SELECT count(*) FROM task WHERE copied_generation < message_generation"
+        return bool(database.execute(query).fetchone()[0] == 0)
+    finally:
+        database.close()
+
+
+async def no_streams(http: httpx.AsyncClient) -> bool:
+    return "taskplane_http_open_streams 0.0" in (await http.get("/metrics")).text
+
+
+def rpc(method: str, params: Any) -> bytes:
+    return json.dumps(request(method, params)).encode()
+
+
+def said(**fields: Any) -> bytes:
+    """A send whose message has these fields instead of its own."""
+    return rpc("SendMessage", {"message": text_message("echo hi") | fields})
+
+
+def with_data(levels: int) -> bytes:
+    return said(parts=[{"data": 0}]).replace(b'"data": 0', b'"data": ' + nested(levels))
+
+
+BODIES: dict[str, tuple[bytes, int]] = {
+    "nothing": (b"", -32700),
+    "half an object": (b"{", -32700),
+    "NaN": (b'{"jsonrpc":"2.0","id":NaN}', -32700),
+    "a number beyond doubles": (b'{"jsonrpc":"2.0","id":1e400}', -32700),
+    "no UTF-8": (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"\xff"}}', -32700),
+    "a lone surrogate": (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"\\ud800"}}', -32700),
+    "a million brackets": (b"[" * 1_000_000, -32700),
+    "a batch": (b"[" + rpc("GetTask", {"id": "x"}) + b"]", -32600),
+    "null": (b"null", -32600),
+    "no version": (b'{"id":1,"method":"GetTask"}', -32600),
+    "a method that is a number": (b'{"jsonrpc":"2.0","id":1,"method":5}', -32600),
+    "an id that is an object": (b'{"jsonrpc":"2.0","id":{},"method":"GetTask"}', -32600),
+    "an unknown method": (rpc("Nope", {}), -32601),
+    "tasks/list of 0.3": (rpc("tasks/list", {}), -32601),
+    "params that are a list": (rpc("GetTask", [1]), -32602),
+    "100 levels": (rpc("SendMessage", 0).replace(b'"params": 0', b'"params": ' + nested(100)), -32602),
+    "no message": (rpc("SendMessage", {}), -32602),
+    "a message that is text": (rpc("SendMessage", {"message": "x"}), -32602),
+    "no parts": (said(parts=[]), -32602),
+    "an empty part": (said(parts=[{}]), -32602),
+    "a part that is two": (said(parts=[{"text": "a", "url": "b"}]), -32602),
+    "base64 that is none": (said(parts=[{"raw": "!!"}]), -32602),
+    "NUL in a text": (said(parts=[{"text": "a\0b"}]), -32602),
+    "NUL in a key": (said(parts=[{"data": {"a\0": 1}}]), -32602),
+    "data of 25 levels": (with_data(25), -32602),
+    "a million values": (said(parts=[{"data": [0] * 1_000_000}]), -32602),
+    "a million wrong references": (said(referenceTaskIds=[1] * 1_000_000), -32602),
+    "101 references": (said(referenceTaskIds=["x"] * 101), -32602),
+    "101 parts": (said(parts=[{"text": "x"}] * 101), -32602),
+    "an unknown role": (said(role="ROLE_NONE"), -32602),
+    "metadata of 70 KB": (said(metadata={"a": LARGE[:70_000]}), -32602),
+    "5 MB of text": (said(parts=[{"text": LARGE}]), -32602),
+    **{
+        f"{what} in {field}": (said(**{field: value}), -32602)
+        for field in ("messageId", "contextId", "taskId")
+        for what, value in {"300 characters": LONG, "a line break": LINE, "a C1 control": C1, "5 MB": LARGE}.items()
+    },
+    "a history below zero": (
+        rpc("SendMessage", {"message": text_message("x"), "configuration": {"historyLength": -1}}),
+        -32602,
+    ),
+    "an unknown task": (said(taskId="nope"), -32001),
+    "GetTask of 5 MB": (rpc("GetTask", {"id": LARGE}), -32602),
+    "SubscribeToTask of 5 MB": (rpc("SubscribeToTask", {"id": LARGE}), -32602),
+    "CancelTask with 5 MB": (rpc("CancelTask", {"id": "x", "metadata": {"a": LARGE}}), -32602),
+    "ListTasks of 5 MB": (rpc("ListTasks", {"contextId": LARGE}), -32602),
+    "a page token of 5 MB": (rpc("ListTasks", {"pageToken": LARGE}), -32602),
+    "a foreign page token": (rpc("ListTasks", {"pageToken": "abc"}), -32602),
+    "GetTask of nothing known": (rpc("GetTask", {"id": "nope"}), -32001),
+    "tasks/get of nothing known": (rpc("tasks/get", {"id": "nope"}), -32001),
+    "a 0.3 part with a type": (
+        rpc("message/send", {"message": {"messageId": "x", "role": "user", "parts": [{"type": "text", "text": "x"}]}}),
+        -32602,
+    ),
+    "a webhook": (
+        rpc(
+            "SendMessage",
+            {"message": text_message("x"), "configuration": {"taskPushNotificationConfig": {"url": "http://x"}}},
+        ),
+        -32003,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+async def test_a_bad_call_gets_its_typed_error_and_stores_nothing(plane: Plane, name: str) -> None:
+    """T1, S7: whatever is wrong with a JSON-RPC request, its answer says so in a few lines, and no session begins."""
+    body, code = BODIES[name]
+    async with untouched(plane), client(plane.url) as http:
+        answer = await http.post("/", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 200
+        assert answer.json()["error"]["code"] == code
+        assert len(answer.content) < 10_000
+
+
+def document(**fields: Any) -> bytes:
+    return json.dumps({"id": "doc", "contextId": "docs", "status": {"state": "working"}, **fields}).encode()
+
+
+_DEEP = document(artifacts=[{"artifactId": "a", "parts": [{"data": 0}]}]).replace(
+    b'"data": 0', b'"data": ' + nested(30)
+)
+
+ROUTES: dict[str, tuple[str, str, bytes, int]] = {
+    "no JSON": ("POST", "/api/tasks", b"{", 400),
+    "a list": ("POST", "/api/tasks", b"[]", 400),
+    "no context": ("POST", "/api/tasks", document(contextId=None), 400),
+    "no status": ("POST", "/api/tasks", document(status=None), 400),
+    "an unknown state": ("POST", "/api/tasks", document(status={"state": "bogus"}), 400),
+    "a time that is none": ("POST", "/api/tasks", document(status={"state": "working", "timestamp": "x"}), 400),
+    "an artifact without id": ("POST", "/api/tasks", document(artifacts=[{"parts": []}]), 400),
+    "a deep document": ("POST", "/api/tasks", _DEEP, 400),
+    "a long id": ("POST", "/api/tasks", document(id=LONG), 400),
+    "a C1 control in the id": ("POST", "/api/tasks", document(id=C1), 400),
+    "a C1 control in the context": ("POST", "/api/tasks", document(contextId=C1), 400),
+    "a million wrong messages": ("POST", "/api/tasks", document(history=[1] * 1_000_000), 400),
+    "a document of 5 MB": ("POST", "/api/tasks", document(history=[{"role": "user", "parts": [{"text": LARGE}]}]), 413),
+    "9 MB": ("POST", "/api/tasks", b" " * 9_000_000, 413),
+    "a task that is not there": ("DELETE", "/api/tasks/nope", b"", 404),
+    "NUL in a path": ("GET", "/api/tasks/%00", b"", 400),
+    "no agent": ("POST", "/api/sessions", b'{"name":"x"}', 400),
+    "a session id of 5 MB": ("POST", "/api/sessions", json.dumps({"id": LARGE, "agent_ref": "a"}).encode(), 413),
+    "a name of 5 MB": ("POST", "/api/sessions", json.dumps({"name": LARGE, "agent_ref": "a"}).encode(), 413),
+    "a name of 2,000": ("POST", "/api/sessions", json.dumps({"name": LARGE[:2000], "agent_ref": "a"}).encode(), 400),
+    "an event nowhere": ("POST", "/api/sessions/nope/events", b'{"id":"e","data":"{}"}', 404),
+    "a session nowhere": ("GET", "/api/sessions/nope", b"", 404),
+    "the tasks of a session nowhere": ("GET", "/api/sessions/nope/tasks", b"", 404),
+    "a session to delete nowhere": ("DELETE", "/api/sessions/nope", b"", 404),
+    "no such route": ("GET", "/api/nope", b"", 404),
+    "no such method": ("PUT", "/api/tasks", b"", 405),
+}
+
+
+@pytest.mark.parametrize("name", ROUTES)
+async def test_a_bad_request_under_api_gets_its_status_and_stores_nothing(plane: Plane, name: str) -> None:
+    """T3, S1, S4, S5, S6: a failure under /api is `{"error": text, "code": REASON}` with its HTTP status."""
+    method, path, body, status = ROUTES[name]
+    async with untouched(plane), client(plane.url) as http:
+        answer = await http.request(method, path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == status, answer.text[:300]
+        found = answer.json()
+        assert found["error"]
+        assert found["code"].isupper()
+        assert len(answer.content) < 10_000
+
+
+async def raw(plane: Plane, data: bytes) -> bytes:
+    """What a connection answers to these bytes, until it is closed or has been silent for long."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(plane.url.rpartition(":")[2]))
+    try:
+        writer.write(data)
+        async with asyncio.timeout(10):
+            return await reader.readuntil(b"\r\n\r\n")
+    finally:
+        writer.close()
+
+
+_BODY = rpc("GetTask", {"id": "x"})
+_HEADERS = {"Host": b"127.0.0.1", "Content-Type": b"application/json", "Content-Length": b"%d" % len(_BODY)}
+
+
+def http_1(**changed: bytes) -> bytes:
+    headers = _HEADERS | {name.replace("_", "-"): value for name, value in changed.items()}
+    lines = b"".join(name.encode() + b": " + value + b"\r\n" for name, value in headers.items() if value)
+    return b"POST / HTTP/1.1\r\n" + lines + b"\r\n" + _BODY
+
+
+WIRE: dict[str, tuple[bytes, int]] = {
+    "as it should be": (http_1(), 200),
+    "a host of others": (http_1(Host=b"evil.example"), 403),
+    "a host that is half an address": (http_1(Host=b"["), 403),
+    "an origin of others": (http_1(Origin=b"http://evil.example"), 403),
+    "an origin that is half an address": (http_1(Origin=b"http:/" + b"/["), 403),
+    "a length below zero": (http_1(Content_Length=b"-5"), 400),
+    "a length of a terabyte": (http_1(Content_Length=b"1000000000000"), 413),
+    "a length and chunks": (http_1(Transfer_Encoding=b"chunked"), 400),
+    "chunks of no size": (http_1(Content_Length=b"", Transfer_Encoding=b"chunked").replace(_BODY, b"ZZ\r\n"), 400),
+    "20 KB of headers": (http_1(X=b"x" * 20_000), 400),
+    "NUL in a header": (http_1(X=b"a\0b"), 400),
+    "a user with a line break": (b"GET /api/sessions?user_id=%0a HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("name", WIRE)
+async def test_a_bad_http_request_gets_its_status_and_stores_nothing(plane: Plane, name: str) -> None:
+    """S2: headers that no client of ours sends are refused before anybody acts on them."""
+    data, status = WIRE[name]
+    async with untouched(plane):
+        head = await raw(plane, data)
+        assert head.startswith(b"HTTP/1.1 %d " % status), head
+
+
+def deep(levels: int) -> Value:
+    """A value of so many levels."""
+    value = Value(number_value=1)
+    for _ in range(levels):
+        outer = Value()
+        outer.struct_value.fields["a"].CopyFrom(value)
+        value = outer
+    return value
+
+
+def spoken(**fields: Any) -> a2a.Message:
+    """A message of the user."""
+    values: Json = {"message_id": "m", "role": a2a.ROLE_USER, "parts": [a2a.Part(text="echo x")]}
+    return a2a.Message(**{**values, **fields})
+
+
+def submit(**fields: Any) -> bytes:
+    asked = xb.SubmitRequest(request=a2a.SendMessageRequest(message=spoken(**fields)))
+    return asked.SerializeToString()
+
+
+def put(**fields: Any) -> bytes:
+    values: Json = {"id": "put", "context_id": "puts"}
+    return pb.PutTaskRequest(task=a2a.Task(**{**values, **fields})).SerializeToString()
+
+
+def create(**fields: Any) -> bytes:
+    values: Json = {"invocation_id": uuid4().hex, "context_id": "c", "agent": "nobody", "message": spoken()}
+    values["request_hash"] = b"h" * 32
+    return pb.CreateTaskRequest(**{**values, **fields}).SerializeToString()
+
+
+_FAR = Timestamp(seconds=2**62, nanos=-7)
+_DATA = [a2a.Part(data=deep(30))]
+
+GRPC: dict[str, tuple[str, bytes]] = {
+    **{f"junk to {path}": (path, b"\xff\xff\xff\xff\x0f") for path in (_TASKS + "PutTask", _EXECUTOR + "Submit")},
+    "no UTF-8": (_TASKS + "GetTask", b"\x0a\x02\xff\xfe"),
+    "an empty creation": (_TASKS + "CreateTask", b""),
+    "deep data in a creation": (_TASKS + "CreateTask", create(message=spoken(parts=_DATA))),
+    "a C1 control in a creation": (_TASKS + "CreateTask", create(context_id=C1)),
+    "deep data in a document": (_TASKS + "PutTask", put(history=[spoken(parts=_DATA)])),
+    "a time beyond all years": (
+        _TASKS + "PutTask",
+        put(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING, timestamp=_FAR)),
+    ),
+    "a filter beyond all years": (_TASKS + "ListTasks", pb.ListTasksRequest(status_after=_FAR).SerializeToString()),
+    "deep data in a send": (_EXECUTOR + "Submit", submit(parts=_DATA)),
+    "deep metadata in a send": (_EXECUTOR + "Submit", submit(metadata=deep(30).struct_value)),
+    "a send without content": (_EXECUTOR + "Submit", submit(parts=[a2a.Part()])),
+    "NUL in a send": (_EXECUTOR + "Submit", submit(parts=[a2a.Part(text="a\0b")])),
+    "a long message id in a send": (_EXECUTOR + "Submit", submit(message_id=LONG)),
+    "a C1 control in a send": (_EXECUTOR + "Submit", submit(context_id=C1)),
+    "101 references in a send": (_EXECUTOR + "Submit", submit(reference_task_ids=["x"] * 101)),
+    "a send that fills a request": (_EXECUTOR + "Submit", submit(parts=[a2a.Part(text="x" * 4_180_000)])),
+    "an entry of no kind": (
+        _SESSIONS + "AppendEntries",
+        sb.AppendEntriesRequest(
+            context_id="e", create=sb.NewSession(agent="a"), entries=[sb.Entry(id="e", kind=sb.EntryKind.ValueType(99))]
+        ).SerializeToString(),
+    ),
+}
+
+
+def raw_call(channel: grpc.aio.Channel, path: str) -> Any:
+    """A unary method by its path, whose requests and replies are bytes."""
+    return cast("Any", channel).unary_unary(path)
+
+
+async def refused(plane: Plane, path: str, body: bytes, principal: Any = None) -> tuple[grpc.StatusCode, str]:
+    """The code of a raw unary call that is refused, and the reason in its details."""
+    metadata = None if principal is None else (("x-taskplane-principal", principal),)
+    async with grpc.aio.insecure_channel(plane.tasks_target) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await raw_call(channel, path)(body, metadata=metadata, timeout=10)
+    raw_status: Any = dict(caught.value.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
+    info = error_details_pb2.ErrorInfo()
+    for detail in status_pb2.Status.FromString(raw_status).details:
+        detail.Unpack(info)
+    return caught.value.code(), info.reason
+
+
+@pytest.mark.parametrize("name", GRPC)
+async def test_a_bad_message_over_grpc_is_invalid_and_stores_nothing(plane: Plane, name: str) -> None:
+    """S7, C7: what cannot be parsed, stored or read again is refused with a reason before either store has it."""
+    path, body = GRPC[name]
+    async with untouched(plane):
+        code, reason = await refused(plane, path, body)
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert reason
+
+
+async def test_data_too_deep_to_be_read_again_is_not_appended(plane: Plane) -> None:
+    """C8: an executor's change is refused before it is stored when no reader could parse it; the lease stays good."""
+    service = principal(s=True)
+    async with grpc.aio.insecure_channel(plane.tasks_target) as channel:
+        made = pb.CreateTaskResponse.FromString(
+            await raw_call(channel, _TASKS + "CreateTask")(create(claim_for="tester"), metadata=(service,))
+        )
+
+        def item(number: int, part: a2a.Part) -> bytes:
+            chunk = a2a.TaskArtifactUpdateEvent(artifact=a2a.Artifact(artifact_id=f"a{number}", parts=[part]))
+            change = pb.Change(artifact=chunk)
+            one = pb.AppendItem(task_uid=made.record.uid, fence=made.fence, number=number, changes=[change])
+            return pb.AppendEventsRequest(items=[one]).SerializeToString()
+
+        async with untouched(plane):
+            code, reason = await refused(plane, _TASKS + "AppendEvents", item(1, _DATA[0]), service[1])
+            assert (code, reason) == (grpc.StatusCode.INVALID_ARGUMENT, "TOO_DEEP")
+        append = raw_call(channel, _TASKS + "AppendEvents")
+        answer = pb.AppendEventsResponse.FromString(await append(item(1, a2a.Part(data=deep(24))), metadata=(service,)))
+        assert answer.results[0].last_generation == 2
+    async with client(plane.url) as http:
+        task = await result(http, "GetTask", {"id": made.record.id})
+        assert len(task["artifacts"]) == 1
+        assert (await http.delete(f"/api/tasks/{made.record.id}")).status_code == 204
+
+
+def principal(**fields: Any) -> tuple[str, str]:
+    """Metadata that names a caller."""
+    values = json.dumps({"t": "default", "o": "local", "a": "local", **fields}).encode()
+    return "x-taskplane-principal", base64.urlsafe_b64encode(values).rstrip(b"=").decode()
+
+
+PRINCIPALS: dict[str, str] = {
+    "junk": "%%%",
+    "no object": base64.urlsafe_b64encode(b"[1]").decode(),
+    "5,000 brackets": base64.urlsafe_b64encode(b"[" * 5_001).decode(),
+    "an owner that is a number": principal(o=5)[1],
+    "half a surrogate pair": principal(o="\ud800")[1],
+    "NUL": principal(a="a\0b")[1],
+    "300 characters": principal(o=LONG)[1],
+}
+
+
+@pytest.mark.parametrize("name", PRINCIPALS)
+async def test_a_forged_principal_is_unauthenticated(plane: Plane, name: str) -> None:
+    """C7: a caller whom no store could name is nobody, and nothing is written in its name."""
+    async with untouched(plane):
+        code, reason = await refused(plane, _TASKS + "PutTask", put(), PRINCIPALS[name])
+        assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "BAD_PRINCIPAL")
+
+
+async def test_only_services_do_what_services_do(plane: Plane) -> None:
+    """C8: a caller without a service's principal neither appends nor claims."""
+    requests: tuple[tuple[str, Message], ...] = (
+        (_TASKS + "AppendEvents", pb.AppendEventsRequest()),
+        (_TASKS + "MarkCopied", pb.MarkCopiedRequest(task_uid="x", generation=1)),
+        ("/taskplane.api.tasks.v1.TaskQueue/Renew", pb.RenewRequest(process_id="p")),
+    )
+    async with untouched(plane):
+        for path, asked in requests:
+            code, reason = await refused(plane, path, asked.SerializeToString())
+            assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "SERVICE_ONLY")
+
+
+async def test_the_tasks_and_sessions_of_others_do_not_exist(plane: Plane) -> None:
+    """T3, I1, S6: another caller gets the answers that there are for what nobody has, whatever it tries."""
+    async with client(plane.url) as mine, client(plane.url, **{"X-User-Id": "mallory"}) as other:
+        task = (await send(mine, "ask colour"))["task"]
+        await until(lambda: copied(plane))
+        async with untouched(plane):
+            for method in ("GetTask", "CancelTask", "SubscribeToTask"):
+                assert (await call(other, method, {"id": task["id"]}))["error"]["code"] == -32001
+            said = {"message": text_message("blue", taskId=task["id"])}
+            assert (await call(other, "SendMessage", said))["error"]["code"] == -32001
+            for path in ("tasks/" + task["id"], "sessions/" + task["contextId"]):
+                assert (await other.get("/api/" + path)).status_code == 404
+                assert (await other.delete("/api/" + path)).status_code == 404
+            written = {"id": task["id"], "contextId": "x", "status": {"state": "completed"}}
+            assert (await other.post("/api/tasks", json=written)).status_code == 409
+            assert (await mine.post("/api/tasks", json=written)).json()["code"] == "MANAGED"
+
+
+async def test_a_message_and_its_direct_answer_need_not_fit_into_one_call(plane: Plane) -> None:
+    """P2: the two are saved in two calls when together they exceed what a call may carry, and read back whole."""
+    text = "x" * 2_900_000
+    async with client(plane.url) as http:
+        answer = (await send(http, "message " + text, contextId="large"))["message"]
+        assert answer["parts"] == [{"text": text}]
+        shown = (await http.get("/api/sessions/large/messages")).json()["data"]["messages"]
+        assert [len(message["parts"][0]["text"]) for message in shown] == [len(text) + 8, len(text)]
+
+
+async def test_a_session_deleted_under_racing_sends_leaves_no_task_behind(plane: Plane) -> None:
+    """S4, S7: a turn that was saved before the deletion and becomes a task after it is deleted, too."""
+    async with client(plane.url) as http:
+        for _ in range(10):
+            context = uuid4().hex
+            await send(http, "echo a", contextId=context)
+            sends = [call(http, "SendMessage", {"message": text_message("echo b", contextId=context)}) for _ in "123"]
+            await asyncio.gather(http.delete(f"/api/sessions/{context}"), *sends)
+            if (await http.get(f"/api/sessions/{context}")).status_code == 404:
+                left = await result(http, "ListTasks", {"contextId": context})
+                assert left["totalSize"] == 0
+
+
+async def test_clients_that_leave_at_any_moment_leave_nothing_open(plane: Plane) -> None:
+    """P8, C4: their tasks go on to the end, no stream stays open, and nobody else is disturbed."""
+    body = rpc("SendStreamingMessage", {"message": text_message("chunks 20 8", contextId="gone")})
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    whole = head % len(body) + body
+    port = int(plane.url.rpartition(":")[2])
+    for cut in range(0, len(whole) + 1, 20):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(whole[: cut or 1])
+        await writer.drain()
+        if cut % 40:
+            reset = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        writer.transport.abort()
+    for _ in range(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(whole)
+        await reader.readuntil(b"\n\n")
+        writer.transport.abort()
+    async with client(plane.url) as http:
+        await until(lambda: no_streams(http))
+
+        async def all_ended() -> bool:
+            tasks = (await result(http, "ListTasks", {"contextId": "gone", "pageSize": 100}))["tasks"]
+            return len(tasks) >= 20 and {task["status"]["state"] for task in tasks} == {"TASK_STATE_COMPLETED"}
+
+        await until(all_ended)
