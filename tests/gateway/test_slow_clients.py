@@ -27,7 +27,7 @@ async def connected(plane: Plane) -> AsyncGenerator[tuple[asyncio.StreamReader, 
 
 @pytest.mark.parametrize("sent", [b"", b"{"])
 async def test_a_body_that_does_not_come_is_told_so(tmp_path: Path, sent: bytes) -> None:
-    """C13: whether none of it came or a part, the request is answered when its time is over."""
+    """Whether none of it came or a part, the request is answered when its time is over."""
     async with open_all(tmp_path, body_timeout=0.2) as plane, connected(plane) as (reader, writer):
         writer.write(_HEAD + sent)
         head = await reader.readuntil(b"\r\n\r\n")
@@ -36,7 +36,7 @@ async def test_a_body_that_does_not_come_is_told_so(tmp_path: Path, sent: bytes)
 
 
 async def test_headers_that_do_not_end_close_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C13: those of a first request as those of a later one, and a connection that is idle between two stays."""
+    """Those of a first request as those of a later one, and a connection that is idle between two stays."""
     monkeypatch.setattr(protocol, "HEADER_TIMEOUT", 0.3)
     async with open_all(tmp_path) as plane:
         async with connected(plane) as (reader, writer):

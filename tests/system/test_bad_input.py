@@ -357,7 +357,7 @@ async def refused(plane: Plane, path: str, body: bytes, principal: Any = None) -
 
 @pytest.mark.parametrize("name", GRPC)
 async def test_a_bad_message_over_grpc_is_invalid_and_stores_nothing(plane: Plane, name: str) -> None:
-    """S7, C7: what cannot be parsed, stored or read again is refused with a reason before either store has it."""
+    """S7: what cannot be parsed, stored or read again is refused with a reason before either store has it."""
     path, body = GRPC[name]
     async with untouched(plane):
         code, reason = await refused(plane, path, body)
@@ -366,7 +366,7 @@ async def test_a_bad_message_over_grpc_is_invalid_and_stores_nothing(plane: Plan
 
 
 async def test_data_too_deep_to_be_read_again_is_not_appended(plane: Plane) -> None:
-    """C8: an executor's change is refused before it is stored when no reader could parse it; the lease stays good."""
+    """An executor's change is refused before it is stored when no reader could parse it; the lease stays good."""
     service = principal(s=True)
     async with grpc.aio.insecure_channel(plane.tasks_target) as channel:
         made = pb.CreateTaskResponse.FromString(
@@ -410,7 +410,7 @@ PRINCIPALS: dict[str, str] = {
 
 @pytest.mark.parametrize("name", PRINCIPALS)
 async def test_a_forged_principal_is_unauthenticated(plane: Plane, name: str) -> None:
-    """C7: a caller whom no store could name is nobody, and nothing is written in its name."""
+    """S2: a caller whom no store could name is nobody, and nothing is written in its name."""
     async with untouched(plane):
         code, reason = await refused(plane, _TASKS + "PutTask", put(), PRINCIPALS[name])
         assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "BAD_PRINCIPAL")
@@ -471,7 +471,7 @@ async def test_a_session_deleted_under_racing_sends_leaves_no_task_behind(plane:
 
 
 async def test_clients_that_leave_at_any_moment_leave_nothing_open(plane: Plane) -> None:
-    """P8, C4: their tasks go on to the end, no stream stays open, and nobody else is disturbed."""
+    """P1: their tasks go on to the end, no stream stays open, and nobody else is disturbed."""
     body = rpc("SendStreamingMessage", {"message": text_message("chunks 20 8", contextId="gone")})
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     whole = head % len(body) + body
