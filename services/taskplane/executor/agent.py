@@ -47,8 +47,10 @@ __all__ = [
 
 def text_of(message: Message) -> str:
     """The text parts of a message, one per line."""
-    texts = [part.text for part in message.parts if part.HasField("text")]
-    return texts[0] if len(texts) == 1 else "\n".join(texts)
+    parts = message.parts
+    if len(parts) == 1:
+        return parts[0].text
+    return "\n".join([part.text for part in parts if part.HasField("text")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,11 +1,12 @@
 """What an agent yields, as the changes that the task store takes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -32,9 +33,6 @@ class Voice:
         self.invocation_id = invocation_id
         self._fence = fence
         self._count = 0
-        self._mark = Struct()
-        self._mark.fields[INVOCATION].string_value = invocation_id
-        self._partial_mark: Struct | None = None
 
     def new_id(self) -> str:
         """The next message id: unique per turn and attempt, and the same whoever asks in the same order."""
@@ -62,7 +60,7 @@ class Voice:
             made.message_id = message_id or self.new_id()
         made.role = a2a.ROLE_AGENT
         made.task_id, made.context_id = self._task_id, self._context_id
-        made.metadata.MergeFrom(self._mark)
+        made.metadata.fields[INVOCATION].string_value = self.invocation_id
         if made.ByteSize() > MAX_MESSAGE_BYTES:
             raise ValueError("a message is larger than 3 MiB")
         return made
@@ -82,31 +80,39 @@ class Voice:
         message.metadata.fields["kind"].string_value = STATUS_TEXT
         return message
 
-    def partial(self, message_id: str, text: str) -> pb.Change:
-        """The change that carries the next piece of the growing text `message_id`."""
-        if self._partial_mark is None:
-            self._partial_mark = Struct()
-            self._partial_mark.CopyFrom(self._mark)
-            self._partial_mark.fields[PARTIAL].bool_value = True
-        change = pb.Change()
-        change.status.status.state = a2a.TASK_STATE_WORKING
-        message = change.status.status.message
+    def partial(self, message_id: str, text: str, change: pb.Change) -> None:
+        """Makes the empty `change` carry the next piece of the growing text `message_id`."""
+        update = change.status.status
+        update.state = a2a.TASK_STATE_WORKING
+        message = update.message
         message.message_id = message_id
         message.role = a2a.ROLE_AGENT
-        message.parts.add().text = text
-        message.metadata.CopyFrom(self._partial_mark)
-        return change
+        message.parts.add(text=text)
+        marks = message.metadata.fields
+        marks[INVOCATION].string_value = self.invocation_id
+        marks[PARTIAL].bool_value = True
 
 
-def status(state: "a2a.TaskState.ValueType", message: a2a.Message | None = None, reason: str = "") -> pb.Change:
+@dataclass(slots=True)
+class Status:
     """The change to `state`; `reason` becomes `metadata.reason` of the event."""
-    change = pb.Change()
-    change.status.status.state = state
-    if message is not None:
-        change.status.status.message.CopyFrom(message)
-    if reason:
-        change.status.metadata.fields["reason"].string_value = reason
-    return change
+
+    state: "a2a.TaskState.ValueType"
+    message: a2a.Message | None = None
+    reason: str = ""
+
+    def size(self) -> int:
+        """Bytes of what it carries, about."""
+        return 0 if self.message is None else self.message.ByteSize()
+
+    def fill(self, change: pb.Change) -> None:
+        """Makes the empty `change` this one."""
+        update = change.status
+        update.status.state = self.state
+        if self.message is not None:
+            update.status.message.CopyFrom(self.message)
+        if self.reason:
+            update.metadata.fields["reason"].string_value = self.reason
 
 
 def artifact(chunk: ArtifactChunk) -> pb.Change:

@@ -30,8 +30,8 @@ def submit(request: pb.SubmitRequest) -> None:
             wrong[f"message.parts[{index}]"] = "has no content"
         elif "\0" in part.text:
             wrong[f"message.parts[{index}].text"] = "has the character U+0000"
-    ids = {"message_id": message.message_id, "context_id": message.context_id, "task_id": message.task_id}
-    for name, value in ids.items():
+    for name in ("message_id", "context_id", "task_id"):
+        value: str = getattr(message, name)
         if len(value) > MAX_ID:
             wrong[f"message.{name}"] = f"is longer than {MAX_ID} characters"
         elif _CONTROL.search(value):
@@ -53,11 +53,15 @@ def submit(request: pb.SubmitRequest) -> None:
 
 
 def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:
-    yield request.metadata
-    yield request.message.metadata
+    if request.HasField("metadata"):
+        yield request.metadata
+    if request.message.HasField("metadata"):
+        yield request.message.metadata
     for part in request.message.parts:
-        yield part.metadata
-        yield part.data
+        if part.HasField("metadata"):
+            yield part.metadata
+        if part.HasField("data"):
+            yield part.data
 
 
 def _too_deep(value: Struct | Value) -> bool:

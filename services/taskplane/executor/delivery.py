@@ -2,7 +2,7 @@
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor import agent as port
-from taskplane.executor.changes import MAX_MESSAGE_BYTES, Voice, status, text_size
+from taskplane.executor.changes import MAX_MESSAGE_BYTES, Status, Voice, text_size
 from taskplane.executor.outbox import Outbox
 
 
@@ -42,7 +42,7 @@ class Delivery:
             self.say(self.voice.tool("function_response", result))
         elif isinstance(change, port.Working):
             if change.text is not None:
-                self._outbox.put(status(a2a.TASK_STATE_WORKING, self.voice.status_text(change.text)))
+                self._outbox.put(Status(a2a.TASK_STATE_WORKING, self.voice.status_text(change.text)))
         else:
             raise TypeError(f"run yields changes, not {type(change).__name__}")
 
@@ -78,7 +78,7 @@ class Delivery:
             self._open_size = 0
         self._last_said = message.message_id
         self.spoke = True
-        self._outbox.put(status(a2a.TASK_STATE_WORKING, message), message)
+        self._outbox.put(Status(a2a.TASK_STATE_WORKING, message), message)
 
     def _grow(self, delta: str) -> None:
         if not self._open_id:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
-from taskplane.executor.changes import Voice, artifact, is_plain_part, is_plain_text, parts_of, text_size
+from taskplane.executor.changes import Status, Voice, artifact, is_plain_part, is_plain_text, parts_of, text_size
 
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
@@ -45,15 +45,15 @@ class Committed:
 
 
 class _Ready:
-    __slots__ = ("_change", "size", "spoken")
+    __slots__ = ("_status", "size", "spoken")
 
-    def __init__(self, change: pb.Change, spoken: a2a.Message | None) -> None:
-        self._change = change
+    def __init__(self, status: Status, spoken: a2a.Message | None) -> None:
+        self._status = status
         self.spoken = spoken
-        self.size = OVERHEAD + change.ByteSize()
+        self.size = OVERHEAD + status.size()
 
-    def change(self) -> pb.Change:
-        return self._change
+    def fill(self, change: pb.Change) -> None:
+        self._status.fill(change)
 
 
 class _Text:
@@ -66,8 +66,22 @@ class _Text:
         self.deltas: list[str] = []
         self.size = OVERHEAD
 
-    def change(self) -> pb.Change:
-        return self._voice.partial(self._message_id, "".join(self.deltas))
+    def fill(self, change: pb.Change) -> None:
+        self._voice.partial(self._message_id, "".join(self.deltas), change)
+
+
+class _Sent:
+    """What was in an item that was refused for its final change only."""
+
+    __slots__ = ("_change", "size", "spoken")
+
+    def __init__(self, change: pb.Change, spoken: a2a.Message | None, size: int) -> None:
+        self._change = change
+        self.spoken = spoken
+        self.size = size
+
+    def fill(self, change: pb.Change) -> None:
+        change.CopyFrom(self._change)
 
 
 class _Chunks:
@@ -93,9 +107,9 @@ class _Chunks:
         self.size += added
         return added
 
-    def change(self) -> pb.Change:
+    def fill(self, change: pb.Change) -> None:
         self._join()
-        return self._change
+        change.CopyFrom(self._change)
 
     def _join(self) -> None:
         if not self._texts:
@@ -109,7 +123,7 @@ class _Chunks:
             parts.add().text = more
 
 
-_Entry = _Ready | _Text | _Chunks
+_Entry = _Ready | _Text | _Chunks | _Sent
 
 
 @dataclass(slots=True)
@@ -190,7 +204,7 @@ class Outbox:
         else:
             self._chunks.pop(chunk.artifact_id, None)
 
-    def put(self, change: pb.Change, spoken: a2a.Message | None = None) -> None:
+    def put(self, change: Status, spoken: a2a.Message | None = None) -> None:
         """A change that stands by itself; nothing joins what waits before it. `spoken`: its message, if one to copy."""
         self._text = None
         self._chunks.clear()
@@ -218,7 +232,7 @@ class Outbox:
             await self._change()
         self._check()
 
-    async def finish(self, change: pb.Change, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
+    async def finish(self, change: Status, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
         """Appends the change that ends or pauses the task, after all that was put before.
 
         False: the task has a user message newer than `consumed`; everything but `change` is stored or will be.
@@ -279,7 +293,9 @@ class Outbox:
         if self._final is not None and final:
             entries.append(self._final[0])
             item.consumed_generation = self._final[1]
-        item.changes.extend([entry.change() for entry in entries])
+        changes = item.changes
+        for entry in entries:
+            entry.fill(changes.add())
         if self._copied > self._claimed:
             item.copied_generation = self._copied
         self._item = _Item(item, entries, final, self._copied)
@@ -306,7 +322,7 @@ class Outbox:
         elif result.refusal.reason == "PENDING_INPUT" and item.final:
             self._pending = True
             sent = zip(item.request.changes, item.entries, strict=True)
-            kept = [_Ready(change, entry.spoken) for change, entry in sent][:-1]
+            kept = [_Sent(change, entry.spoken, entry.size) for change, entry in sent][:-1]
             self._waiting[:0] = kept
             self._bytes += sum(entry.size for entry in kept)
         elif result.refusal.reason in LEASE_GONE:

@@ -14,7 +14,7 @@ from google.protobuf.json_format import Error as JsonError
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
-from taskplane.executor.changes import Voice, status
+from taskplane.executor.changes import Status, Voice
 from taskplane.executor.copies import Source, Speech
 from taskplane.executor.delivery import Delivery
 from taskplane.executor.hosted import Hosted
@@ -162,7 +162,7 @@ class Run:
             lambda: self._ports.store.ListUncopied(pb.ListUncopiedRequest(context_id=self._source.context_id))
         )
         await self._ports.copier.uncopied(uncopied.tasks, self._ports.actor)
-        self.outbox.put(status(a2a.TASK_STATE_WORKING))
+        self.outbox.put(Status(a2a.TASK_STATE_WORKING))
         await self.outbox.flush()
         await self._copy()
 
@@ -282,12 +282,12 @@ class Run:
             await afp("complete.after_message")
         await self._copy()
         await afp("complete.after_copy")
-        return await self.outbox.finish(status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
+        return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
 
     async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
         message = self._delivery.message(given)
         if not self._inputs.unread and await self.outbox.finish(
-            status(state, message), message, consumed=self._inputs.consumed
+            Status(state, message), message, consumed=self._inputs.consumed
         ):
             await self._copy_at_rest()
             return True
@@ -299,7 +299,7 @@ class Run:
         message = self._delivery.voice.message(text)
         if reason:
             message.metadata.fields["reason"].string_value = reason
-        await self.outbox.finish(status(state, message, reason), message, consumed=self._inputs.consumed)
+        await self.outbox.finish(Status(state, message, reason), message, consumed=self._inputs.consumed)
         await self._copy_at_rest()
 
     async def _fail(self, reason: str, text: str) -> None:

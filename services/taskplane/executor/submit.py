@@ -16,7 +16,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor import checks
-from taskplane.executor.changes import INVOCATION, status
+from taskplane.executor.changes import INVOCATION
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
 from taskplane.executor.hosted import Hosted
@@ -43,7 +43,9 @@ log = logging.getLogger(__name__)
 
 # After how many seconds a turn whose task does not exist is voided.
 ABANDONED_AFTER: Final = 60.0
-_WORKING: Final = (status(a2a.TASK_STATE_WORKING),)
+_WORKING: Final = (
+    tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),
+)
 _ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
 
 

@@ -49,8 +49,8 @@ PERSISTENCE: Final = 2.0
 
 async def persistently(call: Callable[[], Awaitable[T]]) -> T:
     """Repeats an idempotent call for 2 s while its outcome is unknown; then, and for other errors, raises."""
-    backoff = Backoff()
     give_up = time.monotonic() + PERSISTENCE
+    backoff: Backoff | None = None
     while True:
         try:
             return await call()
@@ -58,17 +58,19 @@ async def persistently(call: Callable[[], Awaitable[T]]) -> T:
             if time.monotonic() > give_up:
                 raise
             log.warning("a call is tried again: %s", error)
+            backoff = backoff or Backoff()
             await backoff.pause(error)
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     """Repeats an idempotent call until a part that cannot be reached is back; other errors are the caller's."""
-    backoff = Backoff()
+    backoff: Backoff | None = None
     while True:
         try:
             return await call()
         except RETRYABLE as error:
             log.warning("a call is tried again: %s", error)
+            backoff = backoff or Backoff()
             await backoff.pause(error)
 
 
