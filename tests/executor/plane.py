@@ -179,16 +179,17 @@ def text(message: a2a.Message) -> str:
 
 
 @asynccontextmanager
-async def open_stores(directory: Path, **settings: Any) -> AsyncGenerator[Stores, None]:
-    """Both stores on SQLite files, with short times."""
+async def open_stores(directory: Path, *, database_url: str = "", **settings: Any) -> AsyncGenerator[Stores, None]:
+    """Both stores, with short times: on SQLite files, or in the one database that is named."""
     services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY})
-    url = f"sqlite:///{directory}/tasks.db"
+    url = database_url or f"sqlite:///{directory}/tasks.db"
+    of_sessions = SessionsSettings(database_url=database_url or f"sqlite:///{directory}/sessions.db")
     values: dict[str, Any] = {"lease_ttl": 15.0, "renew_every": 0.3, "sweep_every": 0.2, "poll_every": 0.2, **settings}
     await migrate.upgrade(url, "taskplane.tasks")
     async with (
         open_engine(url) as engine,
         open_tasks(TasksSettings(database_url=url, **values), engine) as room,
-        open_sessions(SessionsSettings(database_url=f"sqlite:///{directory}/sessions.db"), services),
+        open_sessions(of_sessions, services),
     ):
         room.register(services)
         stores = Stores(services)

@@ -1,4 +1,4 @@
-"""A gateway in front of a real plane, all in this process on SQLite files, and the calls that tests make over HTTP."""
+"""A gateway in front of a real plane, all in this process, and the calls that tests make over HTTP."""
 
 import asyncio
 import json
@@ -158,13 +158,15 @@ class Behind:
 
 
 @asynccontextmanager
-async def open_behind(directory: Path, *agents: tuple[str, Agent]) -> AsyncGenerator[Behind, None]:
-    """Stores and an executor of these agents, the demo agent without any."""
+async def open_behind(
+    directory: Path, *agents: tuple[str, Agent], database_url: str = ""
+) -> AsyncGenerator[Behind, None]:
+    """Stores, on SQLite files unless a database is named, and an executor of these agents; without any, of the demo."""
     services = Services(policy=servicer.POLICY)
     settings = ExecutorSettings(renew_every=0.3, drain_timeout=0.5, cancel_grace=1.0, strict_agents=True)
     found = Agents(dict(agents) or {"demo": Demo()})
     async with (
-        open_stores(directory) as stores,
+        open_stores(directory, database_url=database_url) as stores,
         open_executor(
             settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found
         ) as executor,
@@ -198,7 +200,12 @@ async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, N
 
 
 @asynccontextmanager
-async def open_all(directory: Path, *agents: tuple[str, Agent], **settings: Any) -> AsyncGenerator[Plane, None]:
+async def open_all(
+    directory: Path, *agents: tuple[str, Agent], database_url: str = "", **settings: Any
+) -> AsyncGenerator[Plane, None]:
     """Stores, executor and gateway."""
-    async with open_behind(directory, *agents) as behind, open_front(behind, **settings) as plane:
+    async with (
+        open_behind(directory, *agents, database_url=database_url) as behind,
+        open_front(behind, **settings) as plane,
+    ):
         yield plane

@@ -48,6 +48,7 @@ async def owners(plane: Plane, headers: dict[str, str], path: str = "/api/sessio
 
 
 async def test_a_key_is_needed_and_says_who_calls(tmp_path: Path, keys: Path) -> None:
+    """S2: with authentication the caller is who the key belongs to."""
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         for headers in ({}, {"Authorization": "Basic YTpi"}, {"X-User-Id": "ann"}):
             reply = await sent(plane, headers)
@@ -66,6 +67,7 @@ async def test_a_key_is_needed_and_says_who_calls(tmp_path: Path, keys: Path) ->
 
 
 async def test_names_in_headers_and_queries_count_for_nothing_with_authentication(tmp_path: Path, keys: Path) -> None:
+    """S2: neither `user_id` nor `X-User-Id` is believed, nor what other proxies send."""
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         await sent(plane, bearer("ann_1"))
         await sent(plane, bearer("bob_1"))
@@ -85,6 +87,7 @@ async def test_a_key_that_may_only_read_reads_only(tmp_path: Path, keys: Path) -
 
 
 async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Path, keys: Path) -> None:
+    """S2: where the deployment trusts one; without its secret, `X-User-Id` is nobody's word."""
     async with (
         open_behind(tmp_path) as behind,
         open_front(behind, api_keys=str(keys), proxy_secret="between us") as plane,
@@ -105,6 +108,9 @@ async def test_on_loopback_without_authentication_the_client_names_the_user(tmp_
         assert await owners(plane, {}) == {"local"}
         assert await owners(plane, {"X-User-Id": "ann"}) == {"ann"}
         assert await owners(plane, {"X-User-Id": "bob"}, "/api/sessions?user_id=ann") == {"ann"}
+        await plane.result("SendMessage", {"message": said("hello")}, path="/?user_id=carl", x_user_id="bob")
+        assert await owners(plane, {}, "/api/sessions?user_id=carl") == {"carl"}
+        assert await owners(plane, {"X-User-Id": "bob"}) == set()
         bad = await plane.http.get("/api/sessions", headers={"X-User-Id": "a" * 256})
         assert (bad.status_code, bad.json()["code"]) == (400, "BAD_USER_ID")
 

@@ -56,6 +56,7 @@ async def test_a_blocking_send_returns_when_its_task_is_canceled(plane: Plane) -
 
 
 async def test_blocking_of_0_3_is_explicit_and_its_absence_answers_once_the_task_has_begun(plane: Plane) -> None:
+    """P1: the unary send of 0.3."""
     assert (await plane.send_0_3("hello", blocking=True))["status"]["state"] == "completed"
     at_once = await plane.send_0_3("slow 200", blocking=False)
     assert at_once["status"]["state"] in {"submitted", "working"}
@@ -116,6 +117,7 @@ async def test_a_0_3_client_may_mint_task_ids_where_that_is_allowed(tmp_path: Pa
 
 
 async def test_a_send_repeated_with_its_key_is_answered_with_the_same_task(plane: Plane) -> None:
+    """C10: another request under the key is refused as KEY_REUSED."""
     message, key = said("hello"), fresh()
     first = await plane.result("SendMessage", {"message": message}, idempotency_key=key)
     again = await plane.result("SendMessage", {"message": message}, idempotency_key=key)
@@ -168,6 +170,7 @@ async def test_a_listing_has_artifacts_and_history_as_asked(plane: Plane) -> Non
 
 
 async def test_what_has_ended_cannot_be_canceled(plane: Plane) -> None:
+    """C11: nor what nobody has; a question that waits can."""
     done = await plane.send("hello")
     assert (await plane.error("CancelTask", {"id": done["id"]}))["code"] == -32002
     assert (await plane.error("tasks/cancel", {"id": done["id"]}))["code"] == -32002

@@ -54,6 +54,7 @@ async def test_services_are_asked_by_the_health_protocol_and_one_that_fails_is_n
 
 
 async def test_a_gateway_with_a_service_missing_is_live_and_not_ready() -> None:
+    """C15: UNAVAILABLE, or 503 with a time to wait; the process lives on."""
     services = LocalChannel(Services(policy={}))
     async with (
         connect("127.0.0.1:1") as nowhere,
@@ -74,6 +75,7 @@ async def test_a_gateway_with_a_service_missing_is_live_and_not_ready() -> None:
 
 
 async def test_a_gateway_that_ends_is_not_ready_first_and_then_ends_its_streams_between_events(tmp_path: Path) -> None:
+    """C14: 503, then `retry:` at an event boundary; runs go on."""
     async with open_behind(tmp_path) as behind:
         leave = asyncio.Event()
         began = asyncio.Event()
@@ -119,6 +121,7 @@ async def test_a_gateway_that_ends_is_not_ready_first_and_then_ends_its_streams_
 
 
 async def test_a_send_that_still_waits_when_the_gateway_ends_is_told_that_its_task_goes_on(tmp_path: Path) -> None:
+    """C14: a call that cannot be answered in time is told so."""
     async with open_behind(tmp_path) as behind:
         async with httpx.AsyncClient(timeout=20) as http:
             async with open_front(behind) as plane:

@@ -128,6 +128,7 @@ async def test_the_head_keeps_proxies_from_holding_events_back() -> None:
 
 
 async def test_silence_is_broken_by_a_comment_line_without_a_blank_line() -> None:
+    """C3, C5: a comment is no event."""
     async with serving(keep_alive=0.05) as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
         await server.source.queue.put(event(b"1", "a-1"))
@@ -152,7 +153,7 @@ async def test_a_client_that_leaves_ends_what_feeds_its_stream() -> None:
 
 
 async def test_a_client_that_does_not_read_holds_back_its_source_and_is_cut_off_in_the_end() -> None:
-    """One batch at a time: what a slow client has not taken is not asked for."""
+    """C13: one batch at a time: what a slow client has not taken is not asked for."""
     batch = event(b"x" * 64_000)
     async with serving(keep_alive=0.05, write_timeout=0.5) as server, asyncio.timeout(20):
         reader, writer, _ = await server.connect(buffer=4096)
@@ -182,6 +183,7 @@ async def test_credentials_that_die_end_the_stream(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_drain_ends_streams_between_events_with_a_jittered_retry() -> None:
+    """C14, C5: and it is answered 200, since a browser gives up at anything else."""
     async with serving() as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
         await server.source.queue.put(event(b"1", "a-1"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import pytest
 
 # Short leases and sweeps: what takes seconds in production takes tenths here.
 FAST: Mapping[str, str] = {
@@ -24,6 +25,9 @@ FAST: Mapping[str, str] = {
 }
 LEASE_TTL = 1.0
 
+# For modules whose tests use the fixture `plane`: all of them run on SQLite and then on PostgreSQL.
+on_both_engines = pytest.mark.parametrize("plane", ["sqlite", "postgres"], indirect=True, scope="module")
+
 
 def free_port() -> int:
     """A port of the loopback interface that was free a moment ago."""
@@ -34,7 +38,10 @@ def free_port() -> int:
 
 @dataclass
 class Plane:
-    """The processes of one plane, by name: `dev`, or `tasks`, `sessions`, `executor` and `gateway`."""
+    """The processes of one plane, by name: `dev`, or `tasks`, `sessions`, `executor` and `gateway`.
+
+    `database_url` is where the tasks are.
+    """
 
     data: Path
     commands: dict[str, list[str]]
@@ -42,6 +49,7 @@ class Plane:
     url: str
     tasks_target: str
     executor_target: str
+    database_url: str
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict[str, asyncio.subprocess.Process])
 
     async def start(self, *names: str, wait: bool = True, **extra: str) -> None:
@@ -131,10 +139,14 @@ def one_process(data: Path, extra: Mapping[str, str], *arguments: str) -> Plane:
     """`taskplane dev` on SQLite files in `data`, unless the arguments name another database."""
     port, grpc_port = free_port(), free_port()
     command = ["dev", "--port", str(port), "--grpc-port", str(grpc_port), *arguments]
-    if "--database-url" not in arguments:
+    database_url = f"sqlite:///{data}/tasks.db"
+    if "--database-url" in arguments:
+        database_url = arguments[arguments.index("--database-url") + 1]
+    else:
         command += ["--data", str(data)]
     target = f"127.0.0.1:{grpc_port}"
-    return Plane(data, {"dev": command}, _environment(extra), f"http://127.0.0.1:{port}", target, target)
+    url = f"http://127.0.0.1:{port}"
+    return Plane(data, {"dev": command}, _environment(extra), url, target, target, database_url)
 
 
 def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
@@ -154,13 +166,15 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
         "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
     }
     commands = {name: ["serve", name] for name in ("tasks", "sessions", "executor", "gateway")}
+    values = environment | dict(extra)
     return Plane(
         data,
         commands,
-        _environment(environment | dict(extra)),
+        _environment(values),
         f"http://127.0.0.1:{gateway}",
         f"127.0.0.1:{tasks}",
         f"127.0.0.1:{executor}",
+        values["TASKPLANE_TASKS_DATABASE_URL"],
     )
 
 

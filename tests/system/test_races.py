@@ -2,12 +2,11 @@
 
 import asyncio
 import random
-from typing import Any
 
 import httpx
 import pytest
 from tests.system.plane import Plane
-from tests.system.wire import Events, Json, call, client, result, stream, text_message, until
+from tests.system.wire import Json, call, client, raw_log, result, stream, text_message, texts_of, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -27,15 +26,6 @@ async def at_rest(http: httpx.AsyncClient, task_id: str) -> Json:
         return task if state in ENDED or state.endswith("_REQUIRED") else None
 
     return dict(await until(probe))
-
-
-async def raw_log(http: httpx.AsyncClient, task_id: str) -> list[Json]:
-    """Every event of an ended task, from its first."""
-    events: list[Json] = []
-    async with http.stream("GET", f"/api/tasks/{task_id}/events") as response:
-        async for event in Events(response):
-            events.append(event.data)
-    return events
 
 
 async def test_of_two_hundred_completions_against_cancels_each_task_has_one_end(plane: Plane) -> None:
@@ -108,7 +98,7 @@ async def test_a_message_to_a_running_task_is_answered_before_it_rests(plane: Pl
             more = text_message("blue", taskId=task["id"])
             final = dict((await result(http, "SendMessage", {"message": more}))["task"])
         assert final["status"]["state"] == "TASK_STATE_COMPLETED"
-        texts = _texts(final)
+        texts = texts_of(final)
         assert f"echo follow-up {index}" in texts
         assert any(f"follow-up {index}" in text for text in texts[texts.index(f"echo follow-up {index}") + 1 :])
 
@@ -124,14 +114,6 @@ def _state(event: Json) -> str:
     shown: Json = event["event"] or {}
     update: Json = shown.get("statusUpdate") or {"status": {}}
     return str(update["status"].get("state"))
-
-
-def _texts(task: Json) -> list[str]:
-    messages: list[Any] = [*task.get("history", [])]
-    last = task["status"].get("message")
-    if last and all(last["messageId"] != each["messageId"] for each in messages):
-        messages.append(last)
-    return ["".join(part.get("text", "") for part in message["parts"]) for message in messages]
 
 
 async def test_streams_of_one_task_see_the_same(plane: Plane) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.system.plane import Plane
+from tests.system.plane import Plane, on_both_engines
 from tests.system.wire import Sse, client, stream, task_of, text_message
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -12,7 +12,7 @@ from taskplane.runtime.channel import client as wrapped
 from taskplane.runtime.channel import connect
 from taskplane.runtime.principal import Principal
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), on_both_engines]
 
 EVENTS = 200
 # created, working, the chunks, completed

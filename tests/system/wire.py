@@ -37,6 +37,12 @@ def text_message(text: str, **fields: Any) -> Json:
     return {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
 
 
+def text_message_0_3(text: str, **fields: Any) -> Json:
+    """The same in the words of A2A 0.3."""
+    parts = [{"kind": "text", "text": text}]
+    return {"kind": "message", "messageId": uuid4().hex, "role": "user", "parts": parts, **fields}
+
+
 def request(method: str, params: Json) -> Json:
     return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}
 
@@ -48,8 +54,9 @@ def client(url: str, **headers: str) -> httpx.AsyncClient:
 
 
 async def call(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> Json:
-    """The whole JSON-RPC answer, `result` or `error`."""
-    answer = await http.post("/", json=request(method, params), headers={"A2A-Version": "1.0", **headers})
+    """The whole JSON-RPC answer, `result` or `error`; the version is that of the method's name."""
+    version = "0.3" if "/" in method else "1.0"
+    answer = await http.post("/", json=request(method, params), headers={"A2A-Version": version, **headers})
     assert answer.status_code == 200, (answer.status_code, answer.text)
     return dict(answer.json())
 
@@ -104,6 +111,24 @@ async def stream(http: httpx.AsyncClient, method: str, params: Json, **headers: 
         yield Events(response)
 
 
+async def sse_log(http: httpx.AsyncClient, task_id: str) -> list[Sse]:
+    """Every event of an ended task, from its first, with its place."""
+    async with http.stream("GET", f"/api/tasks/{task_id}/events") as response:
+        return [event async for event in Events(response)]
+
+
+async def raw_log(http: httpx.AsyncClient, task_id: str) -> list[Json]:
+    """Every event of an ended task, from its first."""
+    return [event.data for event in await sse_log(http, task_id)]
+
+
+async def data(http: httpx.AsyncClient, path: str) -> Any:
+    """What a route under /api answers with; None where the envelope leaves it out."""
+    answer = await http.get(path)
+    assert answer.status_code == 200, (answer.status_code, answer.text)
+    return answer.json().get("data")
+
+
 def cursor_header(cursor: str) -> dict[str, str]:
     return {"Last-Event-ID": cursor} if cursor else {}
 
@@ -111,6 +136,15 @@ def cursor_header(cursor: str) -> dict[str, str]:
 def task_of(events: list[Sse]) -> Json:
     """The Task that opens a stream."""
     return dict(events[0].result["task"])
+
+
+def texts_of(task: Json) -> list[str]:
+    """What was said in a task, in order: its history and, unless that has it already, the message of its status."""
+    messages: list[Json] = [*task.get("history", [])]
+    last = task["status"].get("message")
+    if last and all(last["messageId"] != each["messageId"] for each in messages):
+        messages.append(last)
+    return ["".join(part.get("text", "") for part in message["parts"]) for message in messages]
 
 
 def state_of(event: Sse) -> str:

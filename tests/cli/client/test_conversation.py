@@ -192,7 +192,7 @@ def test_m3_the_latest_incomplete_task_is_the_newest_that_has_not_ended() -> Non
     assert conversation.latest_incomplete is None
 
 
-def test_artifact_chunks_append_and_a_new_beginning_is_a_new_version() -> None:
+def test_t7_artifact_chunks_append_and_a_new_beginning_is_a_new_version() -> None:
     conversation = told(chunk("one ", append=False), chunk("two"))
     assert conversation.artifacts["t1", "a"].parts == [{"text": "one two"}]
     told(chunk("new", append=False), conversation=conversation)

@@ -19,6 +19,7 @@ async def log(plane: Plane, task_id: str, *, query: str = "", cursor: str = "") 
 
 
 async def test_the_log_is_told_from_the_first_event_with_who_when_and_what(plane: Plane) -> None:
+    """C1: numbered from 1 without a gap."""
     task = await plane.send("chunks 3 4")
     found = await log(plane, task["id"])
     assert [event.data["generation"] for event in found] == list(range(1, len(found) + 1))
@@ -41,7 +42,7 @@ async def test_a_messages_event_is_in_the_log_even_where_streams_show_nothing(pl
 
 
 async def test_the_log_goes_on_after_any_place_and_is_over_at_the_end(plane: Plane) -> None:
-    """Browsers reconnect for ever unless they are told that there is no more."""
+    """C3, C5, P12: browsers reconnect for ever unless they are told by 204 that there is no more."""
     task = await plane.send("chunks 3 4")
     found = await log(plane, task["id"])
     for index, event in enumerate(found[:-1]):
@@ -52,6 +53,7 @@ async def test_the_log_goes_on_after_any_place_and_is_over_at_the_end(plane: Pla
 
 
 async def test_a_place_that_cannot_be_honoured_is_a_marked_snapshot(plane: Plane) -> None:
+    """C4."""
     task = await plane.send("hello")
     (one,) = await log(plane, task["id"], cursor="aaaa-1")
     assert one.data["kind"] == "snapshot"

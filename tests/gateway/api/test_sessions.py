@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.gateway.plane import Plane, fresh
+from tests.gateway.plane import Plane, fresh, said, said_0_3
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -22,7 +22,7 @@ def named(user: str) -> dict[str, str]:
 
 
 async def test_a_session_is_created_listed_read_renamed_and_deleted(plane: Plane) -> None:
-    """S1, S3, S4: the envelope, the agent's identifier, the shape."""
+    """S1, S3, S4: the envelope, the agent's identifier, the shape; the newest update first."""
     user = fresh()
     assert (await plane.http.get("/api/sessions", headers=named(user))).json() == {
         "error": False,
@@ -42,6 +42,8 @@ async def test_a_session_is_created_listed_read_renamed_and_deleted(plane: Plane
         assert reply.json()["data"]["name"] == method
     reply = await plane.http.put(path, json={"agent_ref": "other"}, headers=named(user))
     assert (reply.json()["data"]["agent_id"], reply.json()["data"]["name"]) == ("other", "PATCH")
+    listed = (await plane.http.get(f"/api/sessions?user_id={user}")).json()["data"]
+    assert [(one["id"], one["name"]) for one in listed] == [(first["id"], "PATCH"), (second["id"], "")]
     deleted = await plane.http.delete(path, headers=named(user))
     assert (deleted.status_code, deleted.json()["data"]) == (200, {})
     for method in ("GET", "DELETE"):
@@ -107,7 +109,7 @@ async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
 
 
 async def test_an_event_has_an_agent_a_session_and_content(plane: Plane) -> None:
-    """S5: wrong agent 403, unknown session 404."""
+    """S5, S2: `X-Agent-Name` names the runtime that calls; the wrong agent is 403, an unknown session 404."""
     one = await created(plane, "local")
     path = f"/api/sessions/{one['id']}/events"
 
@@ -127,12 +129,30 @@ async def test_an_empty_session_has_an_empty_list_of_events(plane: Plane) -> Non
     assert (await plane.http.get(f"/api/sessions/{one['id']}")).json()["data"]["events"] == []
 
 
-async def test_a_session_is_made_by_its_first_message_and_titled_by_it(plane: Plane) -> None:
-    """S7."""
-    task = await plane.send("hello there, what can you do?")
-    found = (await plane.http.get(f"/api/sessions/{task['contextId']}")).json()["data"]["session"]
-    assert "hello there" in found["name"]
-    assert found["agent_id"] == "demo"
+@pytest.mark.parametrize("text", ["hello there, what can you do?", "message hello there"])
+@pytest.mark.parametrize("named_context", [False, True])
+async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
+    plane: Plane, text: str, named_context: bool
+) -> None:
+    """S7, S2: whether the message names a new context or none, and whether it is answered directly or by a task."""
+    user, given = fresh(), {"contextId": fresh()} if named_context else {}
+    params = {"message": said(text, **given)}
+    answer = await plane.result("SendMessage", params, x_user_id=user)
+    context = (answer.get("task") or answer["message"])["contextId"]
+    assert context == given.get("contextId", context)
+    path = f"/api/sessions/{context}"
+    found = (await plane.http.get(path, headers=named(user))).json()["data"]["session"]
+    assert (found["id"], found["name"], found["user_id"], found["agent_id"]) == (context, text, user, "demo")
+    assert (await plane.http.get(path)).status_code == 404
+    # A further message changes none of it, and a long one is a title by its first words only.
+    await plane.result("SendMessage", {"message": said("and now?", contextId=context)}, x_user_id=user)
+    listed = (await plane.http.get("/api/sessions", headers=named(user))).json()["data"]
+    assert [(one["id"], one["name"]) for one in listed] == [(context, text)]
+    long = await plane.result("message/send", {"message": said_0_3(f"{text} " * 20)}, x_user_id=user)
+    newest = (await plane.http.get("/api/sessions", headers=named(user))).json()["data"][0]
+    assert newest["id"] == long["contextId"]
+    assert f"{text} {text} {text}".startswith(newest["name"])
+    assert 40 < len(newest["name"]) <= 60
 
 
 async def test_deleting_a_session_deletes_its_tasks_and_ends_what_runs(plane: Plane) -> None:

@@ -64,16 +64,17 @@ async def test_a_document_is_stored_replaced_read_and_deleted(plane: Plane) -> N
 
 
 async def test_a_document_without_an_id_gets_one_and_without_a_context_is_refused(plane: Plane) -> None:
-    """T3."""
+    """T3: the id is in the answer and names the task; 400 without a context."""
     task = document()
     del task["id"]
     created = (await plane.http.post("/api/tasks", json=task)).json()["data"]
-    assert created["id"]
+    assert await data(plane, f"/api/tasks/{created['id']}") == created
     del task["contextId"]
     assert "contextId" in (await refused(plane, "POST", "/api/tasks", 400, json=task))["fields"]
 
 
 async def test_if_match_guards_a_replacement(plane: Plane) -> None:
+    """T3: who replaces what another has replaced meanwhile is told 409, and nothing is written."""
     task = document()
     await plane.http.post("/api/tasks", json=task)
     for tag in ('"1"', "2", 'W/"3"', "abc-4"):
@@ -82,6 +83,7 @@ async def test_if_match_guards_a_replacement(plane: Plane) -> None:
     body = await refused(plane, "POST", "/api/tasks", 409, json=task, headers={"If-Match": '"1"'})
     assert body["code"] == "GENERATION_MISMATCH"
     await refused(plane, "POST", "/api/tasks", 400, json=task, headers={"If-Match": "x"})
+    assert (await plane.http.get(f"/api/tasks/{task['id']}")).headers["etag"] == '"5"'
 
 
 async def test_a_task_that_is_run_here_is_not_written_by_others(plane: Plane) -> None:
@@ -93,9 +95,10 @@ async def test_a_task_that_is_run_here_is_not_written_by_others(plane: Plane) ->
 
 
 async def test_an_id_of_somebody_else_is_409_on_write_and_404_on_read(plane: Plane) -> None:
-    """T3."""
-    task = document()
+    """T3, S6: and a foreign session is 404 like an unknown one."""
+    task = document(contextId=await session(plane))
     await plane.http.post("/api/tasks", json=task)
+    assert len(await data(plane, f"/api/sessions/{task['contextId']}/tasks")) == 1
     other = {"X-User-Id": "mallory"}
     await refused(plane, "POST", "/api/tasks", 409, json=task, headers=other)
     await refused(plane, "GET", f"/api/tasks/{task['id']}", 404, headers=other)
@@ -103,13 +106,18 @@ async def test_an_id_of_somebody_else_is_409_on_write_and_404_on_read(plane: Pla
     await refused(plane, "GET", f"/api/sessions/{task['contextId']}/tasks", 404, headers=other)
 
 
-async def test_growing_texts_are_stripped_from_a_documents_history(plane: Plane) -> None:
-    """T5."""
-    partial = message("p", "gro", metadata={"kagent_adk_partial": True})
-    task = document(history=[message("u", "hi", "user"), partial, message("f", "grown")])
+@pytest.mark.parametrize("key", ["kagent_adk_partial", "adk_partial"])
+async def test_growing_texts_are_stripped_from_a_documents_history(plane: Plane, key: str) -> None:
+    """T5: by either key, and only where it says true; so is one that is the message of the status."""
+    partial, whole = (message(name, name, metadata={key: value}) for name, value in (("p", True), ("w", False)))
+    growing = message("s", "so f", metadata={key: True})
+    history = [message("u", "hi", "user"), partial, whole, message("f", "grown")]
+    task = document(history=history, status={"state": "working", "message": growing})
     await plane.http.post("/api/tasks", json=task)
     stored = await data(plane, f"/api/tasks/{task['id']}")
-    assert [one["messageId"] for one in stored["history"]] == ["u", "f"]
+    assert [one["messageId"] for one in stored["history"]] == ["u", "w", "f"]
+    shown = [task["history"] for task in (await plane.result("ListTasks", {"contextId": task["contextId"]}))["tasks"]]
+    assert [one["messageId"] for one in shown[0]] == ["u", "w", "f"]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +136,7 @@ async def test_the_status_message_is_the_last_of_the_history_unless_it_is_passin
 
 
 async def test_a_message_that_is_status_and_history_is_shown_once(plane: Plane) -> None:
+    """T6."""
     said_once = message("s", "done")
     task = document(status={"state": "completed", "message": said_once}, history=[said_once])
     await plane.http.post("/api/tasks", json=task)
@@ -135,7 +144,7 @@ async def test_a_message_that_is_status_and_history_is_shown_once(plane: Plane) 
 
 
 async def test_the_tasks_of_a_session_are_listed_oldest_first_with_their_artifacts(plane: Plane) -> None:
-    """T3, S1: every one with its kind; an empty list is left out of the envelope."""
+    """T3, S1, S6: every one with its kind; an empty list is left out of the envelope; an unknown session is 404."""
     context = await session(plane)
     assert "data" not in (await plane.http.get(f"/api/sessions/{context}/tasks")).json()
     first = await plane.send("artifact", message={"contextId": context})
@@ -209,7 +218,7 @@ async def test_a_conversation_is_the_flatten_of_the_tasks_newest_page_first(plan
 
 
 async def test_the_messages_of_one_task_and_those_of_a_kind(plane: Plane) -> None:
-    """P10: filtered by metadata.kind; P4: status texts are kept out of history, and readable."""
+    """P10: filtered by metadata.kind; P4: status texts are kept out of history, and readable; S1: none is `[]`."""
     task = await plane.send("artifact")
     plain = await data(plane, f"/api/tasks/{task['id']}/messages")
     assert texts(plain) == ["artifact", "Three artifacts were made."]

@@ -1,0 +1,51 @@
+"""States as external runtimes spell them, and as every client reads them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.gateway.plane import Plane, fresh
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# By the state of A2A 0.3, every word that means it.
+SPELLINGS = {
+    "submitted": ["pending", "submitted", "unknown", "unspecified"],
+    "working": ["working", "running"],
+    "input-required": ["input-required", "input_required"],
+    "auth-required": ["auth-required", "auth_required"],
+    "completed": ["completed", "success"],
+    "failed": ["failed", "error"],
+    "rejected": ["rejected"],
+    "canceled": ["canceled", "cancelled"],
+}
+
+
+def spelled(word: str) -> list[str]:
+    """A word in the cases and with the prefix that are met."""
+    upper = word.upper()
+    return [word, upper, word.capitalize(), f"TASK_STATE_{upper.replace('-', '_')}", f"task-state-{word}"]
+
+
+@pytest.mark.parametrize("state", SPELLINGS)
+async def test_a_state_is_taken_in_every_spelling_and_shown_in_one(plane: Plane, state: str) -> None:
+    """M2: in any case, in the spellings of 0.3 and of 1.0 and in plain words; and it can be asked for."""
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
+    words = sorted({spelling for word in SPELLINGS[state] for spelling in spelled(word)})
+
+    async def put(word: str) -> None:
+        task = {"id": f"{context}-{word}", "contextId": context, "status": {"state": word}}
+        stored = await plane.http.post("/api/tasks", json=task)
+        assert (stored.status_code, stored.json()["data"]["status"]["state"]) == (201, state), word
+
+    await asyncio.gather(*map(put, words))
+    listed = (await plane.http.get(f"/api/sessions/{context}/tasks")).json()["data"]
+    assert {task["id"].removeprefix(f"{context}-") for task in listed} == set(words)
+    assert {task["status"]["state"] for task in listed} == {state}
+    new = "TASK_STATE_" + state.upper().replace("-", "_")
+    found: Any = await plane.result("ListTasks", {"contextId": context, "status": new, "pageSize": 100})
+    assert found["totalSize"] == len(words)
+    assert {task["status"]["state"] for task in found["tasks"]} == {new}
+    old = await plane.result("tasks/get", {"id": listed[0]["id"]})
+    assert old["status"]["state"] == state

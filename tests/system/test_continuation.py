@@ -1,0 +1,146 @@
+"""Where a message goes: back into the task it names, into a new one of its session, or nowhere."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from tests.system.plane import Plane, on_both_engines
+from tests.system.wire import (
+    Json,
+    call,
+    client,
+    data,
+    raw_log,
+    result,
+    send,
+    state_of,
+    stream,
+    text_message,
+    text_message_0_3,
+    texts_of,
+)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), on_both_engines]
+
+both_versions = pytest.mark.parametrize("method", ["SendMessage", "message/send"])
+
+
+def message(method: str, text: str, **fields: Any) -> Json:
+    return (text_message_0_3 if "/" in method else text_message)(text, **fields)
+
+
+async def refusal(http: httpx.AsyncClient, method: str, text: str, **fields: Any) -> int:
+    """The code that a send is refused with."""
+    answer = await call(http, method, {"message": message(method, text, **fields)})
+    assert "error" in answer, answer
+    return int(answer["error"]["code"])
+
+
+async def conversation(http: httpx.AsyncClient, context: str) -> list[str]:
+    """What a session shows."""
+    shown = (await data(http, f"/api/sessions/{context}/messages"))["messages"]
+    return ["".join(part["text"] for part in each["parts"]) for each in shown]
+
+
+@pytest.mark.parametrize("state", ["INPUT", "AUTH"])
+async def test_the_answer_to_a_pause_goes_on_with_the_same_task(plane: Plane, state: str) -> None:
+    """I1, I2: appended to its history, `submitted`, run again under the same id, in the context of the task.
+
+    P2: what the agent would answer directly were it new is an answer to the task here.
+    """
+    async with client(plane.url) as http:
+        asked = (await send(http, "ask Your name?" if state == "INPUT" else "auth Sign in!"))["task"]
+        assert asked["status"]["state"] == f"TASK_STATE_{state}_REQUIRED"
+        async with stream(http, "SubscribeToTask", {"id": asked["id"]}) as events:
+            told = aiter(events)
+            await anext(told)
+            answered = (await send(http, "message Ann", taskId=asked["id"]))["task"]
+            states = [state_of(event) async for event in told]
+        assert [*dict.fromkeys(states)] == [f"TASK_STATE_{name}" for name in ("SUBMITTED", "WORKING", "COMPLETED")]
+        assert (answered["id"], answered["contextId"]) == (asked["id"], asked["contextId"])
+        assert texts_of(answered)[2:] == ["message Ann", 'You said: "message Ann"']
+        assert {each["contextId"] for each in answered["history"]} == {asked["contextId"]}
+        assert await conversation(http, asked["contextId"]) == texts_of(answered)
+        assert (await result(http, "ListTasks", {"contextId": asked["contextId"]}))["totalSize"] == 1
+
+
+async def test_a_message_to_a_running_task_gets_a_turn_of_its_own(plane: Plane) -> None:
+    """I1: accepted, appended, and answered by a further turn before the task completes."""
+    async with client(plane.url) as http, asyncio.timeout(30):
+        async with stream(http, "SendStreamingMessage", {"message": text_message("slow 4")}) as events:
+            told = aiter(events)
+            task = (await anext(told)).result["task"]
+            while state_of(await anext(told)) != "TASK_STATE_WORKING":
+                pass
+            more = asyncio.create_task(send(http, "and you?", taskId=task["id"]))
+            rest = [event async for event in told]
+        done = (await more)["task"]
+        assert (done["id"], done["status"]["state"]) == (task["id"], "TASK_STATE_COMPLETED")
+        assert texts_of(done) == ["slow 4", "and you?", 'You said: "and you?"']
+        assert [state_of(event) for event in rest].count("TASK_STATE_COMPLETED") == 1
+        kinds = [event["kind"] for event in await raw_log(http, task["id"])]
+        assert kinds.count("message") == 1
+
+
+@both_versions
+@pytest.mark.parametrize("end", ["echo done", "fail", "reject", "cancel"])
+async def test_a_message_to_a_task_that_has_ended_is_refused_and_leaves_no_trace(
+    plane: Plane, method: str, end: str
+) -> None:
+    """I1: UnsupportedOperation in both versions, the task unchanged, and nothing of it in the session."""
+    async with client(plane.url) as http:
+        task = (await send(http, "ask" if end == "cancel" else end))["task"]
+        if end == "cancel":
+            await result(http, "CancelTask", {"id": task["id"]})
+        before = await result(http, "GetTask", {"id": task["id"]}), await conversation(http, task["contextId"])
+        named = {"taskId": task["id"], "contextId": task["contextId"]}
+        assert await refusal(http, method, "more", **named) == -32004
+        assert await refusal(http, method, "more", taskId=task["id"]) == -32004
+        after = await result(http, "GetTask", {"id": task["id"]}), await conversation(http, task["contextId"])
+        assert after == before
+
+
+@both_versions
+async def test_a_message_to_an_unknown_task_or_to_a_task_elsewhere_is_refused(plane: Plane, method: str) -> None:
+    """I1, I2: TaskNotFound, and no session begins; a context that is not that of the task is InvalidParams."""
+    async with client(plane.url) as http:
+        nowhere = uuid4().hex
+        assert await refusal(http, method, "hello", taskId="unknown", contextId=nowhere) == -32001
+        assert (await http.get(f"/api/sessions/{nowhere}")).status_code == 404
+        asked = (await send(http, "ask"))["task"]
+        assert await refusal(http, method, "Ann", taskId=asked["id"], contextId=nowhere) == -32602
+        assert await result(http, "GetTask", {"id": asked["id"]}) == asked
+        assert (await http.get(f"/api/sessions/{nowhere}")).status_code == 404
+        both = message(method, "Ann", taskId=asked["id"], contextId=asked["contextId"])
+        answered = await result(http, method, {"message": both, "configuration": {"blocking": True}})
+        assert answered.get("task", answered)["contextId"] == asked["contextId"]
+
+
+@both_versions
+async def test_references_are_stored_and_returned_without_those_that_are_not_the_callers(
+    plane: Plane, method: str
+) -> None:
+    """I3, I5: a message after a terminal task is a new task; foreign and unknown references are dropped silently."""
+    async with client(plane.url) as http, client(plane.url, **{"X-User-Id": uuid4().hex}) as stranger:
+        first, second = (await send(http, "ask"))["task"], (await send(http, "echo other"))["task"]
+        first = (await send(http, "Ann", taskId=first["id"]))["task"]
+        foreign = (await send(stranger, "echo secret"))["task"]
+        named = [second["id"], foreign["id"], first["id"], "unknown"]
+        shorter = message(method, "make it shorter", contextId=first["contextId"], referenceTaskIds=named)
+        answer = await result(http, method, {"message": shorter, "configuration": {"blocking": True}})
+        third = answer.get("task", answer)
+        assert third["id"] not in named
+        assert third["contextId"] == first["contextId"]
+        kept = [second["id"], first["id"]]
+        shown = [
+            third["history"],
+            (await result(http, "GetTask", {"id": third["id"]}))["history"],
+            (await result(http, "tasks/get", {"id": third["id"]}))["history"],
+            (await data(http, f"/api/tasks/{third['id']}"))["history"],
+            (await data(http, f"/api/sessions/{first['contextId']}/messages"))["messages"][4:],
+            (await raw_log(http, third["id"]))[0]["event"]["task"]["history"],
+        ]
+        assert [messages[0]["referenceTaskIds"] for messages in shown] == [kept] * len(shown)
+        assert await result(http, "GetTask", {"id": first["id"]}) == first

@@ -1,0 +1,91 @@
+"""A new message is saved before anybody thinks about it, and then answered directly or made a task, once for all."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+from tests.system.plane import Plane, running
+from tests.system.steered import Question
+from tests.system.wire import Json, client, data, result, send, until
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2_grpc as rpc
+from taskplane.runtime.channel import client as wrapped
+from taskplane.runtime.channel import connect
+from taskplane.runtime.principal import Principal
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hesitant(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
+    """A plane with the agent that waits for its answers, for at most four seconds outside a task."""
+    extra = {"TASKPLANE_EXECUTOR_ROUTE_TIMEOUT": "4.0"}
+    arguments = ("--agent", "tests.system.steered:Hesitant")
+    async with running("one", tmp_path_factory.mktemp("plane"), extra, *arguments) as started:
+        yield started
+
+
+async def thinking(question: Question) -> None:
+    """Waits until the agent thinks about it."""
+
+    async def asked() -> bool:
+        return question.asked
+
+    await until(asked)
+
+
+async def saved(plane: Plane, context: str) -> list[str]:
+    """The messages that the session history holds, read through its stub."""
+    local = Principal("default", "local", "local")
+    async with connect(plane.tasks_target) as channel:
+        stub = rpc.SessionHistoryStub(wrapped(channel, identity=local))
+        entries = (await stub.ListEntries(pb.ListEntriesRequest(context_id=context))).entries
+    return [entry.message.parts[0].text for entry in entries if entry.kind == pb.ENTRY_KIND_MESSAGE]
+
+
+async def tasks(http: httpx.AsyncClient, context: str) -> list[Json]:
+    return list((await result(http, "ListTasks", {"contextId": context}))["tasks"])
+
+
+async def test_a_message_is_saved_before_it_is_decided_and_a_direct_answer_makes_no_task(
+    hesitant: Plane, tmp_path: Path
+) -> None:
+    """P2, S7: the user's message first; then a Message, and neither a task nor a trace of one."""
+    context, file = uuid4().hex, tmp_path / "file"
+    async with client(hesitant.url) as http:
+        sending = asyncio.create_task(send(http, str(file), contextId=context))
+        await thinking(Question(file))
+        assert await saved(hesitant, context) == [str(file)]
+        assert (await data(http, f"/api/sessions/{context}"))["session"]["name"]
+        assert not sending.done()
+        Question(file).settle("directly")
+        answer = await sending
+        assert list(answer) == ["message"]
+        assert answer["message"]["parts"] == [{"text": "directly"}]
+        assert "taskId" not in answer["message"]
+        assert await tasks(http, context) == []
+
+
+async def test_once_there_is_a_task_the_answer_stays_a_task(hesitant: Plane, tmp_path: Path) -> None:
+    """P2: also where the answer comes late and would have been a direct one; it is the end of the task then."""
+    context, file, late = uuid4().hex, tmp_path / "file", tmp_path / "late"
+    Question(file).settle("")
+    async with client(hesitant.url) as http:
+        task = (await send(http, str(file), contextId=context))["task"]
+        assert task["status"]["message"]["parts"] == [{"text": "made a task of it"}]
+        sending = asyncio.create_task(send(http, str(late), contextId=context))
+
+        async def begun() -> bool:
+            return len(await tasks(http, context)) == 2
+
+        await until(begun)
+        Question(late).settle("directly, if late")
+        second = (await sending)["task"]
+        assert second["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert second["status"]["message"]["parts"] == [{"text": "directly, if late"}]
+        assert {each["id"] for each in await tasks(http, context)} == {task["id"], second["id"]}
