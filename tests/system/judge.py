@@ -5,11 +5,10 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, text
-from tests.system.plane import LEASE_TTL
+from tests.system.plane import LEASE_TTL, Plane
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate import v1_0
@@ -75,42 +74,42 @@ class Held:
     entries: set[str]
 
 
-def held_in_files(folder: Path) -> Held:
-    """Of a plane on SQLite files; also while it runs."""
+async def held(plane: Plane) -> Held:
+    """What a plane holds, on either engine; also while it runs, and after it has ended."""
+    # Entries first: what is copied in between must not look like an entry without its event.
+    (entries,) = await _rows(plane.sessions_url, _ENTRIES)
+    tasks, events = await _rows(plane.tasks_url, _TASKS, _EVENTS)
+    return _held(tasks, events, entries)
 
-    def rows(name: str, query: str) -> list[Columns]:
-        connection = sqlite3.connect(f"file:{folder / name}?mode=ro", uri=True)
+
+async def _rows(url: str, *queries: str) -> list[list[Columns]]:
+    """What each query gives, all in one snapshot."""
+    if url.startswith("sqlite:///"):
+        # Not through an engine of ours, of which a file has one.
+        connection = sqlite3.connect(f"file:{url.removeprefix('sqlite:///')}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
-            return [dict(row) for row in connection.execute(query).fetchall()]
+            connection.execute("BEGIN")
+            return [[dict(row) for row in connection.execute(query)] for query in queries]
         finally:
             connection.close()
 
-    # Entries first: what is copied in between must not look like an entry without its event.
-    entries = rows("sessions.db", _ENTRIES)
-    return _held(rows("tasks.db", _TASKS), rows("tasks.db", _EVENTS), entries)
-
-
-async def held_in_database(url: str) -> Held:
-    """Of a plane with both stores in one PostgreSQL database."""
-
-    def read(conn: Connection) -> Held:
-        tasks, events, entries = (conn.execute(text(query)).mappings() for query in (_TASKS, _EVENTS, _ENTRIES))
-        return _held([dict(row) for row in tasks], [dict(row) for row in events], [dict(row) for row in entries])
+    def read(conn: Connection) -> list[list[Columns]]:
+        return [[dict(row) for row in conn.execute(text(query)).mappings()] for query in queries]
 
     async with open_engine(url) as engine:
         return await engine.read(read)
 
 
-def logs(folder: Path) -> dict[str, list[Stored]]:
-    """Every task's events by its uid, in order, of a plane on SQLite files."""
-    return held_in_files(folder).logs
+async def logs(plane: Plane) -> dict[str, list[Stored]]:
+    """Every task's events by its uid, in order."""
+    return (await held(plane)).logs
 
 
-async def at_rest(folder: Path, timeout: float = LEASE_TTL + 5.0) -> None:
-    """Waits until everything in a plane on SQLite files is at rest and copied. TimeoutError: it never was."""
+async def at_rest(plane: Plane, timeout: float = LEASE_TTL + 5.0) -> None:
+    """Waits until everything in a plane is at rest and copied. TimeoutError: it never was."""
     async with asyncio.timeout(timeout):
-        while judge(held_in_files(folder), {}, ()).findings():
+        while judge(await held(plane), {}, ()).findings():
             await asyncio.sleep(0.1)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.support.postgres import Cluster
 
 # Short leases and sweeps: what takes seconds in production takes tenths here.
 FAST: Mapping[str, str] = {
@@ -40,7 +41,7 @@ def free_port() -> int:
 class Plane:
     """The processes of one plane, by name: `dev`, or `tasks`, `sessions`, `executor` and `gateway`.
 
-    `database_url` is where the tasks are.
+    `tasks_url` and `sessions_url` name the databases of the stores, `data` has the logs.
     """
 
     data: Path
@@ -49,7 +50,8 @@ class Plane:
     url: str
     tasks_target: str
     executor_target: str
-    database_url: str
+    tasks_url: str
+    sessions_url: str
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict[str, asyncio.subprocess.Process])
 
     async def start(self, *names: str, wait: bool = True, **extra: str) -> None:
@@ -135,28 +137,33 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return kept | dict(FAST) | dict(extra)
 
 
+def _files(data: Path) -> tuple[str, str]:
+    return f"sqlite:///{data}/tasks.db", f"sqlite:///{data}/sessions.db"
+
+
 def one_process(data: Path, extra: Mapping[str, str], *arguments: str) -> Plane:
     """`taskplane dev` on SQLite files in `data`, unless the arguments name another database."""
     port, grpc_port = free_port(), free_port()
     command = ["dev", "--port", str(port), "--grpc-port", str(grpc_port), *arguments]
-    database_url = f"sqlite:///{data}/tasks.db"
+    tasks_url, sessions_url = _files(data)
     if "--database-url" in arguments:
-        database_url = arguments[arguments.index("--database-url") + 1]
+        tasks_url = sessions_url = arguments[arguments.index("--database-url") + 1]
     else:
         command += ["--data", str(data)]
     target = f"127.0.0.1:{grpc_port}"
     url = f"http://127.0.0.1:{port}"
-    return Plane(data, {"dev": command}, _environment(extra), url, target, target, database_url)
+    return Plane(data, {"dev": command}, _environment(extra), url, target, target, tasks_url, sessions_url)
 
 
 def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
-    """Each service on its own, on SQLite files in `data`."""
+    """Each service on its own, on SQLite files in `data` unless the settings name another database."""
+    tasks_url, sessions_url = _files(data)
     tasks, sessions, executor, gateway = (free_port() for _ in range(4))
     environment = {
         "TASKPLANE_TASKS_LISTEN": f"127.0.0.1:{tasks}",
-        "TASKPLANE_TASKS_DATABASE_URL": f"sqlite:///{data}/tasks.db",
+        "TASKPLANE_TASKS_DATABASE_URL": tasks_url,
         "TASKPLANE_SESSIONS_LISTEN": f"127.0.0.1:{sessions}",
-        "TASKPLANE_SESSIONS_DATABASE_URL": f"sqlite:///{data}/sessions.db",
+        "TASKPLANE_SESSIONS_DATABASE_URL": sessions_url,
         "TASKPLANE_EXECUTOR_LISTEN": f"127.0.0.1:{executor}",
         "TASKPLANE_EXECUTOR_TASKS": f"127.0.0.1:{tasks}",
         "TASKPLANE_EXECUTOR_SESSIONS": f"127.0.0.1:{sessions}",
@@ -175,18 +182,28 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
         f"127.0.0.1:{tasks}",
         f"127.0.0.1:{executor}",
         values["TASKPLANE_TASKS_DATABASE_URL"],
+        values["TASKPLANE_SESSIONS_DATABASE_URL"],
     )
 
 
 @asynccontextmanager
 async def running(
-    mode: str, data: Path, extra: Mapping[str, str] | None = None, *arguments: str
+    mode: str, data: Path, extra: Mapping[str, str] | None = None, *arguments: str, server: Cluster | None = None
 ) -> AsyncGenerator[Plane]:
     """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed.
 
-    `arguments` are given to `taskplane dev`.
+    `arguments` are given to `taskplane dev`. With a `server` it is on fresh databases there, else on SQLite files.
     """
-    plane = one_process(data, extra or {}, *arguments) if mode == "one" else four_processes(data, extra or {})
+    settings = dict(extra or {})
+    if mode == "one":
+        if server is not None:
+            arguments = (*arguments, "--database-url", server.url(server.create()))
+        plane = one_process(data, settings, *arguments)
+    else:
+        if server is not None:
+            for store in ("TASKS", "SESSIONS"):
+                settings[f"TASKPLANE_{store}_DATABASE_URL"] = server.url(server.create())
+        plane = four_processes(data, settings)
     try:
         await plane.start()
         yield plane

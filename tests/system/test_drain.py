@@ -5,7 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.judge import at_rest, held_in_files, judge
+from tests.support.postgres import Cluster
+from tests.system.judge import at_rest, held, judge
 from tests.system.plane import running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client
@@ -26,10 +27,10 @@ DEADLINE = 6.0
     ("mode", "targets"), [("one", ("dev",)), ("four", ("gateway", "executor", "sessions", "tasks"))]
 )
 async def test_a_drain_under_load_ends_in_time_and_loses_nothing(
-    mode: str, targets: tuple[str, ...], tmp_path: Path
+    mode: str, targets: tuple[str, ...], server: Cluster | None, tmp_path: Path
 ) -> None:
     """C14: each process in turn; exit 0, `retry:` at an event boundary, resumed streams, every task at rest."""
-    async with running(mode, tmp_path, SETTINGS) as plane, client(plane.url) as http:
+    async with running(mode, tmp_path, SETTINGS, server=server) as plane, client(plane.url) as http:
         for target in targets:
             recorder = Recorder(http)
             async with asyncio.TaskGroup() as group:
@@ -47,8 +48,8 @@ async def test_a_drain_under_load_ends_in_time_and_loses_nothing(
                     await plane.start(target)
                 async with asyncio.timeout(20):
                     await asyncio.gather(*followers)
-            await at_rest(tmp_path)
-            verdict = judge(held_in_files(tmp_path), recorder.seen(), recorder.acknowledged)
+            await at_rest(plane)
+            verdict = judge(await held(plane), recorder.seen(), recorder.acknowledged)
             retries = [record.retries for record in recorder.records]
             print(
                 f"{mode}/{target}: exit {code} after {elapsed:.1f} s, {verdict}, {len(recorder.acknowledged)}"

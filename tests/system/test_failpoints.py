@@ -7,7 +7,9 @@ from contextlib import suppress
 import httpx
 import pytest
 import pytest_asyncio
-from tests.system.judge import at_rest, held_in_files, judge
+from tests.conftest import ENGINES
+from tests.system.conftest import server_of
+from tests.system.judge import at_rest, held, judge
 from tests.system.plane import LEASE_TTL, Plane, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, request, text_message
@@ -37,10 +39,11 @@ PLACES = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def four(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
+async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
     """A plane in four processes, whose processes are killed and started again."""
-    async with running("four", tmp_path_factory.mktemp("plane")) as started:
+    server = server_of(request.param, request)
+    async with running("four", tmp_path_factory.mktemp("plane"), server=server) as started:
         yield started
 
 
@@ -65,8 +68,8 @@ async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, nam
             group.create_task(recorder.send("message hi"))
             assert await four.death(name) == CODE
             await four.start(name)
-        await at_rest(four.data)
-    verdict = judge(held_in_files(four.data), recorder.seen(), recorder.acknowledged)
+        await at_rest(four)
+    verdict = judge(await held(four), recorder.seen(), recorder.acknowledged)
     print(f"{name} died at {place}: {verdict}, refused {dict(recorder.refusals)}")
     assert verdict.findings() == []
     assert recorder.faults() == []
@@ -80,7 +83,7 @@ async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: P
     """C6, C9, C10: nothing is stuck or uncopied; a later repeat under the same key is answered, once."""
     message = text_message("echo gone")
     key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
-    before = len(held_in_files(four.data).tasks)
+    before = len((await held(four)).tasks)
     await arm(four, "executor", place, 1)
     async with client(four.url) as http:
         body = request("SendMessage", {"message": message})
@@ -90,12 +93,12 @@ async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: P
         with suppress(asyncio.CancelledError, httpx.HTTPError):
             await sending
         await four.start("executor")
-        await at_rest(four.data, LEASE_TTL + 5.0)
-        held = held_in_files(four.data)
-        assert judge(held, {}, ()).findings() == []
-        assert len(held.tasks) == before + (place != "submit.after_outcome")
+        await at_rest(four, LEASE_TTL + 5.0)
+        found = await held(four)
+        assert judge(found, {}, ()).findings() == []
+        assert len(found.tasks) == before + (place != "submit.after_outcome")
         answer = (await http.post("/", json=body, headers=key)).json()["result"]["task"]
-    assert len(held_in_files(four.data).tasks) == before + 1
+    assert len((await held(four)).tasks) == before + 1
     # The agent is not one that may run again, so a task that had begun has failed.
     ended = "TASK_STATE_FAILED" if place != "submit.after_outcome" else COMPLETED
     assert answer["status"]["state"] == ended

@@ -6,14 +6,15 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.support.cutting import cutting
+from tests.support.postgres import Cluster
 from tests.system.judge import logs
 from tests.system.plane import free_port, running
 from tests.system.wire import call, client, request, result, text_message
 
 
-async def test_fifty_sends_with_one_key_are_one_task_and_one_run(tmp_path: Path) -> None:
+async def test_fifty_sends_with_one_key_are_one_task_and_one_run(server: Cluster | None, tmp_path: Path) -> None:
     """C10, P2: also for a direct answer, without a context, after a restart; another body is a typed conflict."""
-    async with running("one", tmp_path) as plane:
+    async with running("one", tmp_path, server=server) as plane:
         async with client(plane.url) as http:
             message = text_message("echo once")
             key = {"Idempotency-Key": "key-1"}
@@ -41,12 +42,12 @@ async def test_fifty_sends_with_one_key_are_one_task_and_one_run(tmp_path: Path)
             direct_again = await result(http, "SendMessage", {"message": direct}, **{"Idempotency-Key": "key-2"})
             assert direct_again == replies[0]
         await plane.stop()
-    assert len(logs(tmp_path)) == 6
+    assert len(await logs(plane)) == 6
 
 
-async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path: Path) -> None:
+async def test_one_key_over_two_executors_with_the_first_answer_cut_off(server: Cluster | None, tmp_path: Path) -> None:
     """C10: two executor processes on one store; the first client goes away before it is answered."""
-    async with running("four", tmp_path) as plane:
+    async with running("four", tmp_path, server=server) as plane:
         executor, gateway = free_port(), free_port()
         first = plane.environment
         plane.environment = first | {
@@ -71,7 +72,7 @@ async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path
         await plane.stop()
     assert len({answer["task"]["id"] for answer in answers}) == 1
     assert {answer["task"]["status"]["state"] for answer in answers} == {"TASK_STATE_COMPLETED"}
-    events = logs(tmp_path)
+    events = await logs(plane)
     assert len(events) == 1
     assert len({event.fence for log in events.values() for event in log if event.fence}) == 1
 
@@ -79,10 +80,10 @@ async def test_one_key_over_two_executors_with_the_first_answer_cut_off(tmp_path
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
 @pytest.mark.parametrize("text", ["echo once", "message hi"])
 async def test_a_send_whose_first_answer_is_cut_by_the_network_is_done_once(
-    method: str, text: str, tmp_path: Path
+    method: str, text: str, server: Cluster | None, tmp_path: Path
 ) -> None:
     """C10: the answer is under way when the connection breaks; the same request on another connection gets it."""
-    async with running("one", tmp_path) as plane, client(plane.url) as straight:
+    async with running("one", tmp_path, server=server) as plane, client(plane.url) as straight:
         host, port = plane.url.removeprefix("http://").split(":")
         async with cutting(host, int(port)) as proxy, client(f"http://127.0.0.1:{proxy.port}") as http:
             message = text_message(text)
@@ -95,6 +96,6 @@ async def test_a_send_whose_first_answer_is_cut_by_the_network_is_done_once(
             answers = [await result(each, "SendMessage", {"message": message}, **key) for each in (http, straight)]
         await plane.stop()
     assert answers[0] == answers[1]
-    events = logs(tmp_path)
+    events = await logs(plane)
     assert len(events) == (text == "echo once")
     assert {event.fence for log in events.values() for event in log if event.fence} <= {1}

@@ -169,7 +169,7 @@ async def test_the_database_refuses_to_change_what_has_ended(plane: Plane) -> No
         return conn.execute(text(statement), used).rowcount
 
     accepted: list[tuple[str, str]] = []
-    async with open_engine(plane.database_url) as engine:
+    async with open_engine(plane.tasks_url) as engine:
         for task in tasks:
             for statement in ATTACKS:
                 try:

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.judge import at_rest, held_in_files, judge, logs
+from tests.support.postgres import Cluster
+from tests.system.judge import at_rest, held, judge, logs
 from tests.system.plane import LEASE_TTL, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
@@ -24,9 +25,9 @@ BLOCK = int(os.environ.get("BLOCK", "6"))
 
 
 @pytest.mark.timeout(120)
-async def test_a_blocked_event_loop_is_not_declared_lost(tmp_path: Path) -> None:
+async def test_a_blocked_event_loop_is_not_declared_lost(server: Cluster | None, tmp_path: Path) -> None:
     """C8: `block` for several lease times in a one-process plane."""
-    async with running("one", tmp_path) as plane, client(plane.url) as http:
+    async with running("one", tmp_path, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         began = time.monotonic()
         record = await recorder.follow(f"block {BLOCK}")
@@ -35,38 +36,44 @@ async def test_a_blocked_event_loop_is_not_declared_lost(tmp_path: Path) -> None
     print(f"blocked for {elapsed:.1f} s with a lease of {LEASE_TTL} s: {record.state}")
     assert elapsed >= BLOCK
     assert record.state == COMPLETED
-    assert len({event.fence for log in logs(tmp_path).values() for event in log if event.fence}) == 1
+    assert len({event.fence for log in (await logs(plane)).values() for event in log if event.fence}) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "attempts", "reason"), [("once", 1, "EXECUTOR_LOST"), ("again", 2, ""), ("always", 3, "POISON")]
 )
 async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(
-    text: str, attempts: int, reason: str, tmp_path: Path
+    text: str, attempts: int, reason: str, server: Cluster | None, tmp_path: Path
 ) -> None:
     """C8, C9: an agent whose run is gone while its process lives; its policy says what becomes of the task."""
     arguments = ("--agent", "tests.system.lossy:Lossy")
-    async with running("one", tmp_path, None, *arguments) as plane, client(plane.url) as http:
+    async with running("one", tmp_path, None, *arguments, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         record = await asyncio.wait_for(recorder.follow(text), LEASE_TTL + 5.0)
         task = await result(http, "GetTask", {"id": record.task_id})
-        await at_rest(tmp_path)
+        await at_rest(plane)
         await plane.stop()
     assert record.state == ("TASK_STATE_FAILED" if reason else COMPLETED)
     assert task["status"]["message"]["metadata"].get("reason", "") == reason
     assert recorder.faults() == []
-    assert judge(held_in_files(tmp_path), recorder.seen(), ()).findings() == []
-    (log,) = logs(tmp_path).values()
+    assert judge(await held(plane), recorder.seen(), ()).findings() == []
+    (log,) = (await logs(plane)).values()
     assert max(event.attempt for event in log) == attempts
 
 
-async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(tmp_path: Path) -> None:
+async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(
+    server: Cluster | None, tmp_path: Path
+) -> None:
     """C8, C9: a task leased to the executor of a one-process plane, which never heard of it."""
-    async with running("one", tmp_path) as plane, client(plane.url) as http, connect(plane.tasks_target) as channel:
+    async with (
+        running("one", tmp_path, server=server) as plane,
+        client(plane.url) as http,
+        connect(plane.tasks_target) as channel,
+    ):
         recorder = Recorder(http)
         busy = asyncio.create_task(recorder.follow("slow 20"))
         async with asyncio.timeout(20):
-            while not (holders := {row["lease_owner"] for row in held_in_files(tmp_path).tasks} - {None}):
+            while not (holders := {row["lease_owner"] for row in (await held(plane)).tasks} - {None}):
                 await asyncio.sleep(0.02)
         store = rpc.TaskStoreStub(wrapped(channel, identity=Principal("default", "local", "local")))
         request = pb.CreateTaskRequest(
@@ -88,17 +95,19 @@ async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(tmp_pat
         record = await busy
         await plane.stop()
     assert record.state == COMPLETED
-    log = logs(tmp_path)[created.record.uid]
+    log = (await logs(plane))[created.record.uid]
     assert {event.fence for event in log} == {1, 3}
-    others = [event.fence for uid, log in logs(tmp_path).items() if uid != created.record.uid for event in log]
+    others = [event.fence for uid, log in (await logs(plane)).items() if uid != created.record.uid for event in log]
     assert set(others) == {1}
 
 
 @pytest.mark.timeout(120)
-async def test_a_stopped_executor_is_replaced_and_its_late_writes_are_refused(tmp_path: Path) -> None:
+async def test_a_stopped_executor_is_replaced_and_its_late_writes_are_refused(
+    server: Cluster | None, tmp_path: Path
+) -> None:
     """C8, C9: SIGSTOP with a write under way, takeover, SIGCONT; the write arrives and is refused, the run is ended."""
     gate = tmp_path / "gate"
-    async with running("four", tmp_path) as plane, client(plane.url) as http:
+    async with running("four", tmp_path, server=server) as plane, client(plane.url) as http:
         # The run has made sure of its lease and sends; from its fourth write on it does not get further than that.
         await plane.kill("executor")
         await plane.start("executor", TASKPLANE_FAILPOINTS=f"append.before_send=pause({gate})@4")
@@ -123,10 +132,10 @@ async def test_a_stopped_executor_is_replaced_and_its_late_writes_are_refused(tm
         recorder.acknowledged.append((await send(http, "echo alive"))["task"]["id"])
         await plane.stop()
     assert record.state == COMPLETED
-    verdict = judge(held_in_files(tmp_path), recorder.seen(), recorder.acknowledged)
+    verdict = judge(await held(plane), recorder.seen(), recorder.acknowledged)
     assert verdict.findings() == []
     assert recorder.faults() == []
-    (log,) = (log for log in logs(tmp_path).values() if len(log) > 6)
+    (log,) = (log for log in (await logs(plane)).values() if len(log) > 6)
     # The first attempt's four writes, what the store says of its loss, and all of the second attempt.
     chunks = [event.attempt for event in log if event.response.HasField("artifact_update")]
     assert chunks == sorted(chunks)

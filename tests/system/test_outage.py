@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.postgres import CannotRun, Cluster
 from tests.support.postgres import running as running_cluster
-from tests.system.judge import held_in_database, judge
+from tests.system.judge import held, judge
 from tests.system.plane import LEASE_TTL, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client
@@ -32,8 +32,7 @@ def server() -> Generator[Cluster]:
 @pytest.mark.timeout(180)
 async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(server: Cluster, tmp_path: Path) -> None:
     """C15, C2, C8: the server crashes in mid-stream and comes back after 5 lease times."""
-    url = server.url(server.create())
-    async with running("one", tmp_path, None, "--database-url", url) as plane, client(plane.url) as http:
+    async with running("one", tmp_path, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         async with asyncio.TaskGroup() as group:
             async with recorder.load():
@@ -57,11 +56,11 @@ async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(s
             async with asyncio.timeout(30):
                 await asyncio.gather(*followers)
         async with asyncio.timeout(LEASE_TTL + 5.0):
-            while judge(await held_in_database(url), {}, ()).findings():
+            while judge(await held(plane), {}, ()).findings():
                 await asyncio.sleep(0.1)
         await plane.stop()
-    held = await held_in_database(url)
-    verdict = judge(held, recorder.seen(), recorder.acknowledged)
+    found = await held(plane)
+    verdict = judge(found, recorder.seen(), recorder.acknowledged)
     print(
         f"{verdict}, {len(recorder.acknowledged)} acknowledged, {before} before the server was back,"
         f" refused {dict(recorder.refusals)}, reconnects {[record.reconnects for record in recorder.records]}"
@@ -71,7 +70,7 @@ async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(s
     assert {record.state for record in recorder.records} == {COMPLETED}
     assert [record.reconnects for record in recorder.records] == [0, 0, 0]
     # No run was taken over: every task of these clients was worked on under one lease.
-    uids = {row["id"]: row["uid"] for row in held.tasks}
+    uids = {row["id"]: row["uid"] for row in found.tasks}
     for record in recorder.records:
-        assert {event.fence for event in held.logs[uids[record.task_id]] if event.fence} == {1}
+        assert {event.fence for event in found.logs[uids[record.task_id]] if event.fence} == {1}
     assert sum(recorder.refusals.values()) > 0

@@ -5,10 +5,10 @@ import random
 
 import httpx
 import pytest
-from tests.system.plane import Plane
+from tests.system.plane import Plane, on_both_engines
 from tests.system.wire import Json, call, client, raw_log, result, stream, text_message, texts_of, until
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300), on_both_engines]
 
 ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
 
