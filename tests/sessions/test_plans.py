@@ -95,6 +95,29 @@ async def test_every_statement_uses_an_index(sessions: Sessions, engine_name: st
         assert any(re.search(r"USING (COVERING )?INDEX|Index|Bitmap", line) for line in plan), f"{statement}\n{plan}"
 
 
+def bytes_read(conn: Connection, statements: list[Statement]) -> int:
+    """Bytes of what the same queries give once more."""
+    rows = [row for statement, parameters in statements for row in conn.exec_driver_sql(statement, parameters)]
+    return sum(len(value) for row in rows for value in row if isinstance(value, bytes))
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000])
+async def test_a_page_of_a_long_conversation_reads_no_payloads_but_its_own(sessions: Sessions, size: int) -> None:
+    """What is in effect is decided without them."""
+    for first in range(0, 600, 100):
+        await sessions.append("long", *(user(f"long{n}", "x" * size) for n in range(first, first + 100)))
+    token = ""
+    for _ in range(3):
+        found: list[Statement] = []
+        with recorded(found):
+            page = await sessions.log.entries(ADA, "long", EntryFilter(effective=True, page_size=10, page_token=token))
+        token = page.next_page_token
+        assert len(page.entries) == 10
+        queries = [each for each in found if each[0].startswith("SELECT")]
+        payloads = await sessions.engine.read(bytes_read, queries)
+        assert 10 * size < payloads < 10 * (size + 300)
+
+
 def explain(conn: Connection, statements: dict[str, Any]) -> dict[str, list[str]]:
     return {
         statement: [row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)]

@@ -137,7 +137,7 @@ async def test_a_statement_that_takes_too_long_is_unavailable(engine: Engine) ->
         conn.execute(text("SET LOCAL statement_timeout = '50ms'"))
         conn.execute(text("SELECT pg_sleep(30)"))
 
-    with pytest.raises(Unavailable, match="statement timeout"):
+    with pytest.raises(Unavailable):
         await engine.write(slow)
     await engine.write(add, 1)
 

@@ -157,7 +157,7 @@ async def test_a_full_disk_is_unavailable_and_passes(engine: Engine) -> None:
     """C15: what the database's surroundings refuse is no fault of the statement."""
     pages = await engine.write(pragma, "page_count")
     await engine.write(pragma, f"max_page_count = {pages}")
-    with pytest.raises(Unavailable, match="full"):
+    with pytest.raises(Unavailable):
         await engine.write(add, 1, "x" * 100_000)
     await engine.write(pragma, "max_page_count = 1000000")
     await engine.write(add, 1, "x" * 100_000)
@@ -167,7 +167,7 @@ async def test_a_full_disk_is_unavailable_and_passes(engine: Engine) -> None:
 async def test_a_file_that_is_gone_is_unavailable_to_the_probe(engine: Engine, file: Path) -> None:
     await engine.probe()
     os.unlink(file)
-    with pytest.raises(Unavailable, match="is gone"):
+    with pytest.raises(Unavailable):
         await engine.probe()
 
 

@@ -31,6 +31,7 @@ from taskplane.tasks import wire
 from taskplane.tasks.domain.operations import Append
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql import SqlTaskLog
+from taskplane.tasks.store import PAGE_EVENTS
 from taskplane.tasks.watch import Hot, Watch, Watched
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
@@ -136,6 +137,24 @@ async def test_a_slow_watcher_gets_everything_in_few_large_batches(plane: Plane,
         seen.extend(event.generation for event in response.events.events)
     assert seen == list(range(3, 3004))
     assert messages < 40
+
+
+@KINDS
+async def test_the_first_batch_of_a_long_log_comes_before_the_rest_is_read(url: str, kind: str) -> None:
+    """C13: nothing is in memory, and no more than one short page is read until somebody has it."""
+    async with opened(url, lease_ttl=60.0) as plane:
+        run = await plane.create(working=True)
+        await run.chunks(1000, each=500)
+    async with opened(url, lease_ttl=60.0) as plane:
+        plane.engine.reads.clear()
+        stream = plane.watch(run.id, run.at(1), stop_at=TERMINAL, kind=kind)
+        first = await anext(stream)
+        assert [event.generation for event in first.events.events] == list(range(2, 2 + PAGE_EVENTS))
+        if kind == "local":
+            # A socket has room for more than one message, and the next page may be on its way.
+            assert plane.engine.reads.count("read_after") == 1
+        assert "get_task" not in plane.engine.reads
+        stream.cancel()
 
 
 async def test_snapshot_and_tail_meet_without_gap_or_repetition_while_a_writer_appends(plane: Plane) -> None:

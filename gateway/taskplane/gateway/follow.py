@@ -158,6 +158,11 @@ async def follow(
                 return
 
 
+def size_of(items: Iterable[Item]) -> int:
+    """Bytes of the elements."""
+    return sum(payload.ByteSize() for _, payload in items)
+
+
 def state_values(states: Iterable[int]) -> list[a2a.TaskState.ValueType]:
     """States as a request takes them."""
     return [a2a.TaskState.ValueType(state) for state in states]

@@ -59,13 +59,15 @@ class Request:
     """A request. `arguments` are the named parts of its path, `headers` the last value of each header, by lower-case
     name; both are text."""
 
-    __slots__ = ("_headers", "_query", "accepted", "arguments", "receive", "scope")
+    __slots__ = ("_headers", "_query", "accepted", "arguments", "receive", "scope", "size")
 
     def __init__(self, scope: Scope, receive: Receive, arguments: Mapping[str, str]) -> None:
         self.scope = scope
         self.receive = receive
         self.arguments = arguments
         self.accepted = asyncio.get_running_loop().time()
+        # Bytes of its body, once that was read.
+        self.size = 0
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._query: dict[str, str] | None = None
 
@@ -142,6 +144,7 @@ class Request:
                 raise BodyTooLarge(limit)
             chunks.append(chunk)
             if not message.get("more_body", False):
+                self.size = size
                 return b"".join(chunks)
 
 

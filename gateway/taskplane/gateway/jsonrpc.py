@@ -40,7 +40,8 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     rpc_id, name = b"null", ""
     try:
         request.check_json()
-        envelope = _parse(await request.body(plane.settings.max_body, plane.settings.body_timeout))
+        body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
+        envelope = await plane.worker.run(request.size, _parse, body)
         rpc_id = _id_of(envelope)
         name = _method_of(envelope)
         method = METHODS.get(name)

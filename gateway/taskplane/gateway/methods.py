@@ -1,8 +1,8 @@
 """The methods of the JSON-RPC binding: from params to an operation, and from what it returns to an answer."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 import orjson
 from google.protobuf.struct_pb2 import Struct
@@ -11,19 +11,21 @@ from taskplane.gateway import operations, sse
 from taskplane.gateway.attendance import attended
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import error_0_3, error_1_0
-from taskplane.gateway.follow import Flow
+from taskplane.gateway.follow import Flow, Item, size_of
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.measures import EVENTS
 from taskplane.gateway.operations import Submission
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait
-from taskplane.gateway.translate.fields import Violations
-from taskplane.gateway.translate.struct import MOST_METADATA, fill_struct
+from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Invalid, PlaneError, Refused
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,14 @@ def error_body(dialect: Dialect | None, error: PlaneError) -> dict[str, Any]:
     return (error_0_3 if dialect is V0_3 else error_1_0)(error, logs.request_id.get())
 
 
-def _result(call: Call, result: Any) -> Content:
-    body = b'{"jsonrpc":"2.0","id":' + call.id + b',"result":' + orjson.dumps(result) + b"}"
-    return Content(200, body, headers=call.echo)
+async def _result(call: Call, size: int, write: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Content:
+    """The answer with the result that `write` makes of messages of `size` bytes."""
+
+    def written() -> Content:
+        result = orjson.dumps(write(*args, **kwargs))
+        return Content(200, b'{"jsonrpc":"2.0","id":' + call.id + b',"result":' + result + b"}", headers=call.echo)
+
+    return await call.plane.worker.run(size, written)
 
 
 def _error_event(call: Call, error: PlaneError) -> bytes:
@@ -98,15 +105,16 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[Flow]], history_leng
 async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGenerator[bytes, None]:
     write = call.dialect.event
     head = b'{"jsonrpc":"2.0","id":' + call.id + b',"result":'
+
+    def written(items: Sequence[Item]) -> bytes:
+        return b"".join(
+            [sse.event(head + orjson.dumps(write(payload, history_length)) + b"}", cursor) for cursor, payload in items]
+        )
+
     try:
         async for items in flow:
             EVENTS.inc(len(items))
-            yield b"".join(
-                [
-                    sse.event(head + orjson.dumps(write(payload, history_length)) + b"}", cursor)
-                    for cursor, payload in items
-                ]
-            )
+            yield await call.plane.worker.run(size_of(items), written, items)
     except PlaneError as error:
         yield _error_event(call, error)
     finally:
@@ -128,7 +136,7 @@ def _submission(call: Call, send: Send) -> Submission:
 
 
 async def _send(call: Call) -> Reply:
-    send = call.dialect.read_send(call.params)
+    send = await _read_send(call)
     if call.request.header(b"last-event-id"):
         raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
     if send.wait is Wait.REST:
@@ -136,11 +144,15 @@ async def _send(call: Call) -> Reply:
             answer = await operations.send(call.plane, _submission(call, send))
     else:
         answer = await operations.send(call.plane, _submission(call, send))
-    return _result(call, call.dialect.reply(answer, send.history_length))
+    return await _result(call, answer.ByteSize(), call.dialect.reply, answer, send.history_length)
+
+
+async def _read_send(call: Call) -> Send:
+    return await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
 
 
 async def _send_streaming(call: Call) -> Reply:
-    send = call.dialect.read_send(call.params)
+    send = await _read_send(call)
     cursor = call.request.header(b"last-event-id")
     history_length = call.dialect.stream_history if send.history_length is None else send.history_length
     return await _stream(call, lambda: operations.stream(call.plane, _submission(call, send), cursor), history_length)
@@ -149,21 +161,22 @@ async def _send_streaming(call: Call) -> Reply:
 async def _get(call: Call) -> Reply:
     query = call.dialect.read_query(call.params)
     task = await operations.get(call.plane, query.task_id, query.history_length)
-    return _result(call, call.dialect.task(task, query.history_length))
+    return await _result(call, task.ByteSize(), call.dialect.task, task, query.history_length)
 
 
 async def _list(call: Call) -> Reply:
     asked = v1_0.read_list(call.params)
     listing = await operations.list_tasks(call.plane, asked)
     history_length = asked.history_length if asked.HasField("history_length") else None
-    found = v1_0.listing(listing, include_artifacts=asked.include_artifacts, history_length=history_length)
-    return _result(call, found)
+    size = sum(task.ByteSize() for task in listing.tasks)
+    artifacts = asked.include_artifacts
+    return await _result(call, size, v1_0.listing, listing, include_artifacts=artifacts, history_length=history_length)
 
 
 async def _cancel(call: Call) -> Reply:
     query = call.dialect.read_query(call.params)
     task = await operations.cancel(call.plane, query.task_id, _metadata(query))
-    return _result(call, call.dialect.task(task, None))
+    return await _result(call, task.ByteSize(), call.dialect.task, task, None)
 
 
 async def _subscribe(call: Call) -> Reply:
@@ -179,9 +192,7 @@ def _metadata(query: TaskQuery) -> Struct | None:
         return None
     bad = Violations()
     struct = Struct()
-    fill_struct(struct, dict(query.metadata), "metadata", bad)
-    if struct.ByteSize() > MOST_METADATA:
-        bad.add("metadata", f"must not be larger than {MOST_METADATA} bytes")
+    fill_metadata(struct, Fields({"metadata": query.metadata}, "", bad))
     bad.check()
     return struct
 

@@ -10,6 +10,7 @@ from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
 from taskplane.gateway.limits import Streams
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Plane:
     agents: Agents
     authenticator: Authenticator
     streams: Streams
+    worker: Worker
     # Whether each service behind is ready, by its name.
     probes: Mapping[str, Callable[[], Awaitable[bool]]]
     # This process takes no new work.

@@ -21,6 +21,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
 from taskplane.gateway.protocol import Protocol
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.worker import Worker
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.principal import Principal
@@ -68,7 +69,7 @@ async def open_gateway(
     stub = AgentExecutorStub(clients["executor"])
     streams = Streams(settings.max_streams, settings.max_streams_per_principal)
     drain = asyncio.Event()
-    with _listening(settings) as listener:
+    with contextlib.closing(Worker()) as worker, _listening(settings) as listener:
         port: int = listener.getsockname()[1]
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         here = "127.0.0.1" if settings.host in ("0.0.0.0", "::", "") else name
@@ -84,6 +85,7 @@ async def open_gateway(
             agents=Agents(stub, settings.card_age),
             authenticator=authenticator,
             streams=streams,
+            worker=worker,
             probes=ready if ready is not None else probes(clients),
             draining=drain.is_set,
         )

@@ -10,12 +10,16 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.executor.changes import MAX_DEPTH
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.nesting import MOST_NESTED, readable_within
 from taskplane.runtime.server import MAX_REQUEST
 
 MAX_ID: Final = 255
 MAX_REFERENCES: Final = 100
 # What a send becomes carries ids and marks beside it, and must fit into a request, too.
 MAX_SEND_BYTES: Final = MAX_REQUEST - 48 * 1024
+# What a parser reads inside so many messages is not too deep, for each level is two messages or three; only what it
+# does not read has to be walked through.
+_WRAPPERS: Final = MOST_NESTED - 2 * MAX_DEPTH + 2
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -65,6 +69,8 @@ def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:
 
 
 def _too_deep(value: Struct | Value) -> bool:
+    if readable_within(value, _WRAPPERS):
+        return False
     level: Iterable[Struct | Value] = (value,)
     for _ in range(MAX_DEPTH):
         level = [inner for one in level for inner in _inside(one)]

@@ -1,7 +1,12 @@
-"""What a driver raised, as one of our errors. Above this package only IntegrityError is seen as it was raised."""
+"""What a driver raised, as one of our errors. Above this package only IntegrityError is seen as it was raised.
+
+Our errors travel to clients, so their sentences are always the same: what a driver says can name hosts, files and
+statements. That goes to the log, the same text once in a while, since in an outage every call fails.
+"""
 
 import logging
 import sqlite3
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,6 +16,11 @@ from sqlalchemy import exc
 from taskplane.runtime.errors import Conflict, Internal, PlaneError, Unavailable
 
 _log = logging.getLogger(__name__)
+
+# Seconds until a text that was logged is logged again, and how many texts are remembered.
+_AGAIN_AFTER: Final = 10.0
+_MOST_TEXTS: Final = 64
+_logged: dict[str, float] = {}
 
 # SQLSTATE of a transaction that lost against another and may simply be run again: serialization failure, deadlock.
 _LOST: Final = frozenset({"40001", "40P01"})
@@ -70,9 +80,17 @@ def translated(error: BaseException) -> BaseException:
         case TimeoutError():
             return Unavailable("the database did not answer in time", reason="DATABASE_TIMEOUT", retry_after=1.0)
         case OSError():
-            return Unavailable(f"the database cannot be reached: {error}", reason="DATABASE_DOWN", retry_after=1.0)
+            return database_down(error)
         case _:
             return _of_asyncpg(error) or error
+
+
+def database_down(detail: object) -> Unavailable:
+    """The error for a database that cannot be reached or cannot work just now; `detail` is for the log."""
+    _note(logging.WARNING, detail)
+    return Unavailable(
+        "the database cannot be reached or cannot work just now", reason="DATABASE_DOWN", retry_after=1.0
+    )
 
 
 @contextmanager
@@ -95,7 +113,7 @@ def _of_driver(error: exc.DBAPIError) -> PlaneError:
     if state in _LOST:
         return Conflict("the transaction kept losing against concurrent ones", reason="CONTENDED", retry_after=0.1)
     if error.connection_invalidated or _of_condition(state) or isinstance(error, exc.InterfaceError):
-        return Unavailable(f"the database cannot work just now: {original}", reason="DATABASE_DOWN", retry_after=1.0)
+        return database_down(original)
     return _refused(error)
 
 
@@ -103,7 +121,7 @@ def _of_sqlite(error: sqlite3.Error) -> PlaneError | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None or code & 0xFF not in _SQLITE_UNAVAILABLE:
         return None
-    return Unavailable(f"the database cannot work just now: {error}", reason="DATABASE_DOWN", retry_after=1.0)
+    return database_down(error)
 
 
 def _of_asyncpg(error: BaseException) -> PlaneError | None:
@@ -111,8 +129,20 @@ def _of_asyncpg(error: BaseException) -> PlaneError | None:
     if type(error).__module__.partition(".")[0] != "asyncpg":
         return None
     if _of_condition(getattr(error, "sqlstate", None)) or not hasattr(error, "sqlstate"):
-        return Unavailable(f"the database cannot be reached: {error}", reason="DATABASE_DOWN", retry_after=1.0)
-    return Internal(f"the database refused the connection: {error}")
+        return database_down(error)
+    _note(logging.ERROR, error)
+    return Internal("the database refused the connection")
+
+
+def _note(level: int, detail: object) -> None:
+    text = f"{type(detail).__name__}: {detail}" if isinstance(detail, BaseException) else str(detail)
+    now = time.monotonic()
+    if now - _logged.get(text, -_AGAIN_AFTER) < _AGAIN_AFTER:
+        return
+    if len(_logged) >= _MOST_TEXTS:
+        _logged.clear()
+    _logged[text] = now
+    _log.log(level, "the database does not work: %s", text)
 
 
 def _of_condition(state: str | None) -> bool:

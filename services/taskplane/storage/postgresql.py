@@ -12,9 +12,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from taskplane.runtime.errors import Refused, Unavailable
+from taskplane.runtime.errors import Refused
 from taskplane.storage.dialects import POSTGRESQL
-from taskplane.storage.driver_errors import connection_lost, lost_to_another, stale_plan, translating
+from taskplane.storage.driver_errors import (
+    connection_lost,
+    database_down,
+    lost_to_another,
+    stale_plan,
+    translating,
+)
 from taskplane.storage.engine import Durability, Engine, closing, shown
 
 P = ParamSpec("P")
@@ -77,7 +83,7 @@ class PostgresqlEngine(Engine):
             async with asyncio.timeout(_POOL_TIMEOUT):
                 recovering = await self.read(lambda conn: conn.execute(_IN_RECOVERY).scalar_one())
         if recovering:
-            raise Unavailable("the database is a standby and takes no writes", reason="DATABASE_DOWN", retry_after=1.0)
+            raise database_down("it is a standby and takes no writes")
 
     async def close(self) -> None:
         """Waits for transactions begun by `start`; the pools are closed by who opened them."""

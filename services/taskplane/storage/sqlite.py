@@ -18,9 +18,9 @@ from urllib.parse import quote
 from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.pool import StaticPool
 
-from taskplane.runtime.errors import Internal, Refused, Unavailable
+from taskplane.runtime.errors import Internal, Refused
 from taskplane.storage.dialects import SQLITE
-from taskplane.storage.driver_errors import translated, translating
+from taskplane.storage.driver_errors import database_down, translated, translating
 from taskplane.storage.engine import Durability, Engine
 from taskplane.storage.lockfile import locked
 from taskplane.storage.threads import Threads
@@ -79,7 +79,7 @@ class SqliteEngine(Engine):
 
     async def probe(self) -> None:
         if not self._path.exists():
-            raise Unavailable(f"the database file {self._path} is gone", reason="DATABASE_DOWN", retry_after=1.0)
+            raise database_down(f"the file {self._path} is gone")
         with translating():
             async with asyncio.timeout(_PROBE_TIMEOUT):
                 await self.write(_ping)

@@ -6,12 +6,15 @@ from typing import Any
 import orjson
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from tests.gateway.translate.messages import responses, tasks, unhurried
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
+from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.struct import MOST_METADATA, fill_metadata
 from taskplane.runtime.errors import Invalid
 
 
@@ -178,3 +181,46 @@ def test_a_listing_always_has_its_four_members_and_artifacts_only_where_asked_fo
     assert with_artifacts["tasks"] == [{"id": "t", "artifacts": []}]
     without = v1_0.listing(Listing([task], "", 50, 1), include_artifacts=False, history_length=None)
     assert without["tasks"] == [{"id": "t"}]
+
+
+def refused(**message: Any) -> Invalid:
+    whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}], **message}
+    with pytest.raises(Invalid) as caught:
+        v1_0.read_send({"message": whole})
+    return caught.value
+
+
+def test_of_more_parts_than_are_taken_none_is_read() -> None:
+    assert len(read(parts=[{"text": "a"}] * 100).parts) == 100
+    error = refused(parts=[{"text": "a"}] * 100 + [1])
+    assert error.fields == {"message.parts": "must not have more than 100 elements"}
+    assert list(refused(extensions=["a"] * 101).fields) == ["message.extensions"]
+
+
+def test_a_request_has_so_many_values_and_one_more_is_refused_before_any_is_read() -> None:
+    value = read(parts=[{"data": [None] * 399_999}]).parts[0].data
+    assert len(value.list_value.values) == 399_999
+    error = refused(parts=[{"data": [None] * 400_000}])
+    assert (error.reason, list(error.fields)) == ("REQUEST_TOO_LARGE", ["message.parts[0].data"])
+    error = refused(parts=[{"data": [None] * 300_000}, {"data": {"a": [None] * 99_998}}])
+    assert (error.reason, list(error.fields)) == ("REQUEST_TOO_LARGE", ["message.parts[1].data"])
+    assert refused(metadata={"a": [None] * 400_001}).reason == "REQUEST_TOO_LARGE"
+
+
+def test_metadata_of_more_values_than_can_fit_is_not_read() -> None:
+    bad = Violations()
+    fitting = Struct()
+    fill_metadata(fitting, Fields({"metadata": {"a": [None] * 16_370}}, "", bad))
+    assert not bad.found and MOST_METADATA - 64 < fitting.ByteSize() <= MOST_METADATA
+    too_many: list[Any] = [{"a": [None] * 16_384}, {"a": [[]] * 100_000}, {str(key): 1 for key in range(100_000)}]
+    for metadata in too_many:
+        struct = Struct()
+        bad = Violations()
+        fill_metadata(struct, Fields({"metadata": metadata}, "", bad))
+        assert bad.found == {"metadata": "must not be larger than 65536 bytes"}
+        assert struct.ByteSize() < 64
+
+
+def test_metadata_that_is_refused_hides_no_other_violation() -> None:
+    error = refused(metadata={"a": [1] * 100_000}, role="x", parts=[{"data": [1] * 100_000}, {}])
+    assert set(error.fields) == {"message.metadata", "message.role", "message.parts[1]"}

@@ -18,6 +18,9 @@ from taskplane.gateway.translate.struct import to_json
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.runtime.errors import NotFound
 
+# Of artifacts, by their ids: when they began, and when they were last added to.
+_Times = dict[str, tuple[Timestamp, Timestamp]]
+
 _EVENTS: Final = 1_000
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
@@ -26,11 +29,8 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
     """The artifacts of a task, each with `createdAt` and `updatedAt`. NotFound."""
     record = await _record(plane, request)
     times = await _times(plane, record)
-    artifacts: list[dict[str, Any]] = []
-    for artifact in record.task.artifacts:
-        first, last = times.get(artifact.artifact_id, (record.created_at, record.updated_at))
-        artifacts.append({**v0_3.artifact(artifact), "createdAt": to_text(first), "updatedAt": to_text(last)})
-    return found(artifacts, "Successfully retrieved artifacts")
+    shown = await plane.worker.run(record.ByteSize(), _shown, record, times)
+    return found(shown, "Successfully retrieved artifacts")
 
 
 async def download(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -39,7 +39,7 @@ async def download(plane: Plane, request: Request, caller: Caller) -> Reply:
     artifact_id = request.arguments["artifact"]
     for artifact in record.task.artifacts:
         if artifact.artifact_id == artifact_id:
-            body, media_type, name = _content(artifact)
+            body, media_type, name = await plane.worker.run(artifact.ByteSize(), _content, artifact)
             return Content(200, body, media_type.encode(), _headers(name))
     raise NotFound(f"the task has no artifact {artifact_id[:100]}", reason="ARTIFACT_NOT_FOUND")
 
@@ -49,9 +49,9 @@ async def _record(plane: Plane, request: Request) -> pb.TaskRecord:
     return (await plane.tasks.GetTask(asked)).record
 
 
-async def _times(plane: Plane, record: pb.TaskRecord) -> dict[str, tuple[Timestamp, Timestamp]]:
+async def _times(plane: Plane, record: pb.TaskRecord) -> _Times:
     """When each artifact began and was last added to, as the log says. A document's log does not say."""
-    times: dict[str, tuple[Timestamp, Timestamp]] = {}
+    times: _Times = {}
     after = 0
     while record.origin == pb.ORIGIN_MANAGED and record.task.artifacts:
         asked = pb.ListEventsRequest(
@@ -66,6 +66,14 @@ async def _times(plane: Plane, record: pb.TaskRecord) -> dict[str, tuple[Timesta
             break
         after = events[-1].generation
     return times
+
+
+def _shown(record: pb.TaskRecord, times: _Times) -> list[dict[str, Any]]:
+    artifacts: list[dict[str, Any]] = []
+    for artifact in record.task.artifacts:
+        first, last = times.get(artifact.artifact_id, (record.created_at, record.updated_at))
+        artifacts.append({**v0_3.artifact(artifact), "createdAt": to_text(first), "updatedAt": to_text(last)})
+    return artifacts
 
 
 def _content(artifact: a2a.Artifact) -> tuple[bytes, str, str]:

@@ -28,7 +28,7 @@ async def read_json(plane: Plane, request: Request) -> Any:
     request.check_json()
     body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
     try:
-        return parse(body)
+        return await plane.worker.run(request.size, parse, body)
     except ValueError:
         raise Invalid("the body is not JSON", reason="PARSE_ERROR") from None
 

@@ -52,19 +52,21 @@ async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[byt
             async for one in seen:
                 if one.response.WhichOneof("response") == "events":
                     EVENTS.inc(len(one.response.events.events))
-                    yield b"".join(_batch(one))
+                    yield await plane.worker.run(one.response.ByteSize(), _batch, one)
                 else:
-                    yield _snapshot(one)
+                    yield await plane.worker.run(one.response.ByteSize(), _snapshot, one)
     except PlaneError as error:
         yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
 
 
-def _batch(seen: Seen) -> list[bytes]:
+def _batch(seen: Seen) -> bytes:
     incarnation = seen.before.rpartition("-")[0]
-    return [
-        sse.event(orjson.dumps(_json(event)), f"{incarnation}-{event.generation}")
-        for event in seen.response.events.events
-    ]
+    return b"".join(
+        [
+            sse.event(orjson.dumps(_json(event)), f"{incarnation}-{event.generation}")
+            for event in seen.response.events.events
+        ]
+    )
 
 
 def _json(event: pb.Event) -> dict[str, Any]:

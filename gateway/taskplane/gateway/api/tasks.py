@@ -1,9 +1,9 @@
 """Tasks under /api: documents that external runtimes write, and every task read as they read theirs."""
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
@@ -25,7 +25,8 @@ _MOST_MESSAGES: Final = 1_000
 async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Creates or replaces a whole task. Refused `MANAGED`: it is one that is run here. AlreadyExists: the id belongs to
     somebody else. Conflict: it is not at the generation that If-Match names."""
-    task = read_task(await read_json(plane, request))
+    document = await read_json(plane, request)
+    task = await plane.worker.run(request.size, read_task, document)
     expected = _generation(request.header(b"if-match"))
     asked = pb.PutTaskRequest(task=task, expected_generation=expected, agent=request.header(b"x-agent-name"))
     check_size(asked)
@@ -39,7 +40,8 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
             reason="MANAGED",
             suggestion="send it a message instead, or store your own task under another id",
         ) from error
-    return found(task_json(record.task), "Successfully stored task", status=201, headers=_etag(record))
+    shown = await _shown(plane, record.task)
+    return found(shown, "Successfully stored task", status=201, headers=_etag(record))
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -52,8 +54,8 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
             session = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=task_id))
         except NotFound:
             raise missing from None
-        return found(task_json(session.task), "Successfully retrieved task")
-    return found(task_json(record.task), "Successfully retrieved task", headers=_etag(record))
+        return found(await _shown(plane, session.task), "Successfully retrieved task")
+    return found(await _shown(plane, record.task), "Successfully retrieved task", headers=_etag(record))
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -65,7 +67,7 @@ async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
 async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     """All tasks of a session, oldest first, after its session task where it has one. NotFound."""
     async with aclosing(_tasks_of(plane, request.arguments["session"], artifacts=True)) as tasks:
-        shown = [task_json(task) async for task in tasks]
+        shown = [await _shown(plane, task) async for task in tasks]
     return found_some(shown, "Successfully retrieved session tasks")
 
 
@@ -92,7 +94,7 @@ async def session_messages(plane: Plane, request: Request, caller: Caller) -> Re
                 what = "names no message of this session"
                 raise Invalid(f"before {what}", fields={"before": what})
     before = page[0].message_id if count > limit else None
-    data = {"messages": [v0_3.message(message) for message in page], "before": before}
+    data = {"messages": await _messages(plane, page), "before": before}
     return found(data, "Successfully retrieved messages")
 
 
@@ -101,7 +103,16 @@ async def task_messages(plane: Plane, request: Request, caller: Caller) -> Reply
     record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=request.arguments["task"]))).record
     kind = request.query.get("kind", "")
     messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
-    return found([v0_3.message(message) for message in messages], "Successfully retrieved messages")
+    return found(await _messages(plane, messages), "Successfully retrieved messages")
+
+
+async def _shown(plane: Plane, task: a2a.Task) -> dict[str, Any]:
+    return await plane.worker.run(task.ByteSize(), task_json, task)
+
+
+async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dict[str, Any]]:
+    size = sum(message.ByteSize() for message in messages)
+    return await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
 
 
 async def _said(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[a2a.Message, None]:

@@ -17,20 +17,23 @@ MOST_VIOLATIONS: Final = 50
 MOST_NAMES: Final = 100
 # Elements of any other list.
 MOST_ITEMS: Final = 100_000
+# JSON values of one request that become protobuf, which takes far longer than parsing them did.
+MOST_VALUES: Final = 400_000
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Violations:
     """What is wrong with one request: a text for each field, by its JSON path; the first 50 of them."""
 
-    __slots__ = ("deepest", "found", "values")
+    __slots__ = ("deepest", "found", "most_values", "values")
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
         # Levels of the deepest JSON value that became a protobuf Struct or Value.
         self.deepest = 0
-        # How many of them there were.
+        # How many of them there were, and may be where they are being read.
         self.values = 0
+        self.most_values = MOST_VALUES
 
     def add(self, path: str, what: str) -> None:
         """Notes one violation; the first one of a field stays."""
@@ -111,10 +114,7 @@ class Fields:
 
     def names(self, name: str) -> list[str]:
         """A list of at most 100 strings."""
-        found = self.texts(name)
-        if len(found) > MOST_NAMES:
-            self.wrong(name, f"must not have more than {MOST_NAMES} elements")
-        return found
+        return self.texts(name, most=MOST_NAMES)
 
     def number(self, name: str) -> int | None:
         """A whole number of 32 bits, also written as a string or with a fraction of zero, as ProtoJSON allows."""
@@ -143,10 +143,10 @@ class Fields:
         self.wrong(name, "must be true or false")
         return None
 
-    def texts(self, name: str) -> list[str]:
-        """A list of strings."""
+    def texts(self, name: str, *, most: int = MOST_ITEMS) -> list[str]:
+        """A list of at most `most` strings."""
         found: list[str] = []
-        for index, value in enumerate(self._items(name)):
+        for index, value in enumerate(self._items(name, most)):
             if type(value) is not str:
                 self.wrong(f"{name}[{index}]", "must be a string")
             elif "\0" in value:
@@ -166,10 +166,11 @@ class Fields:
             self.wrong(name, "is required")
         return None
 
-    def inners(self, name: str, *, required: bool = False) -> list["Fields"]:
-        """A list of nested objects; `required` asks for at least one."""
+    def inners(self, name: str, *, required: bool = False, most: int = MOST_ITEMS) -> list["Fields"]:
+        """A list of at most `most` nested objects, none of which is read where there are more; `required` asks for at
+        least one."""
         found: list[Fields] = []
-        values = self._items(name)
+        values = self._items(name, most)
         for index, value in enumerate(values):
             if isinstance(value, dict):
                 found.append(Fields(value, self.path(f"{name}[{index}]"), self.bad))  # pyright: ignore[reportUnknownArgumentType]
@@ -179,15 +180,15 @@ class Fields:
             self.wrong(name, "must have at least one element")
         return found
 
-    def _items(self, name: str) -> list[Any]:
+    def _items(self, name: str, most: int) -> list[Any]:
         value = self.get(name)
         if value is None:
             return []
         if not isinstance(value, list):
             self.wrong(name, "must be a list")
             return []
-        if len(value) > MOST_ITEMS:  # pyright: ignore[reportUnknownArgumentType]
-            self.wrong(name, f"must not have more than {MOST_ITEMS} elements")
+        if len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
+            self.wrong(name, f"must not have more than {most} elements")
             return []
         return value  # pyright: ignore[reportUnknownVariableType]
 

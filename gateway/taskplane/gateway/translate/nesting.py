@@ -12,6 +12,7 @@ from taskplane.runtime.errors import Invalid
 MOST_DEPTH: Final = 64
 # Up to here a Struct is read by every protobuf parser, whatever message it stands in.
 _SURE: Final = 12
+_CONTAINERS: Final = frozenset({dict, list})
 
 
 def parse(body: bytes) -> Any:
@@ -29,14 +30,11 @@ def deeper_than(value: Any, limit: int) -> bool:
     for _ in range(limit):
         below: list[Any] = []
         for one in level:
-            if isinstance(one, dict):
-                below += one.values()  # pyright: ignore[reportUnknownArgumentType]
-            elif isinstance(one, list):
-                below += one
-        if not below:
+            below += one.values() if type(one) is dict else one if type(one) is list else ()
+        level = [one for one in below if type(one) in _CONTAINERS]
+        if not level:
             return False
-        level = below
-    return any(isinstance(one, (dict, list)) for one in level)
+    return True
 
 
 def check_readable(message: Message, bad: Violations) -> None:

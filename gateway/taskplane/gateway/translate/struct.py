@@ -4,16 +4,16 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
-from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.fields import MOST_VALUES, Fields, Violations
 from taskplane.runtime.errors import Invalid
 
 # Levels of a JSON value inside a message. Three levels of protobuf are spent on each, and a parser gives up at 100:
 # without a limit a value can be stored that nobody can read again.
 MOST_DEPTH: Final = 24
-# JSON values of one request that become protobuf, which takes far longer than parsing them did.
-MOST_VALUES: Final = 400_000
 # Bytes of one `metadata`.
 MOST_METADATA: Final = 64 * 1024
+# Bytes that the smallest value in a struct or a list takes.
+_LEAST_BYTES: Final = 4
 # Above this a double no longer holds every whole number, and JSON readers differ.
 _EXACT: Final = 2.0**53
 
@@ -40,13 +40,74 @@ def to_json(value: Value) -> Any:
     return None
 
 
-def fill_value(value: Value, source: Any, at: str, bad: Violations, depth: int = 1) -> None:
+def fill_value(value: Value, source: Any, at: str, bad: Violations) -> None:
     """Puts a JSON value into `value`. Too deep a value and NUL characters are violations at `at`. Invalid
     `REQUEST_TOO_LARGE`: the request has over 400,000 values."""
+    _admit(1, at, bad, 1)
+    _fill(value, source, at, bad, 1)
+
+
+def _fill(value: Value, source: Any, at: str, bad: Violations, depth: int) -> None:
+    # What `source` is has to be found out for each of perhaps hundreds of thousands, the frequent kinds first.
+    kind = source.__class__
+    if kind is str:
+        value.string_value = _text(source, at, bad)
+    elif kind is int or kind is float:
+        value.number_value = source
+    elif kind is dict:
+        _fill_struct(value.struct_value, source, at, bad, depth)
+    elif kind is list:
+        _fill_list(value.list_value, source, at, bad, depth)
+    elif kind is bool:
+        value.bool_value = source
+    else:
+        value.null_value = NULL_VALUE
+
+
+def _fill_list(values: ListValue, source: list[Any], at: str, bad: Violations, depth: int) -> None:
+    values.SetInParent()
+    if not _admit(len(source), at, bad, depth + 1):
+        return
+    add = values.values.add
+    for inner in source:
+        kind = inner.__class__
+        if kind is str:
+            add().string_value = _text(inner, at, bad)
+        elif kind is int or kind is float:
+            add().number_value = inner
+        else:
+            _fill(add(), inner, at, bad, depth + 1)
+
+
+def _fill_struct(struct: Struct, source: dict[str, Any], at: str, bad: Violations, depth: int) -> None:
+    struct.SetInParent()
+    if not _admit(len(source), at, bad, depth + 1):
+        return
+    fields = struct.fields
+    for key, inner in source.items():
+        kind = inner.__class__
+        if kind is str:
+            fields[_text(key, at, bad)].string_value = _text(inner, at, bad)
+        elif kind is int or kind is float:
+            fields[_text(key, at, bad)].number_value = inner
+        else:
+            _fill(fields[_text(key, at, bad)], inner, at, bad, depth + 1)
+
+
+def _text(text: str, at: str, bad: Violations) -> str:
+    if "\0" in text:
+        bad.add(at, "must not contain NUL")
+    return text
+
+
+def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
+    """Counts values of one level before any of them is read; whether they may be."""
+    if not count:
+        return False
     if depth > bad.deepest:
         bad.deepest = depth
-    bad.values += 1
-    if bad.values > MOST_VALUES:
+    bad.values += count
+    if bad.values > bad.most_values:
         # At once: reading on would take as long as what it is to prevent.
         raise Invalid(
             f"invalid params: {at}: the request has more than {MOST_VALUES} values",
@@ -55,42 +116,27 @@ def fill_value(value: Value, source: Any, at: str, bad: Violations, depth: int =
         )
     if depth > MOST_DEPTH:
         bad.add(at, f"must not be nested deeper than {MOST_DEPTH} levels")
-    elif source is None:
-        value.null_value = NULL_VALUE
-    elif isinstance(source, bool):
-        value.bool_value = source
-    elif isinstance(source, (int, float)):
-        value.number_value = source
-    elif isinstance(source, str):
-        if "\0" in source:
-            bad.add(at, "must not contain NUL")
-        value.string_value = source
-    elif isinstance(source, list):
-        _fill_list(value.list_value, source, at, bad, depth)  # pyright: ignore[reportUnknownArgumentType]
-    else:
-        fill_struct(value.struct_value, source, at, bad, depth)
-
-
-def _fill_list(values: ListValue, source: list[Any], at: str, bad: Violations, depth: int) -> None:
-    values.SetInParent()
-    for inner in source:
-        fill_value(values.values.add(), inner, at, bad, depth + 1)
-
-
-def fill_struct(struct: Struct, source: dict[str, Any], at: str, bad: Violations, depth: int = 1) -> None:
-    """Puts a JSON object into `struct`; see `fill_value`."""
-    struct.SetInParent()
-    fields = struct.fields
-    for key, inner in source.items():
-        if "\0" in key:
-            bad.add(at, "must not contain NUL")
-        fill_value(fields[key], inner, at, bad, depth + 1)
+        return False
+    return True
 
 
 def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> None:
-    """Puts the object in the field `name` into `struct`, which stays unset where there is none. At most 64 KiB."""
+    """Puts the object in the field `name` into `struct`, which stays unset where there is none. At most 64 KiB. Invalid
+    as in `fill_value`."""
     source = fields.inner(name)
-    if source is not None:
-        fill_struct(struct, dict(source.source), source.at, fields.bad)
-        if struct.ByteSize() > MOST_METADATA:
-            fields.wrong(name, f"must not be larger than {MOST_METADATA} bytes")
+    if source is None:
+        return
+    bad = fields.bad
+    # So many values cannot fit, whatever they are, and need not be read to see it.
+    bad.most_values = min(MOST_VALUES, bad.values + MOST_METADATA // _LEAST_BYTES)
+    try:
+        _fill_struct(struct, dict(source.source), source.at, bad, 1)
+        large = struct.ByteSize() > MOST_METADATA
+    except Invalid:
+        if bad.values > MOST_VALUES:
+            raise
+        large = True
+    finally:
+        bad.most_values = MOST_VALUES
+    if large:
+        fields.wrong(name, f"must not be larger than {MOST_METADATA} bytes")

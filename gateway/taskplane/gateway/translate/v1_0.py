@@ -152,10 +152,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be ROLE_USER or ROLE_AGENT")
     else:
         into.role = a2a.Role.ValueType(number)
-    parts = source.inners("parts", required=True)
-    if len(parts) > MOST_PARTS:
-        source.wrong("parts", f"must not have more than {MOST_PARTS} elements")
-    for part in parts[:MOST_PARTS]:
+    for part in source.inners("parts", required=True, most=MOST_PARTS):
         read_1_0(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))

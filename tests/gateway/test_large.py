@@ -1,0 +1,129 @@
+"""Large bodies and answers: they are translated beside the event loop, so that others are served meanwhile."""
+
+import asyncio
+import contextlib
+import sys
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import orjson
+import pytest
+from tests.gateway.plane import JSON_TYPE, Plane, request, said
+
+from taskplane.gateway.worker import LARGE, THREAD, Worker
+from taskplane.runtime.errors import Invalid
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# As many values as are read, near enough, in two megabytes.
+_ROWS = [{"a": 1}] * 190_000
+
+
+@pytest.fixture
+def worker() -> Generator[Worker, None, None]:
+    with contextlib.closing(Worker()) as worker:
+        yield worker
+
+
+async def test_the_event_loop_goes_on_while_large_work_is_done(worker: Worker) -> None:
+    """The work waits for the loop, which would wait for the work if it were done there."""
+    released = threading.Event()
+    working = asyncio.create_task(worker.run(LARGE, released.wait, 10.0))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not working.done()
+    released.set()
+    assert await working is True
+
+
+async def test_small_work_is_done_at_once_and_where_it_is_asked_for(worker: Worker) -> None:
+    running = worker.run(LARGE - 1, threading.get_ident)
+    with pytest.raises(StopIteration) as done:
+        running.send(None)
+    assert done.value.value == threading.get_ident()
+    assert await worker.run(LARGE, threading.get_ident) != threading.get_ident()
+
+
+@pytest.mark.parametrize("size", [0, LARGE])
+async def test_what_the_work_raises_is_raised(worker: Worker, size: int) -> None:
+    def refuse() -> None:
+        raise Invalid("no", fields={"a": "is wrong"})
+
+    with pytest.raises(Invalid) as caught:
+        await worker.run(size, refuse)
+    assert caught.value.fields == {"a": "is wrong"}
+
+
+async def test_large_work_waits_for_large_work(worker: Worker) -> None:
+    """It takes turns with the loop, not with several others."""
+    released = threading.Event()
+    first = asyncio.create_task(worker.run(LARGE, released.wait, 10.0))
+    second = asyncio.create_task(worker.run(LARGE, released.is_set))
+    await asyncio.sleep(0)
+    released.set()
+    assert await second is True
+    assert first.done()
+
+
+def translating() -> bool:
+    """Whether JSON is becoming protobuf, or the other way round, beside the loop just now."""
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+    for thread in threading.enumerate():
+        frame = frames.get(thread.ident or 0) if thread.name.startswith(THREAD) else None
+        while frame is not None:
+            if frame.f_code.co_filename.endswith("translate/struct.py"):
+                return True
+            frame = frame.f_back
+    return False
+
+
+async def test_others_are_served_while_a_large_body_is_translated(plane: Plane) -> None:
+    """Were it done on the loop, there would be nothing beside it, and nobody to answer."""
+    parts: list[Any] = [{"data": _ROWS}, {"text": 1}]
+    body = orjson.dumps(request("SendMessage", {"message": said("", parts=parts)}))
+    sending = asyncio.create_task(plane.http.post("/", content=body, headers=JSON_TYPE))
+    served = 0
+    while not sending.done():
+        assert (await plane.http.get("/healthz")).status_code == 200
+        served += translating()
+    assert served
+    error = (await sending).json()["error"]
+    assert error["code"] == -32602
+    assert error["data"][1]["fieldViolations"] == [
+        {"field": "message.parts[1].text", "description": "must be a string"}
+    ]
+
+
+async def test_the_event_loop_goes_on_while_a_large_answer_is_translated(plane: Plane) -> None:
+    rows = _ROWS[:40_000]
+    task = await plane.send("ask", message={"parts": [{"text": "ask"}, {"data": rows}]})
+    assert task["history"][0]["parts"][1]["data"] == rows
+    getting = asyncio.create_task(plane.result("GetTask", {"id": task["id"]}))
+    turns = 0
+    while not getting.done():
+        await asyncio.sleep(0)
+        turns += translating()
+    assert turns
+    assert (await getting)["history"] == task["history"]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "code"),
+    [
+        ({"jsonrpc": "1.0"}, -32600),
+        ({"method": "Nothing"}, -32601),
+        ({"params": {"message": {}}}, -32602),
+    ],
+)
+async def test_a_large_body_is_checked_like_a_small_one(plane: Plane, envelope: dict[str, Any], code: int) -> None:
+    body = {**request("SendMessage", {"message": said("hello")}), **envelope, "more": "x" * LARGE}
+    reply = await plane.http.post("/", json=body)
+    assert reply.json()["error"]["code"] == code
+    assert reply.json()["id"] == "r"
+
+
+@pytest.mark.parametrize(("body", "code"), [(b"[" * LARGE, -32700), (b"[" * LARGE + b"]" * LARGE, -32700)])
+async def test_a_large_body_that_is_no_json_is_told_so(plane: Plane, body: bytes, code: int) -> None:
+    reply = await plane.http.post("/", content=body, headers=JSON_TYPE)
+    assert reply.json()["error"]["code"] == code
