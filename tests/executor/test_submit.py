@@ -292,21 +292,6 @@ async def test_a_repeat_takes_a_void_back(stores: Stores) -> None:
         assert await plane.conversation("c") == ["go", "answer to go"]
 
 
-async def test_a_turn_left_without_a_task_is_voided_by_the_sweep(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("taskplane.executor.submit.ABANDONED_AFTER", 0.0)
-
-    async def unreachable(request: object) -> None:
-        raise Unavailable("no task store")
-
-    async with open_plane(stores, ("a", Scripted(answer)), uncopied_every=0.05) as plane:
-        stores.channel.before["CreateTask"] = unreachable
-        with pytest.raises(Unavailable):
-            await plane.submit("lost", context_id="c")
-        await eventually(lambda: plane.conversation("c"), lambda found: found == [])
-
-
 async def test_a_message_that_names_a_task_is_decided_by_the_task(plane: Plane) -> None:
     """I1, I2: terminal refused, unknown not found, another context invalid; the context may be left out."""
     done = await plane.run("echo done")

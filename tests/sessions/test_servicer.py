@@ -13,7 +13,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.runtime.channel import LocalChannel, client, connect
-from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused, Unauthenticated
+from taskplane.runtime.errors import Conflict, Invalid, NotFound, PermissionDenied, Refused, Unauthenticated
 from taskplane.runtime.principal import Principal, acting_as
 from taskplane.runtime.server import Services, serving
 from taskplane.sessions.composition import SessionsRoom, open_sessions
@@ -157,6 +157,25 @@ async def test_a_service_acts_for_the_owner_its_principal_names_and_is_named_as_
     with acting_as(BOB):
         await executor.AppendEntries(append("s", user("A")))
     assert (await bob.GetSession(pb.GetSessionRequest(context_id="s"))).session.owner == "bob"
+
+
+async def test_executors_see_what_is_unsettled_in_any_session_and_nobody_else_does(plane: Plane) -> None:
+    mine = [user("A", request_hash=HASH, task_id="t", generation=1), outcome("A", task_id="t")]
+    ann, executor = plane.acting(ANN), plane.acting(EXECUTOR)
+    await ann.AppendEntries(append("s", *mine))
+    with acting_as(Principal("", "", "executor", service=True)):
+        found = await executor.ListUnsettled(pb.ListUnsettledRequest())
+        turn = pb.UnsettledTurn(tenant="tenant", owner="ann", context_id="s", invocation_id="A", task_id="t")
+        assert (list(found.turns), found.more) == ([turn], False)
+        await executor.MarkSettled(pb.MarkSettledRequest(until=found.until))
+        assert await executor.ListUnsettled(pb.ListUnsettledRequest()) == pb.ListUnsettledResponse()
+        with pytest.raises(Invalid) as refused:
+            await executor.MarkSettled(pb.MarkSettledRequest())
+        assert refused.value.reason == "BAD_TIME"
+    with pytest.raises(PermissionDenied):
+        await ann.ListUnsettled(pb.ListUnsettledRequest())
+    with pytest.raises(PermissionDenied):
+        await ann.MarkSettled(pb.MarkSettledRequest(until=found.until))
 
 
 async def test_nobody_in_particular_is_refused(plane: Plane) -> None:

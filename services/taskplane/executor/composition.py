@@ -10,6 +10,7 @@ import grpc
 from taskplane.api.executor.v1 import executor_pb2_grpc
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
+from taskplane.executor.abandoned import Abandoned
 from taskplane.executor.copies import Copier
 from taskplane.executor.crew import Crew
 from taskplane.executor.history import SessionLog
@@ -104,7 +105,10 @@ async def open_executor(
     runs = Runs(
         ports, agents.by_name, crew, process_id=process_id, capacity=settings.capacity, grace=settings.cancel_grace
     )
-    submits = Submits(runs, agents, crew, route_timeout=settings.route_timeout)
+    submits = Submits(
+        runs, agents, crew, route_timeout=settings.route_timeout, abandoned_after=settings.abandoned_after
+    )
+    abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
     leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
     room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
     executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, agents, ports), services)
@@ -114,7 +118,7 @@ async def open_executor(
         beside = [
             group.create_task(ports.appender.run(), name="appending"),
             group.create_task(leases.renewing(), name="renewing"),
-            group.create_task(_sweeping(submits, ports, settings.uncopied_every), name="copy sweep"),
+            group.create_task(_sweeping(ports, abandoned, settings.uncopied_every), name="sweep"),
         ]
         try:
             yield room
@@ -132,12 +136,12 @@ async def open_executor(
         raise ExceptionGroup("runs that failed by a bug", runs.bugs)
 
 
-async def _sweeping(submits: Submits, ports: Ports, every: float) -> None:
+async def _sweeping(ports: Ports, abandoned: Abandoned, every: float) -> None:
     """At the start and every so often: copies what nobody copied, voids what came to nothing."""
     while True:
         try:
             await ports.copier.sweep(ports.actor)
-            await submits.sweep()
+            await abandoned.sweep()
         except PlaneError as error:
-            log.warning("the copy sweep did not get through and is repeated: %s", error)
+            log.warning("the sweep did not get through and is repeated: %s", error)
         await asyncio.sleep(every)

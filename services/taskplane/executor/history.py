@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 
@@ -66,6 +68,14 @@ class SessionLog:
                 if entry.target == invocation_id:
                     return not entry.off
         return False
+
+    async def unsettled(self, min_age: float) -> pb.ListUnsettledResponse:
+        """Turns of any owner that may have come to nothing, `min_age` seconds after they were begun."""
+        return await self._service.ListUnsettled(pb.ListUnsettledRequest(min_age=min_age))
+
+    async def mark_settled(self, until: Timestamp) -> None:
+        """No turn up to there needs a further look."""
+        await self._service.MarkSettled(pb.MarkSettledRequest(until=until))
 
     async def delete(self, context_id: str) -> None:
         """Deletes the session with its entries. NotFound."""

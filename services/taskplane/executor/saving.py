@@ -18,10 +18,14 @@ TITLE: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a turn is: answered directly, or a task. `begins_session`: there was nothing in the session before it."""
+    """What a turn is: answered directly, or a task. `begins_session`: there was nothing in the session before it.
+
+    `repeated`: the turn was saved before.
+    """
 
     answer: a2a.Message | None
     begins_session: bool
+    repeated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +47,23 @@ class Opening:
         if routing is None or (await routing.at_sight() and self._fits(routing)):
             outcome = self._outcome(routing)
             stored = await self._save(log, [self._user(is_task=not outcome.HasField("message")), outcome])
-            if stored.appended < 2:
-                await unvoid(log, self.context_id, self.invocation_id)
+            repeated = stored.appended < 2
+            if repeated:
+                await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
             begins = stored.appended == 2 == stored.session.entry_count
-            return Decision(_answer(stored, outcome), begins)
+            return Decision(_answer(stored, outcome), begins, repeated)
         saved = await self._save(log, [self._user(is_task=False)])
-        if saved.appended == 0:
-            await unvoid(log, self.context_id, self.invocation_id)
+        repeated = saved.appended == 0
+        if repeated:
+            await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
             decided = await log.outcome(self.context_id, self.invocation_id)
             if decided is not None:
-                return Decision(decided.message if decided.HasField("message") else None, begins_session=False)
+                answer = decided.message if decided.HasField("message") else None
+                return Decision(answer, begins_session=False, repeated=True)
         begins = saved.appended == 1 == saved.session.entry_count
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
-        return Decision(_answer(await self._save(log, [outcome]), outcome), begins)
+        return Decision(_answer(await self._save(log, [outcome]), outcome), begins, repeated)
 
     def _fits(self, routing: Routing) -> bool:
         """Whether the message and its answer go into one call."""
@@ -106,17 +113,18 @@ async def void(log: SessionLog, context_id: str, invocation_id: str) -> None:
     await _mark(log, context_id, invocation_id, off=False)
 
 
-async def unvoid(log: SessionLog, context_id: str, invocation_id: str) -> None:
-    """A turn that was voided is tried once more: puts it back."""
+async def unvoid(log: SessionLog, context_id: str, invocation_id: str, request_hash: bytes = b"") -> None:
+    """Puts a turn back if it was voided. `request_hash`: to try it once more, so that it may come to nothing again."""
     if await log.is_void(context_id, invocation_id):
-        await _mark(log, context_id, invocation_id, off=True)
+        await _mark(log, context_id, invocation_id, off=True, request_hash=request_hash)
 
 
-async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bool) -> None:
+async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bool, request_hash: bytes = b"") -> None:
     entry = pb.Entry(
         id=f"{invocation_id}-void-{secrets.token_hex(4)}",
         kind=pb.ENTRY_KIND_VOID,
         invocation_id=invocation_id,
+        request_hash=request_hash,
         target=invocation_id,
         off=off,
     )

@@ -30,8 +30,11 @@ class ExecutorSettings:
     cancel_grace: float = 10.0
     # How long runs may go on after a SIGTERM before they are released.
     drain_timeout: float = 15.0
-    # How often tasks whose messages are missing in their session are looked for.
+    # How often tasks whose messages are missing in their session, and turns that came to nothing, are looked for.
     uncopied_every: float = 60.0
+    # How long after it was begun a turn without a task has come to nothing. The same in all executors; many times what
+    # beginning a turn takes, and what the clocks of the session history's processes differ.
+    abandoned_after: float = 60.0
     # The demo agent may end this process.
     allow_crash: bool = False
     # A yield after a final change stops the process at its end, instead of being logged only. For tests of agents.
@@ -42,7 +45,7 @@ class ExecutorSettings:
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
-        for name in ("route_timeout", "renew_every", "cancel_grace", "uncopied_every"):
+        for name in ("route_timeout", "renew_every", "cancel_grace", "uncopied_every", "abandoned_after"):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
         for name in ("capacity", "run_limit", "drain_timeout"):

@@ -9,7 +9,7 @@ Over 300 lines, since the order of these writes and what follows when one is ref
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -25,12 +25,11 @@ from taskplane.executor.loading import Agents
 from taskplane.executor.routing import Proposal, Routing
 from taskplane.executor.run import Fresh
 from taskplane.executor.runs import Runs, certain_until
-from taskplane.executor.saving import Decision, Opening, void
+from taskplane.executor.saving import Decision, Opening, unvoid, void
 from taskplane.executor.tasklog import RETRYABLE, persistently
 from taskplane.runtime.errors import (
     AlreadyExists,
     DeadlineExceeded,
-    Invalid,
     NotFound,
     PlaneError,
     Refused,
@@ -41,8 +40,6 @@ from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
 
-# After how many seconds a turn whose task does not exist is voided.
-ABANDONED_AFTER: Final = 60.0
 _WORKING: Final = (
     tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),
 )
@@ -65,31 +62,26 @@ class _Send:
     message: a2a.Message
     task_id: str
     context_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Unfinished:
-    """A turn that may have been saved, and whose task may exist."""
-
-    acting: Principal
-    context_id: str
-    task_id: str
-    since: float = field(default_factory=time.monotonic)
+    # Monotonic time at which it came.
+    since: float
 
 
 class Submits:
     """Takes messages for the agents of one executor."""
 
-    def __init__(self, runs: Runs, agents: Agents, crew: Crew, *, route_timeout: float) -> None:
-        """`route_timeout`: seconds a router may take before its turn becomes a task."""
+    def __init__(self, runs: Runs, agents: Agents, crew: Crew, *, route_timeout: float, abandoned_after: float) -> None:
+        """`route_timeout`: seconds a router may take before its turn becomes a task.
+
+        `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
+        """
         self._runs = runs
         self._agents = agents
         self._crew = crew
         self._route_timeout = route_timeout
+        self._abandoned_after = abandoned_after
         self._store = runs.ports.store
         self._sessions = runs.ports.sessions
         self._copier = runs.ports.copier
-        self._unfinished: dict[str, _Unfinished] = {}
 
     async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
         """The direct answer, or the task that works on the message; either is committed. Errors as in the contract."""
@@ -97,26 +89,6 @@ class Submits:
         with acting_as(send.acting):
             work = self._crew.start(self._take(send), name=f"submit {send.invocation_id}")
         return await asyncio.shield(work)
-
-    async def sweep(self) -> None:
-        """Voids the turns that submits of this process left behind, if their task does not exist after 60 s."""
-        due = time.monotonic() - ABANDONED_AFTER
-        for invocation_id, left in list(self._unfinished.items()):
-            if left.since > due:
-                continue
-            with acting_as(left.acting):
-                try:
-                    await self._store.GetTask(tasks.GetTaskRequest(task_id=left.task_id, history_length=0))
-                except NotFound:
-                    await self._void_abandoned(left.context_id, invocation_id)
-            self._unfinished.pop(invocation_id, None)
-
-    async def _void_abandoned(self, context_id: str, invocation_id: str) -> None:
-        try:
-            await void(self._sessions, context_id, invocation_id)
-        except (Invalid, Refused) as error:
-            # It would be refused for ever, and all that waits behind it with it.
-            log.warning("the abandoned turn %s cannot be voided: %s", invocation_id, error)
 
     def _read(self, request: pb.SubmitRequest, caller: Principal) -> _Send:
         hosted = self._agents.named(request.agent)
@@ -142,6 +114,7 @@ class Submits:
             message=message,
             task_id=given.task_id,
             context_id=given.context_id or derived(invocation_id, "context"),
+            since=time.monotonic(),
         )
 
     async def _take(self, send: _Send) -> pb.SubmitResponse:
@@ -237,13 +210,11 @@ class Submits:
             if not overlaps:
                 decision = await saving
                 if decision.answer is not None:
+                    await self._put_back(send, decision)
                     return pb.SubmitResponse(message=decision.answer)
                 await afp("submit.after_outcome")
             send.message.task_id = task_id
             response, asked = await self._create(send, proposal, routing, saving)
-        except (Unavailable, DeadlineExceeded):
-            self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
-            raise
         finally:
             if routing is not None and not asked:
                 routing.drop()
@@ -282,6 +253,8 @@ class Submits:
                 raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
             await afp("submit.after_create")
             saved = await _saved(saving)
+            if saved is not None and response.created:
+                await self._put_back(send, saved)
             started = response.fence > 0 and self._runs.start_fresh(
                 send.hosted,
                 record,
@@ -307,25 +280,33 @@ class Submits:
             raise NotFound(f"task {proposal.task_id} was not found", reason="TASK_NOT_FOUND") from error
         except PlaneError as error:
             await _saved(saving)
-            await self._void_refused(send, proposal.task_id, error)
+            await self._void_refused(send, error)
             raise
         finally:
             if claim_for:
                 self._runs.give_back()
         return _reference(record, created=response.created), started
 
-    async def _void_refused(self, send: _Send, task_id: str, error: PlaneError) -> None:
+    async def _put_back(self, send: _Send, decision: Decision) -> None:
+        """A turn that was repeated, or was held up for long, may have been voided by a sweep meanwhile."""
+        # Half of it, since the stores have clocks of their own.
+        if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
+            return
+        try:
+            await unvoid(self._sessions, send.context_id, send.invocation_id)
+        except PlaneError as error:
+            log.warning("whether turn %s was voided meanwhile is not known: %s", send.invocation_id, error)
+
+    async def _void_refused(self, send: _Send, error: PlaneError) -> None:
         """A refused turn must not be in the next prompt; an open outcome is left to a repeat or the sweep."""
         if error.reason == "KEY_REUSED" or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
         if send.explicit_key and isinstance(error, RETRYABLE):
-            self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
             return
         try:
             await void(self._sessions, send.context_id, send.invocation_id)
         except PlaneError as failure:
             log.warning("a refused turn is not voided yet: %s", failure)
-            self._unfinished[send.invocation_id] = _Unfinished(send.acting, send.context_id, task_id)
 
 
 async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:

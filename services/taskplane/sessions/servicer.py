@@ -15,8 +15,9 @@ from taskplane.sessions.store import SessionLog
 _HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
 _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
+_UNSETTLED_PAGE: Final = 1000
 
-# A service acts for the owner that its principal names, so it needs no line of its own.
+# A service acts for the owner that its principal names, so it needs no line of its own, but for what is of all owners.
 POLICY: Final[dict[str, Access]] = {
     _HISTORY + "CreateSession": Access.USER,
     _HISTORY + "GetSession": Access.USER,
@@ -26,11 +27,13 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "AppendEntries": Access.USER,
     _HISTORY + "ListEntries": Access.USER,
     _HISTORY + "GetSessionTask": Access.USER,
+    _HISTORY + "ListUnsettled": Access.SERVICE,
+    _HISTORY + "MarkSettled": Access.SERVICE,
 }
 
 
 class SessionHistory(pb_grpc.SessionHistoryServicer):
-    """Every call acts for the caller and sees the caller's sessions only."""
+    """Every call acts for the caller and sees the caller's sessions only; executors see what is unsettled in any."""
 
     def __init__(self, log: SessionLog) -> None:
         self._log = log
@@ -69,6 +72,13 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def GetSessionTask(self, request: pb.GetSessionTaskRequest, context: Context) -> pb.GetSessionTaskResponse:
         session, history = await self._log.conversation(_scope(), request.context_id)
         return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
+
+    async def ListUnsettled(self, request: pb.ListUnsettledRequest, context: Context) -> pb.ListUnsettledResponse:
+        return wire.unsettled(await self._log.unsettled(request.min_age, request.limit or _UNSETTLED_PAGE))
+
+    async def MarkSettled(self, request: pb.MarkSettledRequest, context: Context) -> pb.MarkSettledResponse:
+        await self._log.mark_settled(wire.micros(request.until))
+        return pb.MarkSettledResponse()
 
 
 def _scope() -> Scope:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import operations as ops
@@ -41,6 +41,27 @@ class EntryPage:
     session: Session
     entries: Sequence[Entry]
     next_page_token: str
+
+
+class UnsettledTurn(NamedTuple):
+    """A turn that may have come to nothing. `task_id`: the task it was to be; empty: what it is was not decided."""
+
+    tenant: str
+    owner: str
+    context_id: str
+    invocation_id: str
+    task_id: str
+
+
+class UnsettledPage(NamedTuple):
+    """`until`: up to where was looked, for `mark_settled` (microseconds since 1970); None: there was nothing.
+
+    `more`: there may be more from there on.
+    """
+
+    turns: Sequence[UnsettledTurn]
+    until: int | None
+    more: bool
 
 
 class SessionLog(Protocol):
@@ -106,4 +127,18 @@ class SessionLog(Protocol):
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
         """
+        ...
+
+    async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
+        """Turns of all owners begun or taken up again at least `min_age` seconds ago that may have come to nothing.
+
+        They were not answered directly, and nothing was said in them since. It looks at about `limit` turns (more only
+        where one transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at
+        once. It goes by the clocks of the processes that write: a turn could be passed over only if one was `min_age`
+        behind. Where they were set back, it begins anew from there. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        """
+        ...
+
+    async def mark_settled(self, until: int) -> None:
+        """What `unsettled` gave up to `until` needs no further look. Invalid `BAD_TIME`: it is no time."""
         ...

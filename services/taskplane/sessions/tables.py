@@ -26,14 +26,18 @@ from sqlalchemy import (
     text,
 )
 
+from taskplane.sessions.domain.session import MESSAGE, OUTCOME, VOID
+
 metadata: Final = MetaData()
 
-# One row. `page_key` signs page tokens, for every process of the store alike.
+# One row. `page_key` signs page tokens, for every process of the store alike. Turns that were begun before
+# `settled_until` need no further look (see OPENS).
 session_meta: Final = Table(
     "session_meta",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("page_key", LargeBinary, nullable=False),
+    Column("settled_until", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="session_meta_one_row"),
 )
@@ -71,6 +75,12 @@ session: Final = Table(
 # Queries repeat these conditions word for word: only then does either engine see that a partial index serves them.
 LISTED: Final = "updated_at > 0"
 OF_A_TASK: Final = "task_id <> ''"
+# An entry after which a turn may come to nothing: it is to be a task (an outcome), or it was begun (a message) or taken
+# up again (a void taken back) and is not decided yet.
+OPENS: Final = (
+    f"((kind = {OUTCOME} AND task_id <> '')"
+    f" OR ((kind = {MESSAGE} OR kind = {VOID}) AND task_id = '' AND request_hash IS NOT NULL))"
+)
 Index(
     "session_by_update",
     session.c.tenant,
@@ -122,4 +132,10 @@ Index(
     entry.c.seq,
     sqlite_where=text(OF_A_TASK),
     postgresql_where=text(OF_A_TASK),
+)
+Index(
+    "entry_opens",
+    entry.c.created_at,
+    sqlite_where=text(OPENS),
+    postgresql_where=text(OPENS),
 )

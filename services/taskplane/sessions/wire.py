@@ -10,7 +10,7 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import RuntimeEvent, listed, pack, read_event
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.store import EntryFilter
+from taskplane.sessions.store import EntryFilter, UnsettledPage
 
 _SECOND = 1_000_000
 _NO_EVENT = RuntimeEvent("", "")
@@ -131,6 +131,15 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> En
     )
 
 
+def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:
+    """A page of turns of any owner."""
+    turns = [pb.UnsettledTurn(**turn._asdict()) for turn in page.turns]
+    response = pb.ListUnsettledResponse(turns=turns, more=page.more)
+    if page.until is not None:
+        _set_time(response.until, page.until)
+    return response
+
+
 def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
     """`page_size` is used where the request names none."""
     return EntryFilter(
@@ -141,6 +150,11 @@ def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
         page_size=request.page_size or page_size,
         page_token=request.page_token,
     )
+
+
+def micros(stamp: Timestamp) -> int:
+    """The other way round; 0 where it is not set."""
+    return stamp.seconds * _SECOND + stamp.nanos // 1000
 
 
 def _set_time(stamp: Timestamp, micros: int) -> None:

@@ -13,6 +13,8 @@ MAX_ID: Final = 255
 MAX_TITLE: Final = 1000
 MAX_ENTRIES: Final = 1000
 MAX_PAGE_SIZE: Final = 1000
+# A year, in seconds.
+MAX_AGE: Final = 366 * 86_400
 DIGEST: Final = 32
 
 # Bytes of payload that one answer may hold: the replies on our channels are limited to 64 MiB.
@@ -54,6 +56,24 @@ def check_page_size(size: int) -> None:
             reason="BAD_PAGE_SIZE",
             fields={"page_size": f"is 1 to {MAX_PAGE_SIZE}"},
         )
+
+
+def check_unsettled(min_age: float, limit: int) -> None:
+    """Invalid `BAD_AGE`: not 0 to a year; `BAD_LIMIT`: not 1 to 1,000."""
+    if not 0 <= min_age <= MAX_AGE:
+        raise Invalid(
+            f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {MAX_AGE} seconds"}
+        )
+    if not 0 < limit <= MAX_PAGE_SIZE:
+        raise Invalid(
+            f"{limit} turns cannot be looked at", reason="BAD_LIMIT", fields={"limit": f"is 1 to {MAX_PAGE_SIZE}"}
+        )
+
+
+def check_time(field: str, micros: int) -> None:
+    """Invalid `BAD_TIME` unless `micros` is after 1970 and can be stored."""
+    if not 0 < micros < 1 << 62:
+        raise Invalid(f"{field} is no time", reason="BAD_TIME", fields={field: "is required"})
 
 
 def check_order(effective: bool, newest_first: bool) -> None:

@@ -1,5 +1,6 @@
 """The one implementation of the port: a committer above `apply_batch`, and the reads."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,10 +13,10 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.decide import session_not_found
 from taskplane.sessions.domain.operations import Answer, Operation
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import reads
+from taskplane.sessions.sql import reads, settling
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.meta import read_or_make_page_key
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
+from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnsettledPage
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
 
@@ -105,6 +106,17 @@ class SqlSessionLog:
         """See `SessionLog.conversation`."""
         limits.check_id("context_id", context_id)
         return await self._engine.read(reads.read_conversation, scope, context_id)
+
+    async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
+        """See `SessionLog.unsettled`."""
+        limits.check_unsettled(min_age, limit)
+        before = time.time_ns() // 1000 - int(min_age * 1_000_000)
+        return await self._engine.read(settling.list_unsettled, before, limit)
+
+    async def mark_settled(self, until: int) -> None:
+        """See `SessionLog.mark_settled`."""
+        limits.check_time("until", until)
+        await self._engine.write(settling.mark_settled, until)
 
     async def _submit(self, op: Operation) -> Answer:
         limits.check(op)

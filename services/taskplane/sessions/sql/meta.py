@@ -13,7 +13,7 @@ def read_or_make_page_key(conn: Connection, dialect: Dialect) -> bytes:
     query = select(session_meta.c.page_key)
     found = conn.execute(query).scalar_one_or_none()
     if found is None:
-        new = {"id": 1, "page_key": secrets.token_bytes(32), "created_at": dialect.now(conn)}
+        new = {"id": 1, "page_key": secrets.token_bytes(32), "settled_until": 0, "created_at": dialect.now(conn)}
         conn.execute(dialect.insert_ignore(session_meta), new)
         found = conn.execute(query).scalar_one()
     return bytes(found)

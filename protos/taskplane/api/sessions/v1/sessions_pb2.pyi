@@ -179,7 +179,9 @@ class Entry(_message.Message):
     actor: _builtins.str
     """The principal that caused it."""
     request_hash: _builtins.bytes
-    """Of entries that begin a turn: SHA-256 of the request."""
+    """Of entries that begin a turn, and of a VOID that is taken back to try one again: SHA-256 of the request. A turn
+    that was begun so without a task has to be decided by its outcome, or ListUnsettled names it.
+    """
     data: _builtins.str
     target: _builtins.str
     """Of REWIND and VOID: the invocation meant. Of an EVENT: set by the store if its `data` rewinds
@@ -659,3 +661,126 @@ class GetSessionTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetSessionTaskResponse: _TypeAlias = GetSessionTaskResponse  # noqa: Y015
+
+@_typing.final
+class ListUnsettledRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_AGE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    min_age: _builtins.float
+    """Seconds since the turn was begun or taken up again: 0 to a year. To be safe, many times what that takes, and what
+    the clocks of the service's processes differ.
+    """
+    limit: _builtins.int
+    """How many turns to look at, settled ones included: 1 to 1,000; 0: 1,000. Turns of one transaction are not parted."""
+    def __init__(
+        self,
+        *,
+        min_age: _builtins.float = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "min_age", b"min_age"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUnsettledRequest: _TypeAlias = ListUnsettledRequest  # noqa: Y015
+
+@_typing.final
+class UnsettledTurn(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    INVOCATION_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    owner: _builtins.str
+    context_id: _builtins.str
+    invocation_id: _builtins.str
+    task_id: _builtins.str
+    """The task that the turn was to be; empty: it was not decided what the turn is."""
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+        invocation_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "invocation_id", b"invocation_id", "owner", b"owner", "task_id", b"task_id", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnsettledTurn: _TypeAlias = UnsettledTurn  # noqa: Y015
+
+@_typing.final
+class ListUnsettledResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURNS_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """There may be more: mark this, and list again."""
+    @_builtins.property
+    def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnsettledTurn]: ...
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """For MarkSettled, once these turns are settled. Unset: there was nothing to look at."""
+
+    def __init__(
+        self,
+        *,
+        turns: _abc.Iterable[Global___UnsettledTurn] | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["more", b"more", "turns", b"turns", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUnsettledResponse: _TypeAlias = ListUnsettledResponse  # noqa: Y015
+
+@_typing.final
+class MarkSettledRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNTIL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkSettledRequest: _TypeAlias = MarkSettledRequest  # noqa: Y015
+
+@_typing.final
+class MarkSettledResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkSettledResponse: _TypeAlias = MarkSettledResponse  # noqa: Y015

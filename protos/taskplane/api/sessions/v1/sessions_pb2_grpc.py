@@ -74,6 +74,16 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskResponse.FromString,
                 _registered_method=True)
+        self.ListUnsettled = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/ListUnsettled',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledResponse.FromString,
+                _registered_method=True)
+        self.MarkSettled = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/MarkSettled',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledResponse.FromString,
+                _registered_method=True)
 
 
 class SessionHistoryServicer:
@@ -145,6 +155,23 @@ class SessionHistoryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUnsettled(self, request, context):
+        """Turns of all sessions of all owners that may have come to nothing: begun or taken up again some time ago, not
+        answered directly, and nothing was said in them since. Whether there is a task, the task store knows. Oldest first,
+        from where MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MarkSettled(self, request, context):
+        """Records that every turn up to `until`, as ListUnsettled gave it, needs no further look. For executors only.
+        INVALID_ARGUMENT `BAD_TIME`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionHistoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -187,6 +214,16 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.GetSessionTask,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskResponse.SerializeToString,
+            ),
+            'ListUnsettled': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUnsettled,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledResponse.SerializeToString,
+            ),
+            'MarkSettled': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkSettled,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -405,6 +442,60 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/GetSessionTask',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUnsettled(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/ListUnsettled',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkSettled(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/MarkSettled',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledResponse.FromString,
             options,
             channel_credentials,
             insecure,

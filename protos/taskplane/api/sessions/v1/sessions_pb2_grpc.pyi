@@ -50,6 +50,15 @@ class SessionHistoryStub:
     now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
     not fit one reply; use ListEntries.
     """
+    ListUnsettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnsettledRequest, _sessions_pb2.ListUnsettledResponse]
+    """Turns of all sessions of all owners that may have come to nothing: begun or taken up again some time ago, not
+    answered directly, and nothing was said in them since. Whether there is a task, the task store knows. Oldest first,
+    from where MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+    """
+    MarkSettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkSettledRequest, _sessions_pb2.MarkSettledResponse]
+    """Records that every turn up to `until`, as ListUnsettled gave it, needs no further look. For executors only.
+    INVALID_ARGUMENT `BAD_TIME`.
+    """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -129,6 +138,27 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
         now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
         not fit one reply; use ListEntries.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUnsettled(
+        self,
+        request: _sessions_pb2.ListUnsettledRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListUnsettledRequest, _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]:
+        """Turns of all sessions of all owners that may have come to nothing: begun or taken up again some time ago, not
+        answered directly, and nothing was said in them since. Whether there is a task, the task store knows. Oldest first,
+        from where MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+
+    @_abc_1.abstractmethod
+    def MarkSettled(
+        self,
+        request: _sessions_pb2.MarkSettledRequest,
+        context: _aio.ServicerContext[_sessions_pb2.MarkSettledRequest, _abc.Awaitable[_sessions_pb2.MarkSettledResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.MarkSettledResponse]:
+        """Records that every turn up to `until`, as ListUnsettled gave it, needs no further look. For executors only.
+        INVALID_ARGUMENT `BAD_TIME`.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...

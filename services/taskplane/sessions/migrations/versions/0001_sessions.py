@@ -15,6 +15,8 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+_OPENS = "((kind = 2 AND task_id <> '') OR ((kind = 1 OR kind = 6) AND task_id = '' AND request_hash IS NOT NULL))"
+
 
 def upgrade() -> None:
     conn = op.get_bind()
@@ -38,6 +40,7 @@ def _tables() -> sa.MetaData:
         metadata,
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("page_key", sa.LargeBinary, nullable=False),
+        sa.Column("settled_until", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.CheckConstraint("id = 1", name="session_meta_one_row"),
     )
@@ -122,4 +125,5 @@ def _entry(metadata: sa.MetaData) -> None:
             sqlite_where=sa.text("task_id <> ''"),
             postgresql_where=sa.text("task_id <> ''"),
         ),
+        sa.Index("entry_opens", "created_at", sqlite_where=sa.text(_OPENS), postgresql_where=sa.text(_OPENS)),
     )

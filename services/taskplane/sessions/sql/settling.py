@@ -1,0 +1,82 @@
+"""Turns that may have come to nothing, over all sessions, and up to where nobody needs to look for them again."""
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, or_, select, text, update
+
+from taskplane.sessions.domain.session import MESSAGE, OUTCOME
+from taskplane.sessions.store import UnsettledPage, UnsettledTurn
+from taskplane.sessions.tables import OPENS, entry, session_meta
+
+_MARK: Final = select(session_meta.c.settled_until)
+_SET_MARK: Final = update(session_meta).values(settled_until=bindparam("until"))
+
+_in_range: Final = (text(OPENS), entry.c.created_at >= bindparam("since"), entry.c.created_at < bindparam("until"))
+_TIMES: Final = select(entry.c.created_at).where(*_in_range).order_by(entry.c.created_at).limit(bindparam("count"))
+
+_SHOWN: Final = ("tenant", "owner", "context_id", "invocation_id", "kind", "created_at")
+_OPENED: Final = (*_SHOWN, "seq", "task_id")
+
+
+def _turns() -> Select[Any]:
+    """The turns opened in a range of time that are not settled by what their session has.
+
+    Scalar subqueries, not joins, for the reason given in `statements`.
+    """
+    opened = select(*(entry.c[name] for name in _OPENED)).where(*_in_range).subquery("opened")
+    other = entry.alias("other")
+    of_owner = and_(other.c.owner == opened.c.owner, other.c.tenant == opened.c.tenant)
+    # The task of the outcome; empty: answered directly; null: not decided.
+    decided = select(other.c.task_id).where(other.c.id == opened.c.invocation_id.concat("-outcome"), of_owner)
+    # Whether anything was said since, in this turn or by the task that it created.
+    said = (
+        select(literal(1))
+        .where(
+            other.c.context_id == opened.c.context_id,
+            of_owner,
+            other.c.seq > opened.c.seq,
+            other.c.kind == MESSAGE,
+            or_(
+                other.c.invocation_id == opened.c.invocation_id,
+                other.c.task_invocation_id == opened.c.invocation_id,
+            ),
+        )
+        .limit(1)
+    )
+    found = select(
+        *(opened.c[name] for name in _SHOWN),
+        case((opened.c.kind == OUTCOME, opened.c.task_id), else_=decided.scalar_subquery()).label("task_id"),
+        said.scalar_subquery().label("said"),
+    ).subquery("found")
+    return (
+        select(*(found.c[name] for name in UnsettledTurn._fields[:-1]), func.coalesce(found.c.task_id, ""))
+        .where(
+            found.c.said.is_(None),
+            # Where there is an outcome, it stands for the message that began the turn.
+            or_(found.c.task_id.is_(None), and_(found.c.task_id != "", found.c.kind != MESSAGE)),
+        )
+        .order_by(found.c.created_at)
+    )
+
+
+_TURNS: Final = _turns()
+
+
+def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
+    """See `SessionLog.unsettled`. `before`: only turns opened earlier, in microseconds since 1970."""
+    since: int = conn.execute(_MARK).scalar_one()
+    if since > before:
+        # The clock was set back: what is opened until it is there again must not be passed over.
+        return UnsettledPage((), before, more=True)
+    times = conn.execute(_TIMES, {"since": since, "until": before, "count": limit}).scalars().all()
+    if not times:
+        return UnsettledPage((), None, more=False)
+    more = len(times) == limit
+    until = times[-1] + 1 if more else before
+    rows = conn.execute(_TURNS, {"since": since, "until": until})
+    return UnsettledPage([UnsettledTurn._make(row) for row in rows], until, more)
+
+
+def mark_settled(conn: Connection, until: int) -> None:
+    """See `SessionLog.mark_settled`."""
+    conn.execute(_SET_MARK, {"until": until})

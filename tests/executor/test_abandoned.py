@@ -1,0 +1,304 @@
+"""Turns that came to nothing are voided, whichever executor began them; what became something never stays void."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Change, Complete, Text, Turn
+from taskplane.runtime.errors import Exhausted, Unavailable
+
+# An executor that sweeps all the time, and takes any turn that is a tenth of a second old for lost.
+SWEEPING: dict[str, Any] = {"uncopied_every": 0.05, "abandoned_after": 0.1}
+# One that sweeps at its start only, and goes without waiting for anything.
+MORTAL: dict[str, Any] = {"abandoned_after": 0.1, "drain_timeout": 0.05, "cancel_grace": 0.05}
+VOID = sessions.ENTRY_KIND_VOID
+
+
+async def answer(turn: Turn) -> AsyncIterator[Change]:
+    yield Complete(f"answer to {turn.text}")
+
+
+class Held:
+    """Calls of one method wait before they are made, from the first one on, until they are let go."""
+
+    def __init__(self, stores: Stores, method: str) -> None:
+        self.reached = asyncio.Event()
+        self.go_on = asyncio.Event()
+        stores.channel.before[method] = self._hold
+
+    async def _hold(self, request: object) -> None:
+        self.reached.set()
+        await self.go_on.wait()
+
+
+class Thinking(Scripted):
+    """Routes once it may."""
+
+    def __init__(self, verdict: str | None) -> None:
+        super().__init__(answer)
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self._verdict = verdict
+
+    async def route(self, turn: Turn) -> str | None:
+        self.asked.set()
+        await self.go_on.wait()
+        return self._verdict
+
+
+async def swept(stores: Stores, times: int = 3) -> None:
+    """Waits for that many whole sweeps."""
+    wanted = stores.calls.get("ListUnsettled", 0) + times
+    await until(lambda: stores.calls.get("ListUnsettled", 0) > wanted)
+
+
+async def left_behind(stores: Stores, words: str, **options: Any) -> None:
+    """A turn whose executor is gone after the message was saved and before there was a task."""
+    held = Held(stores, "CreateTask")
+    async with open_plane(stores, ("a", Scripted(answer)), **MORTAL) as plane:
+        call = asyncio.ensure_future(plane.submit(words, **options))
+        await held.reached.wait()
+        await eventually(lambda: outcomes(plane, options["context_id"]), lambda found: found > 0)
+        call.cancel()
+        await asyncio.wait([call])
+    del stores.channel.before["CreateTask"]
+
+
+async def outcomes(plane: Plane, context_id: str) -> int:
+    request = sessions.ListSessionsRequest()
+    if context_id not in {one.context_id for one in (await plane.stores.sessions().ListSessions(request)).sessions}:
+        return 0
+    return [entry.kind for entry in await plane.entries(context_id)].count(sessions.ENTRY_KIND_OUTCOME)
+
+
+async def voids(plane: Plane, context_id: str) -> list[bool]:
+    """Each void, in order: whether it takes one back."""
+    return [entry.off for entry in await plane.entries(context_id) if entry.kind == VOID]
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+async def test_a_turn_whose_executor_is_gone_is_voided_by_another(stores: Stores, key: str) -> None:
+    """C10: its message is in no further prompt; a repeat under its key takes the void back and runs it, once."""
+    agent = Scripted(answer)
+    await left_behind(stores, "lost", key=key, message_id="m", context_id="c")
+    async with open_plane(stores, ("a", agent), **SWEEPING) as plane:
+        assert await eventually(lambda: plane.conversation("c"), lambda found: found == []) == []
+        await plane.run("next", context_id="c")
+        assert [text(message) for message in agent.turns[0].history] == []
+        if key:
+            first, second = [await plane.submit("lost", key=key, message_id="m", context_id="c") for _ in range(2)]
+            assert first.task.task_id == second.task.task_id
+            await plane.at_rest(first)
+            await swept(stores)
+            assert await plane.conversation("c") == ["lost", "answer to lost", "next", "answer to next"]
+            assert [turn.text for turn in agent.turns] == ["next", "lost"]
+            assert [text(message) for message in agent.turns[1].history] == ["next", "answer to next"]
+        else:
+            assert await plane.conversation("c") == ["next", "answer to next"]
+
+
+async def test_a_repeat_that_is_lost_as_well_is_voided_again(stores: Stores) -> None:
+    """C10."""
+    async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
+        await left_behind(stores, "lost", key="k", message_id="m", context_id="c")
+        await eventually(lambda: voids(plane, "c"), lambda found: found == [False])
+        await left_behind(stores, "lost", key="k", message_id="m", context_id="c")
+        await eventually(lambda: voids(plane, "c"), lambda found: found == [False, True, False])
+        assert await plane.conversation("c") == []
+
+
+async def test_a_turn_that_nobody_decided_about_is_voided(stores: Stores) -> None:
+    """Its executor is gone while the router thinks; a repeat is asked about anew."""
+    agent = Thinking("direct")
+    async with open_plane(stores, ("a", agent), route_timeout=60.0, **MORTAL) as plane:
+        call = asyncio.ensure_future(plane.submit("lost", key="k", message_id="m", context_id="c"))
+        await agent.asked.wait()
+        assert await plane.conversation("c") == ["lost"]
+        call.cancel()
+        await asyncio.wait([call])
+    agent.go_on.set()
+    async with open_plane(stores, ("a", agent), **SWEEPING) as plane:
+        await eventually(lambda: plane.conversation("c"), lambda found: found == [])
+        reply = await plane.submit("lost", key="k", message_id="m", context_id="c")
+        assert text(reply.message) == "direct"
+        await swept(stores)
+        assert await plane.conversation("c") == ["lost", "direct"]
+
+
+async def test_an_answer_that_took_longer_than_the_sweep_waits_is_in_the_conversation(stores: Stores) -> None:
+    agent = Thinking("direct")
+    async with open_plane(stores, ("a", agent), route_timeout=60.0, **SWEEPING) as plane:
+        call = asyncio.ensure_future(plane.submit("slow", context_id="c"))
+        await agent.asked.wait()
+        await eventually(lambda: plane.conversation("c"), lambda found: found == [])
+        agent.go_on.set()
+        assert text((await call).message) == "direct"
+        assert await plane.conversation("c") == ["slow", "direct"]
+        await swept(stores)
+        assert await plane.conversation("c") == ["slow", "direct"]
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+async def test_a_task_that_was_created_later_than_the_sweep_waits_is_in_the_conversation(
+    stores: Stores, key: str
+) -> None:
+    """An executor that stood still has its turn voided by another one, and goes on."""
+    held = Held(stores, "CreateTask")
+    async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
+        call = asyncio.ensure_future(plane.submit("slow", key=key, message_id="m", context_id="c"))
+        await held.reached.wait()
+        await eventually(lambda: outcomes(plane, "c"), lambda found: found > 0)
+        await eventually(lambda: voids(plane, "c"), lambda found: found == [False])
+        held.go_on.set()
+        await plane.at_rest(await call)
+        assert await plane.conversation("c") == ["slow", "answer to slow"]
+        await swept(stores)
+        assert await plane.conversation("c") == ["slow", "answer to slow"]
+
+
+async def test_a_task_that_is_created_while_its_turn_is_voided_is_in_the_conversation(stores: Stores) -> None:
+    """The sweep found no task, and there is one by the time it has voided the turn; its creator says nothing more."""
+    await left_behind(stores, "lost", key="k", message_id="m", context_id="c")
+    created: list[str] = []
+
+    async def create(request: sessions.AppendEntriesRequest) -> None:
+        (entry,) = request.entries
+        if entry.kind == VOID and not created:
+            stored = (await stores.sessions().ListEntries(sessions.ListEntriesRequest(context_id="c"))).entries
+            message = stored[0].message
+            response = await stores.tasks().CreateTask(
+                tasks.CreateTaskRequest(
+                    invocation_id=entry.target,
+                    request_hash=stored[0].request_hash,
+                    task_id=message.task_id,
+                    context_id="c",
+                    agent="nobody",
+                    message=message,
+                )
+            )
+            created.append(response.record.id)
+
+    stores.channel.before["AppendEntries"] = create
+    async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
+        await eventually(lambda: voids(plane, "c"), lambda found: found == [False, True])
+        assert created and await plane.conversation("c") == ["lost"]
+
+
+async def test_a_task_that_says_nothing_for_long_is_looked_at_once_and_stays(stores: Stores) -> None:
+    go_on = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("one ")
+        await go_on.wait()
+        yield Complete("done")
+
+    async with open_plane(stores, ("a", Scripted(script)), **SWEEPING) as plane:
+        reference = await plane.submit("go", context_id="c")
+        await until(lambda: stores.calls.get("MarkSettled", 0) > 0)
+        looks = stores.calls["ListEvents"]
+        marks = stores.calls["MarkSettled"]
+        await swept(stores)
+        assert (stores.calls["ListEvents"], stores.calls["MarkSettled"]) == (looks, marks)
+        assert await plane.conversation("c") == ["go"] and await voids(plane, "c") == []
+        go_on.set()
+        await plane.at_rest(reference)
+
+
+async def test_what_a_deleted_task_had_said_stays_and_one_that_had_said_nothing_leaves_nothing(stores: Stores) -> None:
+    """C16."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "quiet":
+            await asyncio.Event().wait()
+        yield Complete("done")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        spoke = await plane.run("speak", context_id="c")
+        quiet = (await plane.submit("quiet", context_id="c")).task.task_id
+        await plane.reaches(quiet, a2a.TASK_STATE_WORKING)
+        for task_id in (spoke.id, quiet):
+            await stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
+        assert await plane.conversation("c") == ["speak", "done", "quiet"]
+    async with open_plane(stores, ("a", Scripted(script)), **SWEEPING) as plane:
+        await eventually(lambda: plane.conversation("c"), lambda found: found == ["speak", "done"])
+
+
+async def test_a_refused_turn_is_not_put_back_by_the_task_of_another(stores: Stores) -> None:
+    """Both wanted the same task id, which the client had made."""
+    more = {"create_unknown_task": True}
+
+    async def refuse(request: object) -> None:
+        raise Exhausted("too many tasks")
+
+    async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
+        stores.channel.before["CreateTask"] = refuse
+        with pytest.raises(Exhausted):
+            await plane.submit("refused", task_id="mine", context_id="c", more=more)
+        del stores.channel.before["CreateTask"]
+        await plane.at_rest(await plane.submit("again", task_id="mine", context_id="c", more=more))
+        await until(lambda: stores.calls.get("MarkSettled", 0) > 0)
+        await swept(stores)
+        assert await plane.conversation("c") == ["again", "answer to again"]
+
+
+async def test_a_turn_that_became_a_message_to_the_task_of_another_stays(stores: Stores) -> None:
+    """Two sends wanted the same new task id, which the client had made; the second one's message waits there."""
+    made: list[str] = []
+
+    async def overtake(request: tasks.CreateTaskRequest) -> None:
+        if not made:
+            made.append(request.task_id)
+            first = tasks.CreateTaskRequest()
+            first.CopyFrom(request)
+            first.invocation_id, first.request_hash, first.agent = "first", bytes(32), "nobody"
+            first.ClearField("claim_for")
+            first.ClearField("first_changes")
+            first.message.parts[0].text = "first"
+            await stores.tasks().CreateTask(first)
+
+    stores.channel.before["CreateTask"] = overtake
+    async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
+        await plane.submit("second", task_id="mine", context_id="c", more={"create_unknown_task": True})
+        await until(lambda: stores.calls.get("MarkSettled", 0) > 0)
+        assert made and await voids(plane, "c") == []
+        assert sorted(await plane.conversation("c")) == ["first", "second"]
+
+
+async def test_what_could_not_be_looked_at_is_found_again(stores: Stores) -> None:
+    """C15: the task store is away while the sweep asks it."""
+    await left_behind(stores, "lost", context_id="c")
+    down = True
+
+    async def unreachable(request: object) -> None:
+        if down:
+            raise Unavailable("no task store")
+
+    stores.channel.before["ListEvents"] = unreachable
+    async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
+        await until(lambda: stores.calls.get("ListEvents", 0) > 1)
+        assert await plane.conversation("c") == ["lost"] and "MarkSettled" not in stores.calls
+        down = False
+        await eventually(lambda: plane.conversation("c"), lambda found: found == [])
+
+
+async def test_executors_that_sweep_at_once_come_to_the_same(stores: Stores) -> None:
+    for n in range(4):
+        await left_behind(stores, "lost", key=f"k{n}", message_id="m", context_id=f"c{n}")
+    async with (
+        open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane,
+        open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as other,
+    ):
+        for n in range(4):
+            await eventually(lambda n=n: plane.conversation(f"c{n}"), lambda found: found == [])  # type: ignore[misc]
+            reply = await other.submit("lost", key=f"k{n}", message_id="m", context_id=f"c{n}")
+            await other.at_rest(reply)
+        await swept(stores)
+        for n in range(4):
+            assert await plane.conversation(f"c{n}") == ["lost", "answer to lost"]
