@@ -40,9 +40,7 @@ from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
 
-_WORKING: Final = (
-    tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),
-)
+_WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
 _ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
 
 
