@@ -40,7 +40,7 @@ def status(state: int, said: a2a.Message | None = None) -> pb.Change:
     return change
 
 
-def chunk(text: str, artifact_id: str = "a", *, append: bool = True) -> pb.Change:
+def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Change:
     change = pb.Change()
     change.artifact.artifact.artifact_id = artifact_id
     change.artifact.artifact.parts.add().text = text
@@ -97,6 +97,12 @@ class Plane:
     async def append(self, row: Row, *changes: pb.Change, **given: Any) -> ops.Appended:
         """An item of the executor that holds the lease now, with the next number."""
         return only(ops.Appended, await self.log.submit(await self.item(row, *changes, **given)))
+
+    async def grow(self, row: Row, chunks: int, size: int) -> ops.Appended:
+        """An item of `chunks` pieces of one artifact, of `size` characters each; the first one of all begins it."""
+        begun = (await self.log.row_by_uid(row.uid)).artifact_id == "a"
+        pieces = [chunk("x" * size, append=begun or number > 0) for number in range(chunks)]
+        return await self.append(row, *pieces)
 
     async def item(self, row: Row, *changes: pb.Change, **given: Any) -> ops.Append:
         now = await self.log.row_by_uid(row.uid)

@@ -78,11 +78,51 @@ async def test_the_statements_of_a_batch_do_not_depend_on_its_size(plane: Plane)
 async def test_an_append_reads_no_event_and_is_three_statements(plane: Plane) -> None:
     """One SELECT, one UPDATE, one INSERT, of however many items; the cost of an event is not that of its log."""
     rows = [await plane.create() for _ in range(8)]
-    items = [await plane.item(row, chunk("x"), chunk("y")) for row in rows]
+    for row in rows:
+        await plane.append(row, chunk("x"))
+    items = [await plane.item(row, chunk("x", append=True), chunk("y", append=True)) for row in rows]
+    assert await kinds_of(plane, items) == _THREE
+
+
+_THREE = ["SELECT task.uid, t", "UPDATE task SET ge", "INSERT INTO event"]
+
+
+async def kinds_of(plane: Plane, items: list[ops.Append]) -> list[str]:
+    """How the statements begin that these items are appended by; all of them are taken."""
     with statements() as seen:
-        await plane.log.submit_all(items)
-    kinds = [re.sub(r"\s+", " ", statement)[:18].strip() for statement, _ in seen]
-    assert kinds == ["SELECT task.uid, t", "UPDATE task SET ge", "INSERT INTO event"]
+        answers = await plane.log.submit_all(items)
+    assert not [answer for answer in answers if getattr(answer, "refusal", answer) is not None]
+    return [re.sub(r"\s+", " ", statement)[:18].strip() for statement, _ in seen]
+
+
+async def test_whether_a_task_has_an_artifact_is_asked_only_for_another_one_than_the_last(plane: Plane) -> None:
+    """W1, P5: one statement more for any number of them, whatever the tasks have; it reads one entry of an index."""
+    rows = [await plane.create() for _ in range(8)]
+    for row in rows:
+        await plane.append(row, *(chunk("x", f"a{number}") for number in range(40)))
+    again = [await plane.item(row, chunk("x", "a39", append=True), chunk("y", "b"), chunk("z", "a39")) for row in rows]
+    assert await kinds_of(plane, again) == _THREE
+    others = [await plane.item(row, *(chunk("x", f"a{n}", append=True) for n in (3, 7, 3))) for row in rows]
+    with statements() as seen:
+        assert await kinds_of(plane, others) == [_THREE[0], "WITH wanted AS (VA", *_THREE[1:]]
+    (lookup,) = [each for each in seen if each[0].startswith("WITH wanted")]
+    shown = await plane.engine.write(plan, *lookup)
+    if plane.engine.dialect.name == "sqlite":
+        assert "event_artifact (task_uid=? AND artifact_id=?)" in shown and "SCAN event" not in shown, shown
+    else:
+        assert "event_artifact" in shown and "Seq Scan" not in shown and "Limit" in shown, shown
+
+
+async def test_any_number_of_artifacts_is_asked_for(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P5: an engine takes some ten thousand parameters in one statement; a batch may ask for more."""
+    monkeypatch.setattr("taskplane.tasks.sql.contents._AT_ONCE", 8)
+    rows = [await plane.create() for _ in range(3)]
+    for row in rows:
+        await plane.append(row, *(chunk("x", f"a{number}") for number in range(21)))
+    items = [await plane.item(row, *(chunk("y", f"a{n}", append=True) for n in range(20))) for row in rows]
+    assert (await kinds_of(plane, items)).count("WITH wanted AS (VA") == 8
+    unknown = await plane.append(rows[0], *(chunk("y", f"a{n}", append=True) for n in range(22)))
+    assert unknown.refusal is not None and "a21" in unknown.refusal.message
 
 
 async def test_a_creation_alone_is_three_statements(plane: Plane) -> None:
@@ -124,7 +164,7 @@ async def test_bytes_per_event_do_not_grow_with_the_log(plane: Plane) -> None:
     row = await plane.create()
     start, per_event = await stored_bytes(plane), dict[int, float]()
     for number in range(25, 2001, 25):
-        await plane.append(row, *(chunk("x" * 200) for _ in range(25)))
+        await plane.grow(row, 25, 200)
         if number in (250, 1000, 2000):
             per_event[number] = (await stored_bytes(plane) - start) / number
     # At most once more, in the snapshot.
@@ -143,7 +183,7 @@ async def test_a_task_of_4000_events_is_read_in_bounded_rows_and_bytes(plane: Pl
     """C13: GetTask reads the snapshot and a tail it nearly outweighs; a watcher at the head reads what is new."""
     row = await plane.create()
     for _ in range(16):
-        await plane.append(row, *(chunk("x" * 64) for _ in range(250)))
+        await plane.grow(row, 250, 64)
     now = await plane.log.row_by_uid(row.uid)
     with statements() as reading:
         _, task = await plane.log.get(ADA, row.id)
@@ -151,7 +191,7 @@ async def test_a_task_of_4000_events_is_read_in_bounded_rows_and_bytes(plane: Pl
     assert len(task.artifacts[0].parts[0].text) == 4000 * 64
     assert rows < 2700, rows
     assert size < 2.5 * (128 * 1024 + 4 * now.snapshot_bytes), size
-    await plane.append(row, chunk("new"))
+    await plane.append(row, chunk("new", append=True))
     with statements() as watching:
         page = await plane.log.read_after(row.uid, now.generation, 64, 256 * 1024)
     assert len(page.events) == 1
@@ -169,7 +209,7 @@ async def test_all_rewrites_of_a_snapshot_weigh_no_more_than_the_log(plane: Plan
     row = await plane.create()
     now, rewritten, last = row, 0, row.snapshot_generation
     for _ in range(40):
-        await plane.append(row, *(chunk("x" * 1000) for _ in range(60)))
+        await plane.grow(row, 60, 1000)
         now = await plane.log.row_by_uid(row.uid)
         if now.snapshot_generation != last:
             last = now.snapshot_generation
@@ -190,7 +230,7 @@ def plan(conn: Connection, statement: str, parameters: Any) -> str:
 async def test_an_index_serves_every_query(plane: Plane) -> None:
     """No operation and no read goes through a whole table."""
     row = await plane.create()
-    await plane.append(row, *(chunk("x" * 9000) for _ in range(60)))
+    await plane.grow(row, 60, 9000)
     token = (await plane.log.list(ADA, TaskFilter(page_size=1))).next_page_token
     assert not token
     await plane.create()

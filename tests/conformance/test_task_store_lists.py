@@ -139,7 +139,7 @@ async def test_a_page_of_large_tasks_ends_early_and_loses_none(plane: Plane) -> 
     rows = [await plane.create() for _ in range(4)]
     for row in rows:
         for _ in range(3):
-            await plane.append(row, chunk("x" * 3_000_000, append=False))
+            await plane.append(row, chunk("x" * 3_000_000))
     pages = await walk(plane, TaskFilter(page_size=10))
     assert len(pages) > 1 and all(page.rows for page in pages)
     assert sorted(ids(pages)) == sorted(row.id for row in rows)

@@ -7,6 +7,7 @@ from tests.conformance.task_log import ADA, Plane, chunk, message, only, opened,
 from tests.conftest import Migrated
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Exhausted, Internal, Invalid, NotFound, OutOfRange, PlaneError, Refused
 from taskplane.storage.committer import LATER
 from taskplane.tasks.domain import operations as ops
@@ -134,6 +135,48 @@ async def test_what_a_commit_announces_can_be_read(plane: Plane) -> None:
     assert page.row == commit.rows[0]
 
 
+async def test_nothing_is_appended_to_an_artifact_that_is_not_there(plane: Plane) -> None:
+    """P5: such an item is refused and changes nothing, whoever shares its batch; artifacts of others do not count."""
+    row, other = await plane.create(), await plane.create()
+    await plane.append(other, chunk("x"), chunk("x", "b"))
+    refused = await plane.item(row, chunk("x", "b"), chunk("y", append=True))
+    taken = await plane.item(other, chunk("y", append=True), chunk("y", "b", append=True))
+    answers = await plane.log.submit_all([refused, taken])
+    refusals = [only(ops.Appended, answer).refusal for answer in answers]
+    assert [each.reason if each else None for each in refusals] == ["ILLEGAL_APPEND", None]
+    assert await plane.check(row) == row
+    with pytest.raises(Refused) as creation:
+        await plane.create(changes=[status(WORKING), chunk("x", append=True)], name="never")
+    assert creation.value.reason == "ILLEGAL_APPEND"
+    with pytest.raises(NotFound):
+        await plane.log.get(ADA, "never")
+    assert (await plane.append(row, chunk("x"), chunk("y", append=True), chunk("z", "b"))).refusal is None
+    assert (await plane.append(row, chunk("z", append=True))).refusal is None
+    _, task = await plane.log.get(ADA, row.id)
+    assert {each.artifact_id: each.parts[0].text for each in task.artifacts} == {"a": "xyz", "b": "z"}
+    await plane.check(row)
+
+
+async def test_an_artifact_outlives_pauses_and_replacements_but_not_its_lost_attempt(plane: Plane) -> None:
+    """P5, C9: an attempt that is run again begins its artifacts anew, whatever the log has of the one before."""
+    row = await plane.create(on_orphan=int(pb.ON_ORPHAN_RERUN))
+    await plane.append(row, chunk("x"), chunk("x"), chunk("x", "b"))
+    await plane.pause(row)
+    await plane.say(row, "i2")
+    await plane.claim(row)
+    assert (await plane.append(row, status(WORKING), chunk("y", append=True))).refusal is None
+    await plane.orphan(row)
+    await plane.claim(row)
+    for artifact_id in ("a", "b"):
+        lost = await plane.append(row, chunk("z", artifact_id, append=True))
+        assert lost.refusal is not None and lost.refusal.reason == "ILLEGAL_APPEND"
+    assert (await plane.append(row, chunk("z", "b"), chunk("z"))).refusal is None
+    assert (await plane.append(row, chunk("z", "b", append=True))).refusal is None
+    _, task = await plane.log.get(ADA, row.id)
+    assert {each.artifact_id: each.parts[0].text for each in task.artifacts} == {"b": "zz", "a": "z"}
+    await plane.check(row)
+
+
 async def test_what_was_acknowledged_is_there_after_a_restart(migrated: Migrated) -> None:
     """C2: the store process may go away at any time."""
     url = await migrated("taskplane.tasks")
@@ -213,7 +256,7 @@ async def test_a_long_stream_reads_as_the_fold_of_its_events(plane: Plane) -> No
     """C3: whether a snapshot was rewritten on the way or not, a task is the fold of its log."""
     row = await plane.create()
     for _ in range(12):
-        await plane.append(row, *(chunk("x" * 4_000) for _ in range(10)))
+        await plane.grow(row, 10, 4_000)
     now = await plane.check(row)
     assert 1 < now.snapshot_generation < now.generation
     await plane.complete(row)
@@ -252,6 +295,10 @@ async def test_no_text_with_a_nul_character_is_stored_or_breaks_a_read(plane: Pl
         await plane.log.submit(plane.creation(agent="\0"))
     with pytest.raises(Invalid):
         await plane.append(row, status(WORKING, message("x", "m\0")))
+    with pytest.raises(Invalid):
+        await plane.append(row, chunk("x", "a\0"), chunk("x", "b"))
+    unknown = (await plane.append(row, chunk("x", "a\0", append=True))).refusal
+    assert unknown is not None and unknown.reason == "ILLEGAL_APPEND"
     with pytest.raises(NotFound):
         await plane.log.get(ADA, "b\0d")
     with pytest.raises(NotFound):

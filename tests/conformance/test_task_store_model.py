@@ -37,6 +37,7 @@ class Model:
     said: int = 1
     read: int = 0
     open_text: bool = False
+    artifacts: set[str] = dataclasses.field(default_factory=set[str])
     number: int = 0
     last: tuple[ops.Append, ops.Appended] | None = None
     keys: list[ops.AddMessage] = dataclasses.field(default_factory=list[ops.AddMessage])
@@ -98,9 +99,19 @@ class Life(RuleBasedStateMachine):
             model.holder, model.ready, model.started, model.number = process, False, False, 0
         self.touched = model
 
-    @rule(model=tasks, count=st.integers(1, 3), stale=st.booleans())
-    def append(self, model: Model, count: int, stale: bool) -> None:
-        self._item(model, [chunk("x")] * count, stale=stale)
+    @rule(
+        model=tasks,
+        written=st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=3),
+        stale=st.booleans(),
+    )
+    def append(self, model: Model, written: list[tuple[str, bool]], stale: bool) -> None:
+        artifacts, illegal = set(model.artifacts), False
+        for artifact_id, append in written:
+            illegal |= append and artifact_id not in artifacts
+            artifacts.add(artifact_id)
+        changes = [chunk("x", artifact_id, append=append) for artifact_id, append in written]
+        if self._item(model, changes, stale=stale, illegal=illegal):
+            model.artifacts = artifacts
 
     @rule(model=tasks, final=st.booleans())
     def stream(self, model: Model, final: bool) -> None:
@@ -120,6 +131,7 @@ class Life(RuleBasedStateMachine):
         changes: list[pb.Change],
         *,
         stale: bool = False,
+        illegal: bool = False,
         consumed: int = 0,
         pending: bool = False,
         rests: int = 0,
@@ -144,6 +156,8 @@ class Life(RuleBasedStateMachine):
             reason = "TERMINAL"
         elif stale or model.holder is None:
             reason = "FENCED"
+        elif illegal:
+            reason = "ILLEGAL_APPEND"
         elif pending:
             reason = "PENDING_INPUT"
         assert (answer.refusal.reason if answer.refusal else None) == reason
@@ -236,6 +250,7 @@ class Life(RuleBasedStateMachine):
             model.close_text()
             model.generation += 1
             model.state = SUBMITTED
+            model.artifacts.clear()
         model.attempt, model.ready, model.delayed = attempts, True, attempts > 1
 
     @invariant()
@@ -253,6 +268,8 @@ class Life(RuleBasedStateMachine):
         )
         assert (row.input_generation, row.ready_at is not None) == (model.said, model.ready)
         assert (row.partial_generation is not None) == model.open_text
+        _, task = self.wait(self.plane.log.get(ADA, row.id))
+        assert {artifact.artifact_id for artifact in task.artifacts} == model.artifacts
         assert (row.terminal_generation == row.generation) == (model.state in TERMINAL)
 
 

@@ -68,7 +68,7 @@ WORDS: Final[dict[str, str]] = {
     "P2": "The user's message is saved first; an agent answers directly or makes a task, and a task stays a task.",
     "P3": "A task is created, then works, then streams what it makes, in that order.",
     "P4": "Status texts are short, are not repeated, and are kept out of the conversation.",
-    "P5": "Artifacts stream chunk by chunk, appended, in order.",
+    "P5": "Artifacts stream chunk by chunk, appended, in order; nothing is appended to one that is not there.",
     "P6": "An artifact is emitted once.",
     "P7": "Every message has an id and is stored once; artifacts are stored as they arrive.",
     "P8": "A cancel reaches the run wherever it came in, and no completion overwrites it.",

@@ -417,11 +417,12 @@ async def test_a_forged_principal_is_unauthenticated(plane: Plane, name: str) ->
 
 
 async def test_only_services_do_what_services_do(plane: Plane) -> None:
-    """C8: a caller without a service's principal neither appends nor claims."""
+    """C8: a caller without a service's principal neither appends nor claims, nor creates a task with a lease."""
     requests: tuple[tuple[str, Message], ...] = (
         (_TASKS + "AppendEvents", pb.AppendEventsRequest()),
         (_TASKS + "MarkCopied", pb.MarkCopiedRequest(task_uid="x", generation=1)),
         ("/taskplane.api.tasks.v1.TaskQueue/Renew", pb.RenewRequest(process_id="p")),
+        (_TASKS + "CreateTask", pb.CreateTaskRequest.FromString(create(claim_for="p"))),
     )
     async with untouched(plane):
         for path, asked in requests:

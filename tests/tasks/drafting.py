@@ -6,8 +6,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.decide import decide, needs_lost_messages, needs_open_text
+from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold, text_so_far
+from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
 from taskplane.tasks.domain.operations import Found, Known, Write
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
 
@@ -30,7 +31,7 @@ def status(state: int, said: a2a.Message | None = None) -> pb.Change:
     return change
 
 
-def chunk(text: str, artifact_id: str = "a", *, append: bool = True) -> pb.Change:
+def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Change:
     change = pb.Change()
     change.artifact.artifact.artifact_id = artifact_id
     change.artifact.artifact.parts.add().text = text
@@ -129,7 +130,17 @@ class Log:
                 for event in self.events
                 if event.fence == row.fence and event.speaks and event.invocation_id is None
             ]
-        return Found(row=row, known=known, known_row=row if known else None, open_text=open_text, lost_messages=lost)
+        asked = needs_artifacts(row, op) if row is not None else ()
+        return Found(
+            row=row,
+            known=known,
+            known_row=row if known else None,
+            open_text=open_text,
+            lost_messages=lost,
+            artifacts={each.artifact_id for each in self.task().artifacts if each.artifact_id in asked}
+            if asked
+            else set(),
+        )
 
 
 def started(**kwargs: int) -> Log:

@@ -113,6 +113,7 @@ class Run:
         self.uid = response.record.uid
         self.fence = response.fence
         self.number = 0
+        self.grown = False
 
     def at(self, generation: int) -> str:
         return f"{self.record.incarnation}-{generation}"
@@ -131,9 +132,11 @@ class Run:
         return response.results[0]
 
     async def chunks(self, count: int, size: int = 1, each: int = 50) -> None:
-        """`count` artifact events, `each` in one append."""
+        """`count` more pieces of one artifact, `each` in one append; the first one of all begins it."""
         for first in range(0, count, each):
-            result = await self.append(*(chunk(size) for _ in range(min(each, count - first))))
+            pieces = [chunk(size, append=self.grown or number > 0) for number in range(min(each, count - first))]
+            self.grown = True
+            result = await self.append(*pieces)
             assert not result.HasField("refusal"), result.refusal
 
     async def complete(self) -> None:
@@ -208,9 +211,9 @@ def status(state: "a2a.TaskState.ValueType", said: a2a.Message | None = None) ->
     return pb.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=state, message=said)))
 
 
-def chunk(size: int = 1) -> pb.Change:
+def chunk(size: int = 1, *, append: bool = False) -> pb.Change:
     artifact = a2a.Artifact(artifact_id="a", parts=[a2a.Part(text="x" * size)])
-    return pb.Change(artifact=a2a.TaskArtifactUpdateEvent(artifact=artifact, append=True))
+    return pb.Change(artifact=a2a.TaskArtifactUpdateEvent(artifact=artifact, append=append))
 
 
 def document(task_id: str = "", state: "a2a.TaskState.ValueType" = WORKING, text: str = "draft") -> a2a.Task:

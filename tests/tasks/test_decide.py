@@ -9,6 +9,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.needs import needs_artifacts
 from taskplane.tasks.domain.task import (
     CANCELED,
     COMPLETED,
@@ -23,6 +24,7 @@ from taskplane.tasks.domain.task import (
     WORKING,
     Row,
     Scope,
+    changed,
 )
 
 
@@ -214,6 +216,56 @@ def test_two_texts_are_not_open_at_once() -> None:
     assert reason(log.append(status(WORKING, message("b", "m2", partial=True)))) == "OPEN_TEXT"
 
 
+def test_a_changed_row_differs_in_what_was_named_and_nothing_else() -> None:
+    row = row_of(started())
+    assert changed(row, generation=7, message_id=None) == row._replace(generation=7, message_id=None)
+    assert changed(row) == row
+    with pytest.raises(KeyError):
+        changed(row, generations=7)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def test_nothing_is_appended_to_an_artifact_that_is_not_there() -> None:
+    """P5: the item is refused as a whole; one that begins the artifact first is taken, and so is what follows it."""
+    log = started()
+    before = row_of(log), len(log.events)
+    said = status(WORKING, message("a", "m1"))
+    for changes in ([chunk("x", append=True)], [said, chunk("x"), chunk("y", "b", append=True)]):
+        refused = log.append(*changes)
+        assert (reason(refused), refused.last_generation) == ("ILLEGAL_APPEND", 0)
+        assert (row_of(log), len(log.events)) == before
+    assert log.append(chunk("x"), chunk("y", append=True), chunk("z", "b")).refusal is None
+    assert log.append(chunk("z", append=True), chunk("z", "b", append=True)).refusal is None
+    assert {each.artifact_id: each.parts[0].text for each in log.task().artifacts} == {"a": "xyz", "b": "zz"}
+
+
+def test_an_artifact_outlives_a_pause_but_not_its_lost_attempt() -> None:
+    """P5, C9: an attempt that is run again begins its artifacts anew."""
+    log = started(on_orphan=2)
+    log.append(chunk("x"), chunk("x", "b"), status(INPUT_REQUIRED, message("?", "q")), consumed=1)
+    log.say("go on", "i2")
+    log.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
+    assert log.append(status(WORKING), chunk("y", append=True)).refusal is None
+    log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row_of(log).fence))
+    log.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
+    for artifact_id in ("a", "b"):
+        assert reason(log.append(chunk("z", artifact_id, append=True))) == "ILLEGAL_APPEND"
+    assert log.append(chunk("z"), chunk("z", append=True)).refusal is None
+    assert [part.text for part in log.task().artifacts[0].parts] == ["zz"]
+
+
+def test_only_another_artifact_than_the_last_is_asked_for() -> None:
+    """W1: what streams one artifact is decided by the row alone."""
+    log = started()
+    log.append(chunk("x"), chunk("x", "b"))
+
+    def asked(*changes: pb.Change) -> list[str]:
+        return needs_artifacts(row_of(log), ops.Append(actor="", task_uid="u1", fence=1, number=9, changes=changes))
+
+    assert asked(chunk("y", "b", append=True), chunk("y", "b", append=True)) == []
+    assert asked(chunk("y", "c"), chunk("y", "c", append=True), chunk("y"), chunk("y", append=True)) == []
+    assert asked(chunk("y", append=True), chunk("y", "c", append=True), chunk("y", append=True)) == ["a", "c"]
+
+
 def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
     """C9: by the policy in the row."""
     failing = started()
@@ -223,7 +275,7 @@ def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
     assert said.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
 
     again = started(on_orphan=2)
-    again.append(chunk("x", append=False), status(WORKING, message("said", "m1")))
+    again.append(chunk("x"), status(WORKING, message("said", "m1")))
     fence = row_of(again).fence
     again.do(ops.Orphan(task_uid="u1", process_id="p1", fence=fence))
     assert again.state == SUBMITTED

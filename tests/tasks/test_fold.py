@@ -16,8 +16,7 @@ steps = st.one_of(
     st.tuples(st.just("close"), words),
     st.tuples(st.just("say"), words),
     st.tuples(st.just("progress"), words),
-    st.tuples(st.just("chunk"), words),
-    st.tuples(st.just("anew"), words),
+    st.tuples(st.sampled_from(["chunk", "anew", "chunk b", "anew b"]), words),
     st.tuples(st.just("working"), words),
     st.tuples(st.just("user"), words),
     st.tuples(st.sampled_from(["pause", "complete", "fail", "cancel", "lose"]), words),
@@ -50,8 +49,8 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
         line = message(text, fresh)
         line.metadata.fields["kind"].string_value = "status-message"
         log.append(status(WORKING, line))
-    elif act in ("chunk", "anew"):
-        log.append(chunk(text, append=act == "chunk"))
+    elif act.startswith(("chunk", "anew")):
+        _write(log, text, act[-1] if act.endswith(" b") else "a", append=act.startswith("chunk"))
     elif act == "working":
         log.append(status(WORKING))
     elif act == "user":
@@ -66,6 +65,17 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
         log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
     elif act == "lose" and row.lease_owner:
         log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row.fence))
+
+
+def _write(log: Log, text: str, artifact_id: str, *, append: bool) -> None:
+    """What is appended to an artifact that the task does not have begins it, once it was refused."""
+    assert log.row is not None
+    there = artifact_id in {each.artifact_id for each in log.task().artifacts}
+    held = log.row.lease_owner is not None
+    refusal = log.append(chunk(text, artifact_id, append=append)).refusal
+    assert not held or (refusal.reason if refusal else "") == ("ILLEGAL_APPEND" if append and not there else "")
+    if append and not there:
+        log.append(chunk(text, artifact_id))
 
 
 class Client:
@@ -157,9 +167,9 @@ def test_generations_have_no_gap_and_the_row_agrees_with_its_log(script: list[tu
 def test_appended_plain_texts_of_an_artifact_become_one_part() -> None:
     """A task of many chunks is one text, whatever it was cut into."""
     log = started()
-    log.append(chunk("a", append=False))
+    log.append(chunk("a"))
     for _ in range(500):
-        log.append(chunk("b"))
+        log.append(chunk("b", append=True))
     artifact = log.task().artifacts[0]
     assert len(artifact.parts) == 1
     assert artifact.parts[0].text == "a" + "b" * 500
@@ -167,11 +177,11 @@ def test_appended_plain_texts_of_an_artifact_become_one_part() -> None:
 
 def test_a_part_with_a_name_of_its_own_is_not_merged() -> None:
     log = started()
-    log.append(chunk("a", append=False))
-    named = chunk("b")
+    log.append(chunk("a"))
+    named = chunk("b", append=True)
     named.artifact.artifact.parts[0].filename = "b.txt"
     log.append(named)
-    log.append(chunk("c"))
+    log.append(chunk("c", append=True))
     assert [part.text for part in log.task().artifacts[0].parts] == ["a", "b", "c"]
 
 

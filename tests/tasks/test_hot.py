@@ -18,7 +18,7 @@ def row(uid: str = "uid", generation: int = 1) -> Row:
 
 def event(generation: int, size: int = 10, uid: str = "uid") -> Event:
     payload = a2a.StreamResponse(message=a2a.Message(message_id="x" * size)).SerializeToString()
-    return Event(uid, generation, None, None, 1, 1, 2, "actor", None, None, False, payload, 0)
+    return Event(uid, generation, None, None, 1, 1, 2, "actor", None, None, None, False, payload, 0)
 
 
 def generations(ring: Ring, place: int, max_bytes: int = 1 << 30) -> list[int]:

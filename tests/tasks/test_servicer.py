@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 from google.protobuf import json_format
@@ -86,15 +87,16 @@ async def test_creating_again_under_the_same_invocation_is_answered_with_the_sam
     with pytest.raises(Refused) as refused:
         await plane.store().CreateTask(request)
     assert refused.value.reason == "KEY_REUSED"
-    assert (await plane.store(BOB).CreateTask(request)).created
+    assert (await plane.store(replace(BOB, service=True)).CreateTask(request)).created
 
 
 async def test_one_append_carries_items_of_many_tasks_and_refuses_each_by_itself(plane: Plane) -> None:
-    one, two = [await plane.create(working=True) for _ in range(2)]
+    one, two, three = [await plane.create(working=True) for _ in range(3)]
     request = pb.AppendEventsRequest(
         items=[
             pb.AppendItem(task_uid=one.uid, fence=1, number=1, changes=[chunk(), chunk()]),
             pb.AppendItem(task_uid=two.uid, fence=9, number=1, changes=[chunk()]),
+            pb.AppendItem(task_uid=three.uid, fence=1, number=1, changes=[chunk(append=True)]),
             pb.AppendItem(task_uid="none", fence=1, number=1, changes=[chunk()]),
         ]
     )
@@ -102,6 +104,7 @@ async def test_one_append_carries_items_of_many_tasks_and_refuses_each_by_itself
     assert [(result.task_uid, result.refusal.reason) for result in results] == [
         (one.uid, ""),
         (two.uid, "FENCED"),
+        (three.uid, "ILLEGAL_APPEND"),
         ("none", "TASK_NOT_FOUND"),
     ]
     assert (results[0].first_generation, results[0].last_generation) == (3, 4)
@@ -244,6 +247,20 @@ async def test_what_only_executors_may_do_is_refused_to_users(plane: Plane) -> N
     ):
         with pytest.raises(PermissionDenied):
             await call
+
+
+@pytest.mark.parametrize("kind", ["local", "socket"])
+async def test_a_user_creates_tasks_but_takes_no_lease(plane: Plane, kind: str) -> None:
+    """C8: a lease is for executors; a user who asks for one gets nothing stored, not even the turn."""
+    request = creation(working=True)
+    with pytest.raises(PermissionDenied) as refused:
+        await plane.store(ANN, kind).CreateTask(request)
+    assert (refused.value.reason, list(refused.value.fields)) == ("SERVICE_ONLY", ["claim_for"])
+    assert not (await plane.store(ANN).ListTasks(pb.ListTasksRequest())).records
+    request.claim_for = ""
+    del request.first_changes[:]
+    response = await plane.store(ANN, kind).CreateTask(request)
+    assert (response.created, response.fence, response.record.owner) == (True, 0, "ann")
 
 
 async def test_messages_are_added_once_and_for_the_owner_only(plane: Plane) -> None:

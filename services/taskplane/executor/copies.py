@@ -3,11 +3,15 @@
 Copying means: read every message after `copied_generation`, append all of them in the order of their generations, then
 claim the last one. The ids are fixed (`<task uid>-<generation>`, a user's message has that of its invocation), so
 copying twice changes nothing, and anybody may copy a task at rest.
+
+A generation is claimed only by who saw the session when the task was there already. So a task of which nothing is
+claimed may be one whose session was deleted while it was created: then its first copy begins the session anew.
 """
 
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
@@ -81,6 +85,14 @@ class Source:
         return entries
 
 
+class Copied(NamedTuple):
+    """`generation` may be claimed, the log was read at `head`. `session_gone`: there was no session to copy to."""
+
+    generation: int
+    head: int
+    session_gone: bool = False
+
+
 class Copier:
     """Copies tasks. Acts for the principal of the current context, which must be the task's owner."""
 
@@ -88,8 +100,8 @@ class Copier:
         self._store = store
         self._sessions = log
 
-    async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> None:
-        """Appends copies. A session that is gone needs none; one that was never begun is begun by its first message."""
+    async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> bool:
+        """Appends copies. A session that was never begun is begun by its first message; False: it is gone."""
         first = entries[0]
         create = (
             sessions.NewSession(agent=source.agent, title=title_of(first.message)) if first.generation == 1 else None
@@ -103,6 +115,7 @@ class Copier:
                 len(entries),
                 source.task_id,
             )
+            return False
         except Refused as error:
             if error.reason != "KEY_REUSED":
                 raise
@@ -111,25 +124,26 @@ class Copier:
                 entry.id = f"{source.uid}-{entry.generation}"
                 entry.ClearField("request_hash")
             await self._sessions.append_many(source.context_id, entries, create)
+        return True
 
-    async def from_log(self, source: Source, copied: int) -> tuple[int, int]:
-        """Copies what the log has after `copied`. The generation that may be claimed, and the head it was read at."""
+    async def from_log(self, source: Source, copied: int) -> Copied:
+        """Copies what the log has after `copied`."""
         found: list[pb.Event] = []
         head = copied
         async for page in events(self._store, source.task_id, after=copied, speaking=True):
             found.extend(page.events)
             head = page.record.generation
         if not found:
-            return copied, head
-        await self.write(source, source.entries_of(found))
-        return found[-1].generation, head
+            return Copied(copied, head)
+        taken = await self.write(source, source.entries_of(found))
+        return Copied(found[-1].generation, head, session_gone=not taken)
 
     async def task(self, source: Source, copied: int) -> bool:
         """Copies a task that no run of ours is at work on, and claims it; whether there was anything to copy."""
-        generation, _ = await self.from_log(source, copied)
-        if generation == copied:
+        found = await self.from_log(source, copied)
+        if found.generation == copied:
             return False
-        await self.mark(source, generation)
+        await self.mark(source, found.generation)
         return True
 
     async def mark(self, source: Source, generation: int) -> None:
@@ -171,6 +185,8 @@ class Speech:
         self._actor = actor
         self._head = head
         self.copied = copied
+        # The last copy found no session.
+        self.session_gone = False
         self._remembered = complete
         self._said: list[sessions.Entry] = []
         self._bytes = 0
@@ -202,11 +218,12 @@ class Speech:
         if self.silent:
             return self.copied
         if self._remembered:
-            await copier.write(self._source, self._said)
+            self.session_gone = not await copier.write(self._source, self._said)
             self.copied = self._said[-1].generation
         else:
-            self.copied, head = await copier.from_log(self._source, self.copied)
-            self._head = max(self._head, head)
+            found = await copier.from_log(self._source, self.copied)
+            self.copied, self.session_gone = found.generation, found.session_gone
+            self._head = max(self._head, found.head)
             self._remembered = True
         self._said.clear()
         self._bytes = 0

@@ -1,22 +1,47 @@
-"""Deleting a session touches both stores, so the executor does it."""
+"""Deleting a session touches both stores, so the executor does it, and no transaction holds the two together.
+
+Turns that begin meanwhile are met half way. Who deletes removes the session first and then looks for tasks once more;
+who begins a turn makes the task first and then looks for the session. So of a task that the one did not see the other
+sees that its session is gone, and deletes it.
+"""
+
+from contextlib import suppress
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.history import SessionLog
+from taskplane.executor.tasklog import patiently
 from taskplane.runtime.errors import NotFound
 
 
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:
     """Deletes the session's tasks, of either origin and canceling what runs, then the session with its entries.
 
-    NotFound: the caller has no such session. One that fails half way is finished by doing it again.
+    NotFound: the caller has no such session, and no task in it. One that fails half way is finished by doing it again.
     """
-    await sessions.check_exists(context_id)
-    await _delete_tasks(store, context_id)
-    await sessions.delete(context_id)
+    there = await exists(sessions, context_id)
+    found = await _delete_tasks(store, context_id)
+    if there or not found:
+        await sessions.delete(context_id)
     # A turn that was saved before this and made its task meanwhile goes too, unless another one began the session anew.
-    while not await _exists(sessions, context_id) and await _delete_tasks(store, context_id):
+    while not await exists(sessions, context_id) and await _delete_tasks(store, context_id):
         pass
+
+
+async def delete_with_session(store: TaskStoreStub, sessions: SessionLog, context_id: str, task_id: str) -> None:
+    """Deletes a task just created in a session that was there before, if that is gone by now."""
+    if not await patiently(lambda: exists(sessions, context_id)):
+        with suppress(NotFound):
+            await patiently(lambda: store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id)))
+
+
+async def exists(sessions: SessionLog, context_id: str) -> bool:
+    """Whether the caller has such a session."""
+    try:
+        await sessions.check_exists(context_id)
+    except NotFound:
+        return False
+    return True
 
 
 async def _delete_tasks(store: TaskStoreStub, context_id: str) -> bool:
@@ -32,11 +57,3 @@ async def _delete_tasks(store: TaskStoreStub, context_id: str) -> bool:
                 continue
         if not page.next_page_token:
             return found
-
-
-async def _exists(sessions: SessionLog, context_id: str) -> bool:
-    try:
-        await sessions.check_exists(context_id)
-    except NotFound:
-        return False
-    return True

@@ -6,6 +6,7 @@ Over 300 lines, since the ways in which a run begins, ends and is stopped must b
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +55,10 @@ class _AgentFailed(Exception):
     """The agent raised, or yielded what is no change."""
 
 
+class _SessionGone(Exception):
+    """The session was deleted while the task was created, and whoever deleted it did not see the task."""
+
+
 class Run:
     """At most one exists per (task, fence) in a process."""
 
@@ -97,7 +102,9 @@ class Run:
             committed=lambda item: self._speech.committed(item),
             lost=self.stop,
         )
-        self.outbox.claim_copied(copied)
+        self.outbox.claim_copied(record.copied_generation)
+        # The user's message was saved, but the session was not seen since the task was there to be deleted with it.
+        self._unseen = fresh is not None and fresh.saved
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._delivery = Delivery(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
@@ -127,6 +134,8 @@ class Run:
             if not self._limit.expired():
                 raise
             await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
+        except _SessionGone:
+            await self._go_with_session()
         except NotFound:
             log.info("task %s is gone; its run ends", self.task_id)
         except PlaneError as error:
@@ -136,6 +145,8 @@ class Run:
             self.cancelled.set()
             self.outbox.close()
             self._ports.appender.forget(self.outbox)
+            if self._fresh is not None and self._fresh.routing is not None:
+                self._fresh.routing.cancel()
 
     async def _live(self) -> None:
         if self._fresh is not None:
@@ -217,9 +228,12 @@ class Run:
             return ()
         try:
             entries = await patiently(lambda: self._ports.sessions.effective(self._source.context_id))
-        except NotFound:
+        except NotFound as error:
+            if self._unseen:
+                raise _SessionGone from error
             # The session was deleted, and with it what it showed.
             return ()
+        self._saw_session()
         unread = {given.invocation_id, *self._inputs.unread_invocations()}
         return [entry.message for entry in entries if entry.id not in unread]
 
@@ -281,6 +295,7 @@ class Run:
                 return False
             await afp("complete.after_message")
         await self._copy()
+        await self._look_for_session()
         await afp("complete.after_copy")
         return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
 
@@ -315,18 +330,45 @@ class Run:
         self._delivery.spoke = False
 
     async def _copy(self) -> None:
-        if not self._speech.silent:
-            self.outbox.claim_copied(await patiently(lambda: self._speech.copy(self._ports.copier)))
+        if self._speech.silent:
+            return
+        await patiently(lambda: self._speech.copy(self._ports.copier))
+        if self._unseen and self._speech.session_gone:
+            raise _SessionGone
+        self._saw_session()
 
     async def _copy_at_rest(self) -> None:
         """The task is paused or has ended, and the caller was told; if this fails, the sweep copies it."""
         try:
             before = self._speech.copied
             copied = await self._speech.copy(self._ports.copier)
-            if copied > before:
+            if self._unseen and self._speech.session_gone:
+                await self._go_with_session()
+            elif copied > before:
                 await self._ports.copier.mark(self._source, copied)
         except PlaneError as error:
             log.warning("task %s is not copied to its session yet: %s", self.task_id, error)
+
+    def _saw_session(self) -> None:
+        """What is in the session may be claimed: whoever deletes it from now on sees the task and deletes it too."""
+        self._unseen = False
+        self.outbox.claim_copied(self._speech.copied)
+
+    async def _look_for_session(self) -> None:
+        """For a turn that neither read its session nor said anything."""
+        if not self._unseen:
+            return
+        try:
+            await patiently(lambda: self._ports.sessions.check_exists(self._source.context_id))
+        except NotFound as error:
+            raise _SessionGone from error
+        self._saw_session()
+
+    async def _go_with_session(self) -> None:
+        """Deletes the task, as whoever deleted its session would have done."""
+        log.info("task %s is deleted, since its session was while it was created", self.task_id)
+        with suppress(NotFound):
+            await patiently(lambda: self._ports.store.DeleteTask(pb.DeleteTaskRequest(task_id=self.task_id)))
 
     async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
         """Lets the agent finish what follows its final change; a further change is its bug."""

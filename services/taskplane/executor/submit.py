@@ -19,6 +19,7 @@ from taskplane.executor import checks
 from taskplane.executor.changes import INVOCATION
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
+from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.invocations import derived, identify
 from taskplane.executor.loading import Agents
@@ -270,6 +271,10 @@ class Submits:
                     routing=routing.unfinished() if routing is not None else None,
                 ),
             )
+            if response.created and not started and saved is not None:
+                # A run looks for the session itself; this task waits for one.
+                looking = delete_with_session(self._store, self._sessions, send.context_id, record.id)
+                self._crew.start(looking, name=f"looking for the session of task {record.id}")
         except AlreadyExists as error:
             if error.reason == "TASK_EXISTS":
                 return await self._go_on(send), False

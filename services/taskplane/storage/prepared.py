@@ -8,7 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import CompoundSelect, Connection, Delete, Insert, Select, Update
+from sqlalchemy import (
+    CTE,
+    CompoundSelect,
+    Connection,
+    Delete,
+    Insert,
+    Select,
+    Text,
+    Update,
+    bindparam,
+    column,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 
 _InOrder = Callable[[Sequence[Any]], tuple[Any, ...]]
@@ -74,6 +86,18 @@ class KeyQuery:
             positions = compiled.positiontup or ()
             found = self._texts[key] = _Text(conn, statement, str(compiled), names, positions, compiled.params)
         return found.rows(conn, [value for one in wanted for value in one])
+
+
+def key_table(count: int, letters: str) -> CTE:
+    """A table of `count` keys to look up in a `KeyQuery` of these `letters`, one column of text for each.
+
+    (Given a list of row values, SQLite reads the whole table instead.)
+    """
+    rows = ", ".join("(" + ", ".join(f":{letter}{index}" for letter in letters) + ")" for index in range(count))
+    names = [f"{letter}{index}" for index in range(count) for letter in letters]
+    values = text(f"VALUES {rows}").bindparams(*(bindparam(name, type_=Text) for name in names))
+    # Both engines call them so.
+    return values.columns(*(column(f"column{place}", Text) for place in range(1, len(letters) + 1))).cte("wanted")
 
 
 class Many:
@@ -168,8 +192,8 @@ def _execute(conn: Connection, text: str, parameters: Any, *, many: bool) -> Any
 def _converters(conn: Connection, statement: _Select) -> Sequence[_Converter]:
     """What the driver does not give as Python knows it (booleans of SQLite are numbers), by place."""
     found: list[_Converter] = []
-    for place, column in enumerate(statement.selected_columns):
-        convert = column.type.dialect_impl(conn.dialect).result_processor(conn.dialect, None)
+    for place, selected in enumerate(statement.selected_columns):
+        convert = selected.type.dialect_impl(conn.dialect).result_processor(conn.dialect, None)
         if convert is not None:
             found.append((place, convert))
     return found

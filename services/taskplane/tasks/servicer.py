@@ -60,6 +60,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         checks.create(request)
+        if request.claim_for:
+            _check_service("only an executor may take the lease of a task", "claim_for")
         scope = _scope()
         lease_until = await self._leases.until() if request.claim_for else 0
         operation = wire.create(request, scope, uid=new_id(), salt=new_id(), task_id=new_id(), lease_until=lease_until)
@@ -171,9 +173,9 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
         checks.list_uncopied(request)
+        if not request.context_id:
+            _check_service("only an executor may list the uncopied tasks of every session", "context_id")
         who = caller()
-        if not request.context_id and not who.service:
-            raise PermissionDenied("only executors may list the uncopied tasks of every session")
         of = (who.tenant, who.owner, request.context_id) if request.context_id else None
         rows = await self._log.uncopied(of, request.limit or 100)
         return pb.ListUncopiedResponse(tasks=[wire.uncopied(row) for row in rows])
@@ -219,6 +221,12 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 def _scope() -> Scope:
     who = caller()
     return Scope(tenant=who.tenant, owner=who.owner, actor=who.actor)
+
+
+def _check_service(rule: str, field: str) -> None:
+    """PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` is what asks for it."""
+    if not caller().service:
+        raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is for services only"})
 
 
 def _history_length(request: pb.GetTaskRequest | pb.ListTasksRequest) -> int | None:

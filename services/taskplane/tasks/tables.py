@@ -45,6 +45,7 @@ _NOT_BEYOND_THE_HEAD: Final = (
     "consumed_generation",
     "message_generation",
     "copied_generation",
+    "restart_generation",
     "snapshot_generation",
 )
 
@@ -73,6 +74,7 @@ event: Final = Table(
     Column("actor", Text, nullable=False),
     Column("invocation_id", Text),
     Column("request_hash", LargeBinary),
+    Column("artifact_id", Text),
     Column("speaks", Boolean, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     Column("created_at", BigInteger, nullable=False),
@@ -93,6 +95,15 @@ Index(
     unique=True,
     sqlite_where=text("invocation_id IS NOT NULL"),
     postgresql_where=text("invocation_id IS NOT NULL"),
+)
+# Whether a task has an artifact is asked for what goes on with another one than the last; see `Row.artifact_id`.
+Index(
+    "event_artifact",
+    event.c.task_uid,
+    event.c.artifact_id,
+    event.c.generation,
+    sqlite_where=text("artifact_id IS NOT NULL"),
+    postgresql_where=text("artifact_id IS NOT NULL"),
 )
 
 task: Final = Table(
@@ -118,6 +129,8 @@ task: Final = Table(
     Column("message_id", Text),
     Column("partial_generation", BigInteger),
     Column("partial_id", Text),
+    Column("artifact_id", Text),
+    Column("restart_generation", BigInteger, nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("item_fence", BigInteger),
     Column("item_number", BigInteger),

@@ -10,7 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.operations import Answer
-from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, cursor_of, incarnation
+from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, changed, cursor_of, incarnation
 from taskplane.tasks.store import EventFilter, TaskFilter
 
 _SECOND = 1_000_000
@@ -70,7 +70,7 @@ class Wire:
 
 def at_first(row: Row) -> Row:
     """The row of a task just created, as it was at generation 1, whatever followed in the same commit."""
-    return row._replace(generation=1, state=SUBMITTED, status_at=row.created_at, updated_at=row.created_at)
+    return changed(row, generation=1, state=SUBMITTED, status_at=row.created_at, updated_at=row.created_at)
 
 
 def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) -> None:

@@ -13,15 +13,12 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Text,
     and_,
     bindparam,
-    column,
     delete,
     func,
     insert,
     select,
-    text,
     update,
 )
 
@@ -29,7 +26,7 @@ from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql.guards import FIXED
 from taskplane.sessions.tables import entry, session
 from taskplane.storage.dialects import Dialect
-from taskplane.storage.prepared import KeyQuery, Many
+from taskplane.storage.prepared import KeyQuery, Many, key_table
 
 # (tenant, owner, context id), or (tenant, owner, entry id).
 Key = tuple[str, str, str]
@@ -111,14 +108,14 @@ def _known_ids(count: int) -> Select[Any]:
     A subquery per id, not a join: PostgreSQL would read the whole table for a join as long as it takes it for small,
     and keep to that plan while the table grows.
     """
-    wanted = _wanted(count)
+    wanted = key_table(count, "abc")
     seq = select(entry.c.seq).where(_matches(wanted, entry.c.tenant, entry.c.owner, entry.c.id)).correlate(wanted)
     return select(*wanted.c).where(seq.scalar_subquery().is_not(None))
 
 
 def _stored_entries(count: int) -> Select[Any]:
     """Entries by `count` ids."""
-    wanted = _wanted(count)
+    wanted = key_table(count, "abc")
     matches = _matches(wanted, entry.c.tenant, entry.c.owner, entry.c.id)
     return select(*(entry.c[name] for name in ENTRY_FIELDS if name != "payload")).select_from(
         wanted.join(entry, matches)
@@ -127,20 +124,11 @@ def _stored_entries(count: int) -> Select[Any]:
 
 def _locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
     """Sessions by `count` keys, locked in their order, so that no two processes wait for one another."""
-    wanted = _wanted(count)
+    wanted = key_table(count, "abc")
     key = [session.c[name] for name in KEY_FIELDS]
     return dialect.lock(
         select(*SESSION_COLUMNS).select_from(wanted.join(session, _matches(wanted, *key))).order_by(*key)
     )
-
-
-def _wanted(count: int) -> CTE:
-    """A table of `count` keys to join with. (Given a list of row values, SQLite reads the whole table instead.)"""
-    rows = ", ".join(f"(:a{index}, :b{index}, :c{index})" for index in range(count))
-    names = [f"{letter}{index}" for index in range(count) for letter in "abc"]
-    values = text(f"VALUES {rows}").bindparams(*(bindparam(name, type_=Text) for name in names))
-    # Both engines call them so.
-    return values.columns(*(column(f"column{place}", Text) for place in (1, 2, 3))).cte("wanted")
 
 
 def _matches(wanted: CTE, *key: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -3,7 +3,7 @@
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.operations import Append, Appended, Found, Write
-from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row
+from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row, changed
 
 MAX_EVENTS = 50_000
 MAX_BYTES = 64 * 1024 * 1024
@@ -21,7 +21,7 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
     refusal = _refusal(row, op)
     if refusal is not None:
         return _refused(row, refusal)
-    draft = Draft(row, op.actor, now)
+    draft = Draft(row, op.actor, now, artifacts=found.artifacts)
     consumed = max(op.consumed_generation, row.consumed_generation)
     for index, change in enumerate(op.changes):
         last = index == len(op.changes) - 1
@@ -40,12 +40,13 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
             ),
         )
     if op.changes:
-        draft.row = draft.row._replace(started=True)
+        draft.row = changed(draft.row, started=True)
     if state in PAUSED:
         draft.lose_lease()
-        draft.row = draft.row._replace(attempt=0, ready_at=None)
+        draft.row = changed(draft.row, attempt=0, ready_at=None)
     first, last_generation = (draft.events[0].generation, draft.events[-1].generation) if draft.events else (0, 0)
-    draft.row = draft.row._replace(
+    draft.row = changed(
+        draft.row,
         item_fence=op.fence,
         item_number=op.number,
         item_first=first,

@@ -1,8 +1,8 @@
 """What becomes of one operation on one task: the new row and its events, the answer of a repeat, or why not.
 
 Every rule about tasks stands here and nowhere else; the database triggers are a second wall. Of several refusals the
-first is given, in this order: not found, managed / not managed, key reused, terminal, fenced, illegal transition,
-invalid argument, pending input. A repeat is answered before any refusal.
+first is given, in this order: not found, managed / not managed, key reused, terminal, fenced, illegal transition or
+append, invalid argument, pending input. A repeat is answered before any refusal.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,7 @@ from taskplane.tasks.domain.task import (
     TERMINAL,
     Row,
     Scope,
+    changed,
 )
 
 Outcome = Write | Answer | PlaneError
@@ -92,7 +93,7 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
     if draft.row.state in TERMINAL or draft.row.state in PAUSED:
         return Invalid("a task cannot end or pause while it is created", reason="FIRST_CHANGE")
     content = task.SerializeToString()
-    row = draft.row._replace(started=leased and bool(op.changes), snapshot_bytes=len(content))
+    row = changed(draft.row, started=leased and bool(op.changes), snapshot_bytes=len(content))
     answer = ops.Created(row=row, created=True, fence=row.fence)
     return Write(row=row, events=draft.events, answer=answer, document=content)
 
@@ -121,6 +122,8 @@ def _new_row(op: ops.Create, now: int) -> Row:
         message_id=first,
         partial_generation=None,
         partial_id=None,
+        artifact_id=None,
+        restart_generation=0,
         fence=1 if leased else 0,
         item_fence=None,
         item_number=None,
@@ -219,7 +222,8 @@ def _put(found: Found, op: ops.Put, now: int) -> Outcome:
         row = _new_document(op, now)
     draft = Draft(row, op.scope.actor, now)
     draft.replaced(state)
-    new = draft.row._replace(
+    new = changed(
+        draft.row,
         agent=op.agent or row.agent,
         context_id=task.context_id,
         snapshot_generation=draft.row.generation,
@@ -255,7 +259,8 @@ def _new_document(op: ops.Put, now: int) -> Row:
         on_orphan=1,
         max_attempts=1,
     )
-    return _new_row(create, now)._replace(
+    return changed(
+        _new_row(create, now),
         origin=DOCUMENT,
         invocation_id=None,
         request_hash=None,
@@ -290,24 +295,8 @@ def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
         )
     if op.generation <= row.copied_generation:
         return ops.Done(row=row)
-    new = row._replace(copied_generation=op.generation)
+    new = changed(row, copied_generation=op.generation)
     return Write(row=new, events=(), answer=ops.Done(row=new))
-
-
-def needs_open_text(row: Row, op: Operation) -> bool:
-    """Whether deciding `op` on `row` takes the text that is open on it (`Found.open_text`)."""
-    if row.partial_generation is None:
-        return False
-    if isinstance(op, ops.Append):
-        last = op.changes[-1] if op.changes else None
-        state = int(last.status.status.state) if last is not None and last.HasField("status") else 0
-        return state in TERMINAL or state in PAUSED
-    return isinstance(op, (ops.Cancel, ops.Delete, ops.Orphan))
-
-
-def needs_lost_messages(row: Row, op: Operation) -> bool:
-    """Whether deciding `op` on `row` takes the ids of what was said under its fence (`Found.lost_messages`)."""
-    return isinstance(op, ops.Orphan) and row.started and row.on_orphan == 2
 
 
 _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {

@@ -1,5 +1,6 @@
 """A draft of what an operation writes: the row as it will be and the events, numbered as they are added."""
 
+from collections.abc import Set
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -21,11 +22,15 @@ from taskplane.tasks.domain.task import (
     TERMINAL,
     Event,
     Row,
+    changed,
 )
 
 # The stored snapshot is rewritten once the events after it outweigh it: they are more than this many times its size,
-# and more than this many bytes. Reading a task then takes a bounded multiple of its size, and all rewrites together
-# cost a few per cent of the events.
+# and more than this many bytes. So reading a task takes about five times its snapshot at most, or that and the floor.
+# A rewrite weighs at most the snapshot before it and its tail, less than 5/4 of that tail, and no event is in two of
+# them: all together weigh less than 5/4 of the events. Measured: 0.1 % for status texts, of which nothing stays, 20 to
+# 30 % for texts in deltas, 40 to 80 % for messages and artifacts, of which nearly all does; compressed about half that.
+# The rewrite at the end of a task comes on top, with what the task weighs.
 OUTWEIGHS: Final = 4
 TAIL_FLOOR: Final = 128 * 1024
 
@@ -38,11 +43,13 @@ def task_not_found(task_id: str) -> PlaneError:
 class Draft:
     """Collects the events of one operation on one task."""
 
-    def __init__(self, row: Row, actor: str, now: int) -> None:
+    def __init__(self, row: Row, actor: str, now: int, *, artifacts: Set[str] = frozenset()) -> None:
+        """`artifacts`: ids of such that the task has, beside the one that was written to last."""
         self.row = row
         self.events: list[Event] = []
         self._actor = actor
         self._now = now
+        self._artifacts = {row.artifact_id, *artifacts}
         # The open text as far as this operation has seen it: what was stored before, and what was added since.
         self._open_text: a2a.Message | None = None
 
@@ -51,7 +58,7 @@ class Draft:
         payload = a2a.StreamResponse(task=task).SerializeToString()
         self._add(CREATED, payload, speaks=True, invocation_id=invocation_id, request_hash=request_hash)
         size = len(payload)
-        self.row = self.row._replace(snapshot_generation=1, snapshot_bytes=size, folded_bytes=size)
+        self.row = changed(self.row, snapshot_generation=1, snapshot_bytes=size, folded_bytes=size)
 
     def user_message(self, message: a2a.Message, invocation_id: str, request_hash: bytes, *, reopens: bool) -> None:
         """A further message of the user; `reopens` where the task was paused."""
@@ -74,16 +81,16 @@ class Draft:
             request_hash=request_hash,
         )
         at = self.row.generation
-        row = self.row._replace(input_generation=at, message_generation=at, message_id=message.message_id)
+        row = changed(self.row, input_generation=at, message_generation=at, message_id=message.message_id)
         if reopens:
-            row = row._replace(state=SUBMITTED, status_at=self._now, ready_at=self._now, attempt=0)
+            row = changed(row, state=SUBMITTED, status_at=self._now, ready_at=self._now, attempt=0)
         self.row = row
 
     def replaced(self, state: int) -> None:
         """A document task was written anew."""
         self._add(REPLACED, b"", speaks=False)
         if state != self.row.state:
-            self.row = self.row._replace(state=state, status_at=self._now)
+            self.row = changed(self.row, state=state, status_at=self._now)
 
     def change(
         self, change: pb.Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
@@ -92,8 +99,7 @@ class Draft:
         if change.HasField("artifact"):
             if not change.artifact.artifact.artifact_id or not change.artifact.artifact.parts:
                 return Invalid("an artifact needs an id and a part", fields={"artifact": "is incomplete"})
-            self._artifact(change.artifact)
-            return None
+            return self._artifact(change.artifact)
         if not change.HasField("status"):
             return Invalid("a change needs a status or an artifact", fields={"changes": "is empty"})
         state = int(change.status.status.state)
@@ -154,7 +160,13 @@ class Draft:
         if state in TERMINAL:
             values.update(terminal_generation=at, lease_owner=None, lease_until=None, ready_at=None)
         if values:
-            self.row = self.row._replace(**values)  # type: ignore[arg-type]
+            self.row = changed(self.row, **values)  # type: ignore[arg-type]
+
+    def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:
+        """The status update that queues a lost attempt again: what that had made of artifacts is gone."""
+        self.status(update)
+        self.row = changed(self.row, artifact_id=None, restart_generation=self.row.generation)
+        self._artifacts.clear()
 
     def interrupt(self, open_text: a2a.Message | None) -> None:
         """What was streamed of an unfinished text becomes a final message, marked as interrupted."""
@@ -166,7 +178,8 @@ class Draft:
 
         The store's own events come after it: they carry the fence that the row has from now on.
         """
-        self.row = self.row._replace(
+        self.row = changed(
+            self.row,
             fence=self.row.fence + 1,
             lease_owner=None,
             lease_until=None,
@@ -180,12 +193,20 @@ class Draft:
         heavy = tail > TAIL_FLOOR and tail > OUTWEIGHS * row.snapshot_bytes
         return Write(row=row, events=self.events, answer=answer, refold=refold or heavy)
 
-    def _artifact(self, update: a2a.TaskArtifactUpdateEvent) -> None:
+    def _artifact(self, update: a2a.TaskArtifactUpdateEvent) -> PlaneError | None:
+        artifact_id = update.artifact.artifact_id
+        if update.append and artifact_id not in self._artifacts:
+            return Refused(f"the task has no artifact {artifact_id} to append to", reason="ILLEGAL_APPEND")
         response = a2a.StreamResponse()
         stored = response.artifact_update
         stored.CopyFrom(update)
         stored.task_id, stored.context_id = self.row.id, self.row.context_id
-        self._add(ARTIFACT, response.SerializeToString(), speaks=False)
+        began = None if update.append else artifact_id
+        self._add(ARTIFACT, response.SerializeToString(), speaks=False, artifact_id=began)
+        if self.row.artifact_id != artifact_id:
+            self.row = changed(self.row, artifact_id=artifact_id)
+            self._artifacts.add(artifact_id)
+        return None
 
     def _track_text(self, message: a2a.Message, at: int, values: dict[str, object]) -> None:
         if is_partial(message):
@@ -226,6 +247,7 @@ class Draft:
         speaks: bool,
         invocation_id: str | None = None,
         request_hash: bytes | None = None,
+        artifact_id: str | None = None,
     ) -> None:
         row = self.row
         at = row.generation + 1
@@ -242,12 +264,13 @@ class Draft:
                 actor=self._actor,
                 invocation_id=invocation_id,
                 request_hash=request_hash,
+                artifact_id=artifact_id,
                 speaks=speaks,
                 payload=payload,
                 created_at=self._now,
             )
         )
-        self.row = row._replace(generation=at, updated_at=self._now, event_bytes=row.event_bytes + len(payload))
+        self.row = changed(row, generation=at, updated_at=self._now, event_bytes=row.event_bytes + len(payload))
 
 
 _COMPLETED: Final = int(a2a.TASK_STATE_COMPLETED)

@@ -10,7 +10,7 @@ from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
 from taskplane.tasks.domain.operations import Found, Write
-from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row
+from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row, changed
 
 STORE_ACTOR: Final = "taskplane"
 _RERUN: Final = int(pb.ON_ORPHAN_RERUN)
@@ -22,7 +22,8 @@ def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
     row = found.row
     if row is None or row.ready_at is None or row.ready_at > now:
         return None
-    new = row._replace(
+    new = changed(
+        row,
         fence=row.fence + 1,
         attempt=row.attempt + 1,
         started=False,
@@ -38,7 +39,7 @@ def renew(found: Found, op: ops.Renew, now: int) -> Write | ops.Renewed:
     row = found.row
     if row is None or row.lease_owner != op.process_id or row.fence != op.fence or row.state in TERMINAL:
         return ops.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
-    new = row._replace(lease_until=op.lease_until)
+    new = changed(row, lease_until=op.lease_until)
     return Write(row=new, events=(), answer=ops.Renewed(still_yours=True, input_generation=row.input_generation))
 
 
@@ -58,8 +59,8 @@ def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
         return _failed(draft, found, "POISON", f"This task lost its process {attempts} times and is not tried again.")
     if row.started:
         draft.interrupt(found.open_text)
-        draft.status(_requeued(row, found.lost_messages))
-    draft.row = draft.row._replace(attempt=attempts, ready_at=now + _backoff(row.uid, attempts))
+        draft.restart(_requeued(row, found.lost_messages))
+    draft.row = changed(draft.row, attempt=attempts, ready_at=now + _backoff(row.uid, attempts))
     return draft.write(ops.Done(row=draft.row))
 
 

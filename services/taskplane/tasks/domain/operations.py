@@ -1,6 +1,6 @@
 """What may be asked of a task, and what comes of it. Each operation concerns one task."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -210,8 +210,9 @@ class Found:
 
     `row` is the task it names (for Create: the one that holds `task_id`), whoever owns it. `known` is the record of its
     invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the open
-    partial message, read where `decide.needs_open_text` says so. `lost_messages` are the ids of the messages that the
-    task said under its current fence, read where `decide.needs_lost_messages` says so.
+    partial message, read where `needs.needs_open_text` says so. `lost_messages` are the ids of the messages that the
+    task said under its current fence, read where `needs.needs_lost_messages` says so. `artifacts` are those that the
+    task has of the artifacts that `needs.needs_artifacts` names.
     """
 
     row: Row | None
@@ -219,3 +220,4 @@ class Found:
     known_row: Row | None = None
     open_text: a2a.Message | None = None
     lost_messages: Sequence[str] = ()
+    artifacts: Set[str] = frozenset()

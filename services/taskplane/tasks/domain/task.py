@@ -4,7 +4,7 @@ import base64
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -60,7 +60,7 @@ class Scope:
 class Row(NamedTuple):
     """A task without its content. Times are microseconds since 1970, UTC; the field order is the table's.
 
-    A tuple, since every operation reads and copies some: `row._replace(...)` makes the changed copy.
+    A tuple, since every operation reads and copies some: `changed(row, ...)` makes the changed copy.
     """
 
     uid: str
@@ -85,6 +85,10 @@ class Row(NamedTuple):
     # The open text: its first event and its message id.
     partial_generation: int | None
     partial_id: str | None
+    # The artifact that was written to last, so that what goes on with it is allowed without asking the log.
+    artifact_id: str | None
+    # The event that made the task start anew after a lost attempt: artifacts that began before it are gone. 0: none.
+    restart_generation: int
     fence: int
     item_fence: int | None
     item_number: int | None
@@ -111,22 +115,27 @@ class Row(NamedTuple):
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
 
 
-def _replaced(row: Row, /, **values: object) -> Row:
-    """What `Row._replace` does, at the cost of the values replaced and not of all forty."""
-    fields: list[object] = list(row)
-    for name, value in values.items():
-        fields[_PLACES[name]] = value
-    return Row._make(fields)
+if TYPE_CHECKING:
+    # The method it stands for: so the names and types of the values are checked.
+    changed = Row._replace
+else:
 
+    def changed(row: Row, /, **values: object) -> Row:
+        """A copy of `row` with other `values`, as `row._replace` makes it, at the cost of these and not of all forty.
 
-Row._replace = _replaced  # type: ignore[method-assign, assignment]
+        KeyError: there is no such field.
+        """
+        fields = list(row)
+        for name, value in values.items():
+            fields[_PLACES[name]] = value
+        return Row._make(fields)
 
 
 class Event(NamedTuple):
     """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED.
 
     `tenant`, `owner`, `invocation_id` and `request_hash` are set on CREATED and MESSAGE events only: together they are
-    the record that makes a turn idempotent.
+    the record that makes a turn idempotent. `artifact_id` is set where the event begins an artifact or replaces it.
     """
 
     task_uid: str
@@ -139,6 +148,7 @@ class Event(NamedTuple):
     actor: str
     invocation_id: str | None
     request_hash: bytes | None
+    artifact_id: str | None
     speaks: bool
     payload: bytes
     created_at: int

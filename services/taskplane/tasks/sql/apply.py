@@ -14,16 +14,17 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Internal, PlaneError
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
-from taskplane.tasks.domain.decide import decide, needs_lost_messages, needs_open_text
+from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
 from taskplane.tasks.domain.operations import Answer, Found, Operation, Write
-from taskplane.tasks.domain.task import Event, Row
+from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import contents, said_under_fence
+from taskplane.tasks.sql.contents import artifacts_among, contents, said_under_fence
 from taskplane.tasks.sql.gather import Gathered, gather, public_id, turn_of
 from taskplane.tasks.sql.packing import pack
-from taskplane.tasks.sql.texts import nul_in_row
+from taskplane.tasks.sql.texts import nul_in_write
 from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import Committed
 
@@ -73,10 +74,11 @@ class _Decided:
         self._now = now
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
+        self._artifacts: dict[str, set[str]] = {}
         self._content = 0
         # Tasks whose open text is for the next batch to read.
         self._too_much: set[str] = set()
-        self._read_texts(conn, operations)
+        self._read_log(conn, operations)
 
     def take(self, index: int, op: Operation) -> None:
         """Decides `op`, unless it has to wait for the next batch."""
@@ -90,7 +92,7 @@ class _Decided:
         if isinstance(outcome, Write):
             if outcome.refold and outcome.row.uid not in self.stored and not self._has_room(outcome.row):
                 return
-            refusal = nul_in_row(outcome.row)
+            refusal = nul_in_write(outcome)
             if refusal is None:
                 self.writes[index] = outcome
                 self._taken |= keys
@@ -111,18 +113,24 @@ class _Decided:
 
     def _found(self, op: Operation, uid: str | None) -> Found:
         found = self.gathered.found(op)
-        if uid is None or (uid not in self.stored and uid not in self._lost):
+        if uid is None or not (uid in self.stored or uid in self._lost or uid in self._artifacts):
             return found
         text: a2a.Message | None = None
         if uid in self.stored and found.row is not None and found.row.partial_generation is not None:
             text = a2a.Message()
             text.CopyFrom(self.stored[uid].status.message)
-        return replace(found, open_text=text, lost_messages=self._lost.get(uid, ()))
+        return replace(
+            found,
+            open_text=text,
+            lost_messages=self._lost.get(uid, ()),
+            artifacts=self._artifacts.get(uid, set[str]()),
+        )
 
-    def _read_texts(self, conn: Connection, operations: Sequence[Operation]) -> None:
-        """What open texts hold so far, and what lost attempts said, for the operations that need to know."""
+    def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
+        """What operations need of the log: open texts, what lost attempts said, and which artifacts there are."""
         texts: set[str] = set()
         lost: set[str] = set()
+        artifacts: set[tuple[str, str]] = set()
         for op in operations:
             row = self.gathered.rows.get(self.gathered.target(op) or "")
             if row is None:
@@ -131,10 +139,13 @@ class _Decided:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
+            artifacts.update((row.uid, artifact_id) for artifact_id in needs_artifacts(row, op))
         if texts:
             self.stored.update(contents(conn, texts))
         if lost:
             self._lost.update(said_under_fence(conn, lost))
+        for uid, artifact_id in artifacts_among(conn, artifacts):
+            self._artifacts.setdefault(uid, set()).add(artifact_id)
 
     def _has_room(self, row: Row) -> bool:
         """Whether the content of one more task may be read in this batch; of the first one always."""
@@ -159,8 +170,8 @@ def _write(conn: Connection, decided: _Decided, writing: Writing) -> Committed:
         events.extend(write.events)
         if row.uid in folded and not write.delete:
             snapshot = folded[row.uid].SerializeToString()
-            row = row._replace(
-                snapshot_generation=row.generation, snapshot_bytes=len(snapshot), folded_bytes=row.event_bytes
+            row = changed(
+                row, snapshot_generation=row.generation, snapshot_bytes=len(snapshot), folded_bytes=row.event_bytes
             )
         (deleted if write.delete else rows).append(row)
         if old is not None and row is not old:

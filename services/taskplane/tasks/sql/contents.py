@@ -9,19 +9,22 @@ from sqlalchemy import (
     Connection,
     Integer,
     LargeBinary,
+    Select,
     Text,
     cast,
+    func,
     null,
     select,
     union_all,
 )
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.storage.prepared import Query, padded
+from taskplane.storage.prepared import KeyQuery, Query, key_table, padded
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import STATUS, Event
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, to_event
+from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import event, task
 
 # The snapshot has the shape of an event, with generation 0. Nothing is sorted here: payloads are large and the order
@@ -37,6 +40,7 @@ _SNAPSHOTS: Final = select(
     cast("", Text),
     cast(null(), Text),
     cast(null(), LargeBinary),
+    cast(null(), Text),
     cast(False, Boolean),
     task.c.snapshot,
     cast(0, BigInteger),
@@ -54,6 +58,10 @@ _SAID_UNDER_FENCE: Final = (
     .where(task.c.uid.in_(UIDS), event.c.kind == STATUS, event.c.speaks)
     .order_by(event.c.task_uid, event.c.generation)
 )
+
+
+# Keys of one statement, well below the parameters that an engine takes.
+_AT_ONCE: Final = 1000
 
 
 def contents(conn: Connection, uids: Iterable[str]) -> dict[str, a2a.Task]:
@@ -82,6 +90,31 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
             message = a2a.StreamResponse.FromString(payload).status_update.status.message
             said.setdefault(uid, []).append(message.message_id)
     return said
+
+
+def artifacts_among(conn: Connection, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of the (task uid, artifact id) that there are: begun, and not in an attempt that was lost since.
+
+    One statement, which reads one entry of an index for each; none at all without keys.
+    """
+    asked = sorted(key for key in keys if not has_nul(*key))
+    found: list[tuple[str, str]] = []
+    for first in range(0, len(asked), _AT_ONCE):
+        found += [(uid, artifact_id) for uid, artifact_id in _ARTIFACTS.all(conn, asked[first : first + _AT_ONCE])]
+    return found
+
+
+def _artifacts(count: int) -> Select[Any]:
+    keys = key_table(count, "ab")
+    uid, artifact_id = keys.c
+    newest = select(func.max(event.c.generation)).where(
+        event.c.task_uid == uid, event.c.artifact_id == artifact_id, event.c.artifact_id.is_not(None)
+    )
+    restart = select(task.c.restart_generation).where(task.c.uid == uid)
+    return select(*keys.c).where(newest.correlate(keys).scalar_subquery() > restart.correlate(keys).scalar_subquery())
+
+
+_ARTIFACTS: Final = KeyQuery(_artifacts, "ab")
 
 
 def _generation(one: Event) -> int:

@@ -30,7 +30,15 @@ FIXED: Final = frozenset(
 )
 # Never become less.
 GROWING: Final = frozenset(
-    {"generation", "fence", "copied_generation", "input_generation", "message_generation", "snapshot_generation"}
+    {
+        "generation",
+        "fence",
+        "copied_generation",
+        "input_generation",
+        "message_generation",
+        "restart_generation",
+        "snapshot_generation",
+    }
 )
 # Change while the task lives, in either direction.
 LIVE: Final = frozenset(
@@ -44,6 +52,7 @@ LIVE: Final = frozenset(
         "message_id",
         "partial_generation",
         "partial_id",
+        "artifact_id",
         "item_fence",
         "item_number",
         "item_first",

@@ -6,8 +6,7 @@ from typing import Final
 
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.operations import Operation
-from taskplane.tasks.domain.task import Row
+from taskplane.tasks.domain.operations import Operation, Write
 
 _SCOPE: Final = ("scope.tenant", "scope.owner", "scope.actor")
 _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
@@ -34,9 +33,10 @@ def nul_in_operation(op: Operation) -> Invalid | None:
     return _refusal() if has_nul(*_TEXTS[type(op)](op)) else None
 
 
-def nul_in_row(row: Row) -> Invalid | None:
-    """Why `row` cannot be stored, if a message id that became part of it holds U+0000."""
-    return _refusal() if has_nul(row.message_id or "", row.partial_id or "") else None
+def nul_in_write(write: Write) -> Invalid | None:
+    """Why `write` cannot be stored, if the id of a message or an artifact in it holds U+0000."""
+    began = [event.artifact_id for event in write.events if event.artifact_id]
+    return _refusal() if has_nul(write.row.message_id or "", write.row.partial_id or "", *began) else None
 
 
 def _refusal() -> Invalid:

@@ -85,7 +85,9 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. NOT_FOUND.
+        """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. The task of a turn that
+        begins meanwhile is deleted too, unless another turn begins the session anew. One that failed half way is finished
+        by another one. NOT_FOUND: there is no such session, and no task in it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,7 +28,10 @@ class AgentExecutorStub:
     GetAgentCard: _aio.UnaryUnaryMultiCallable[_executor_pb2.GetAgentCardRequest, _executor_pb2.GetAgentCardResponse]
     """NOT_FOUND `AGENT_NOT_FOUND`."""
     DeleteSession: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteSessionRequest, _executor_pb2.DeleteSessionResponse]
-    """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. NOT_FOUND."""
+    """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. The task of a turn that
+    begins meanwhile is deleted too, unless another turn begins the session anew. One that failed half way is finished
+    by another one. NOT_FOUND: there is no such session, and no task in it.
+    """
 
 class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -66,6 +69,9 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         request: _executor_pb2.DeleteSessionRequest,
         context: _aio.ServicerContext[_executor_pb2.DeleteSessionRequest, _abc.Awaitable[_executor_pb2.DeleteSessionResponse]],
     ) -> _abc.Awaitable[_executor_pb2.DeleteSessionResponse]:
-        """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. NOT_FOUND."""
+        """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. The task of a turn that
+        begins meanwhile is deleted too, unless another turn begins the session anew. One that failed half way is finished
+        by another one. NOT_FOUND: there is no such session, and no task in it.
+        """
 
 def add_AgentExecutorServicer_to_server(servicer: AgentExecutorServicer, server: _aio.Server) -> None: ...

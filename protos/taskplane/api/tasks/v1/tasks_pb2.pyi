@@ -299,7 +299,11 @@ class Change(_message.Message):
     @_builtins.property
     def status(self) -> _a2a_pb2.TaskStatusUpdateEvent: ...
     @_builtins.property
-    def artifact(self) -> _a2a_pb2.TaskArtifactUpdateEvent: ...
+    def artifact(self) -> _a2a_pb2.TaskArtifactUpdateEvent:
+        """With `append` the task must have the artifact (ILLEGAL_APPEND): begun by an earlier change, of this item or of
+        one before, in an attempt that was not lost since.
+        """
+
     def __init__(
         self,
         *,
@@ -343,7 +347,7 @@ class CreateTaskRequest(_message.Message):
     max_attempts: _builtins.int
     """At least 1; 0: 3."""
     claim_for: _builtins.str
-    """The process id of the executor that takes the lease at once; empty: the task is queued."""
+    """The process id of the executor that takes the lease at once; for services only. Empty: the task is queued."""
     @_builtins.property
     def message(self) -> _a2a_pb2.Message:
         """The user's message; it becomes the first entry of `history`."""
@@ -490,7 +494,9 @@ class Refusal(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """NOT_FOUND, NOT_MANAGED, TERMINAL, FENCED, ILLEGAL_TRANSITION, PENDING_INPUT, or a reason of INVALID_ARGUMENT."""
+    """NOT_FOUND, NOT_MANAGED, TERMINAL, FENCED, ILLEGAL_TRANSITION, ILLEGAL_APPEND, PENDING_INPUT, or a reason of
+    INVALID_ARGUMENT.
+    """
     message: _builtins.str
     def __init__(
         self,

@@ -104,7 +104,9 @@ class TaskStoreServicer:
     def CreateTask(self, request, context):
         """Creates a managed task in state SUBMITTED, appends `first_changes` to it, and takes its lease for `claim_for`, all
         in one transaction. Idempotent by `invocation_id`: the same invocation with the same hash is answered with the task
-        it made (and, to the executor that holds its lease, with the fence).
+        it made (and, to the executor that holds its lease, with the fence). Any principal may create a task; taking its
+        lease is for services.
+        PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
         ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
         FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else.
         """
@@ -190,6 +192,7 @@ class TaskStoreServicer:
 
     def ListUncopied(self, request, context):
         """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+        PERMISSION_DENIED `SERVICE_ONLY`: without `context_id`, which lists those of every session, it is for services.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -27,7 +27,9 @@ class TaskStoreStub:
     CreateTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CreateTaskRequest, _tasks_pb2.CreateTaskResponse]
     """Creates a managed task in state SUBMITTED, appends `first_changes` to it, and takes its lease for `claim_for`, all
     in one transaction. Idempotent by `invocation_id`: the same invocation with the same hash is answered with the task
-    it made (and, to the executor that holds its lease, with the fence).
+    it made (and, to the executor that holds its lease, with the fence). Any principal may create a task; taking its
+    lease is for services.
+    PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
     ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
     FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else.
     """
@@ -69,7 +71,9 @@ class TaskStoreStub:
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
     """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND."""
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
-    """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first."""
+    """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+    PERMISSION_DENIED `SERVICE_ONLY`: without `context_id`, which lists those of every session, it is for services.
+    """
     MarkCopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkCopiedRequest, _tasks_pb2.MarkCopiedResponse]
     """Records that the session holds every message of the task up to `generation`. A lower value than the stored one
     changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
@@ -86,7 +90,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.CreateTaskResponse]:
         """Creates a managed task in state SUBMITTED, appends `first_changes` to it, and takes its lease for `claim_for`, all
         in one transaction. Idempotent by `invocation_id`: the same invocation with the same hash is answered with the task
-        it made (and, to the executor that holds its lease, with the fence).
+        it made (and, to the executor that holds its lease, with the fence). Any principal may create a task; taking its
+        lease is for services.
+        PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
         ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
         FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else.
         """
@@ -188,7 +194,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListUncopiedRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListUncopiedRequest, _abc.Awaitable[_tasks_pb2.ListUncopiedResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListUncopiedResponse]:
-        """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first."""
+        """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+        PERMISSION_DENIED `SERVICE_ONLY`: without `context_id`, which lists those of every session, it is for services.
+        """
 
     @_abc_1.abstractmethod
     def MarkCopied(

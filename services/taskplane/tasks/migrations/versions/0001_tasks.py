@@ -61,6 +61,7 @@ def _create_event() -> None:
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("invocation_id", sa.Text),
         sa.Column("request_hash", sa.LargeBinary),
+        sa.Column("artifact_id", sa.Text),
         sa.Column("speaks", sa.Boolean, nullable=False),
         sa.Column("payload", sa.LargeBinary, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
@@ -73,6 +74,7 @@ def _create_event() -> None:
         ),
     )
     _index("event_invocation", "event", ["invocation_id", "tenant", "owner"], "invocation_id IS NOT NULL", unique=True)
+    _index("event_artifact", "event", ["task_uid", "artifact_id", "generation"], "artifact_id IS NOT NULL")
 
 
 def _create_task() -> None:
@@ -98,6 +100,8 @@ def _create_task() -> None:
         sa.Column("message_id", sa.Text),
         sa.Column("partial_generation", sa.BigInteger),
         sa.Column("partial_id", sa.Text),
+        sa.Column("artifact_id", sa.Text),
+        sa.Column("restart_generation", sa.BigInteger, nullable=False),
         sa.Column("fence", sa.BigInteger, nullable=False),
         sa.Column("item_fence", sa.BigInteger),
         sa.Column("item_number", sa.BigInteger),
@@ -160,7 +164,8 @@ def _task_checks() -> list[sa.CheckConstraint]:
         ),
         sa.CheckConstraint(
             "input_generation <= generation AND consumed_generation <= generation AND message_generation <= generation"
-            " AND copied_generation <= generation AND snapshot_generation <= generation"
+            " AND copied_generation <= generation AND restart_generation <= generation"
+            " AND snapshot_generation <= generation"
             " AND (terminal_generation IS NULL OR terminal_generation <= generation)"
             " AND (partial_generation IS NULL OR partial_generation <= generation)",
             name="task_nothing_beyond_its_head",

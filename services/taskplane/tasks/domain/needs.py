@@ -1,0 +1,37 @@
+"""What deciding an operation takes beside the rows: what the store then reads of the log. As a rule nothing."""
+
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.operations import Operation
+from taskplane.tasks.domain.task import PAUSED, TERMINAL, Row
+
+
+def needs_open_text(row: Row, op: Operation) -> bool:
+    """Whether deciding `op` on `row` takes the text that is open on it (`Found.open_text`)."""
+    if row.partial_generation is None:
+        return False
+    if isinstance(op, ops.Append):
+        last = op.changes[-1] if op.changes else None
+        state = int(last.status.status.state) if last is not None and last.HasField("status") else 0
+        return state in TERMINAL or state in PAUSED
+    return isinstance(op, (ops.Cancel, ops.Delete, ops.Orphan))
+
+
+def needs_artifacts(row: Row, op: Operation) -> list[str]:
+    """Ids of the artifacts of which deciding `op` on `row` takes whether the task has them (`Found.artifacts`).
+
+    As a rule there are none: an item goes on with the artifact that was written to last, or begins its own.
+    """
+    asked: list[str] = []
+    if isinstance(op, ops.Append):
+        known = {row.artifact_id}
+        for change in op.changes:
+            if change.HasField("artifact") and (artifact_id := change.artifact.artifact.artifact_id) not in known:
+                known.add(artifact_id)
+                if change.artifact.append:
+                    asked.append(artifact_id)
+    return asked
+
+
+def needs_lost_messages(row: Row, op: Operation) -> bool:
+    """Whether deciding `op` on `row` takes the ids of what was said under its fence (`Found.lost_messages`)."""
+    return isinstance(op, ops.Orphan) and row.started and row.on_orphan == 2

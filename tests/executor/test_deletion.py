@@ -1,0 +1,180 @@
+"""Deleting a session while turns begin in it: no task is left without a session. S4, C6."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.executor.plane import Plane, Stores, eventually, open_plane, text
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Text, Turn
+from taskplane.runtime.errors import NotFound, Unavailable
+
+SCRIPTS: dict[str, list[Change]] = {
+    "says": [Complete("answer")],
+    "streams": [Text("an"), Text("swer")],
+    "is silent": [ArtifactChunk("a", text="x"), Complete()],
+    "asks": [AskInput("which?")],
+    "fails": [Fail("no")],
+    "is wrong": [ArtifactChunk("a", text="x", append=True)],
+}
+
+
+def scripted(changes: list[Change]) -> Scripted:
+    async def run(turn: Turn) -> AsyncIterator[Change]:
+        for change in changes:
+            yield change
+
+    return Scripted(run)
+
+
+class Held:
+    """Calls of one method wait in front of the store."""
+
+    def __init__(self, stores: Stores, method: str) -> None:
+        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
+        stores.channel.before[method] = self._hold
+
+    async def _hold(self, request: Any) -> None:
+        self.reached.set()
+        await self.let_go.wait()
+
+
+async def delete(plane: Plane, context_id: str = "c") -> None:
+    await plane.executor().DeleteSession(pb.DeleteSessionRequest(context_id=context_id))
+
+
+async def there(plane: Plane) -> tuple[bool, list[str]]:
+    """Whether the session is there, and its tasks."""
+    listed = await plane.stores.tasks().ListTasks(tasks.ListTasksRequest(context_id="c"))
+    ids = [record.id for record in listed.records]
+    try:
+        await plane.stores.sessions().GetSession(sessions.GetSessionRequest(context_id="c"))
+    except NotFound:
+        return False, ids
+    return True, ids
+
+
+async def submit_under_deletion(plane: Plane) -> str:
+    """A turn whose task is committed only after the deletion of its session has returned; the id of the task."""
+    held = Held(plane.stores, "CreateTask")
+    sending = asyncio.create_task(plane.submit("one", context_id="c"))
+    await held.reached.wait()
+    await eventually(lambda: there(plane), lambda found: found[0])
+    await delete(plane)
+    assert await there(plane) == (False, [])
+    held.let_go.set()
+    return (await sending).task.task_id
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["begins the session", "goes on"])
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_a_task_created_after_its_session_was_deleted_is_deleted_by_its_run(
+    stores: Stores, name: str, earlier: bool
+) -> None:
+    """S4: the last listing of the deletion could not see it, whatever it then says or does not say."""
+    agent = scripted(SCRIPTS[name])
+    async with open_plane(stores, ("a", agent)) as plane:
+        if earlier:
+            await plane.run("zero", context_id="c")
+        agent.turns.clear()
+        task_id = await submit_under_deletion(plane)
+        await eventually(lambda: there(plane), lambda found: found == (False, []))
+        with pytest.raises(NotFound):
+            await plane.task(task_id)
+        # A run that reads the conversation hears of it before it begins.
+        assert len(agent.turns) == (0 if earlier else 1)
+
+
+async def test_a_task_that_waits_for_an_executor_is_deleted_with_its_session_too(stores: Stores) -> None:
+    """S4: nobody runs it, so whoever took the message looks for the session."""
+    async with open_plane(stores, ("a", scripted(SCRIPTS["says"])), capacity=0) as plane:
+        await submit_under_deletion(plane)
+        await eventually(lambda: there(plane), lambda found: found == (False, []))
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["begins the session", "goes on"])
+async def test_nothing_is_claimed_of_a_session_before_it_was_seen_with_the_task_there(
+    stores: Stores, earlier: bool
+) -> None:
+    """C6: else nobody could tell a task whose session is gone from one that is copied."""
+    go_on = asyncio.Event()
+
+    async def run(turn: Turn) -> AsyncIterator[Change]:
+        yield ArtifactChunk("a", text="x")
+        if turn.text == "one":
+            await go_on.wait()
+
+    async with open_plane(stores, ("a", Scripted(run))) as plane:
+        if earlier:
+            await plane.run("zero", context_id="c")
+        reference = await plane.submit("one", context_id="c")
+        record = await eventually(
+            lambda: plane.record(reference.task.task_id), lambda record: len(record.task.artifacts) == 1
+        )
+        assert record.copied_generation == (1 if earlier else 0)
+        go_on.set()
+        await plane.at_rest(reference)
+        assert (await plane.record(record.id)).copied_generation == 1
+
+
+async def test_a_run_that_is_lost_before_it_saw_its_session_leaves_no_task_without_one(stores: Stores) -> None:
+    """C6, C9: whoever copies the task next begins its session anew."""
+
+    async def run(turn: Turn) -> AsyncIterator[Change]:
+        yield ArtifactChunk("a", text="x")
+        await asyncio.Event().wait()
+
+    async with open_plane(stores, ("a", Scripted(run)), drain_timeout=0.0) as plane:
+        task_id = await submit_under_deletion(plane)
+        await eventually(lambda: plane.task(task_id), lambda task: len(task.artifacts) == 1)
+    async with open_plane(stores, ("a", Scripted(run))) as plane:
+        await eventually(lambda: there(plane), lambda found: found == (True, [task_id]))
+        said = await eventually(lambda: plane.conversation("c"), lambda said: len(said) == 2)
+        assert said[0] == "one" and "lost" in said[1]
+
+
+async def test_a_deletion_that_failed_half_way_is_finished_by_another_one(stores: Stores) -> None:
+    """S4: also where the session is gone and a task is left."""
+    async with open_plane(stores, ("a", scripted(SCRIPTS["says"]))) as plane:
+        await plane.run("one", context_id="c")
+        calls = 0
+
+        async def fail(request: Any) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise Unavailable("the store is away")
+
+        stores.channel.before["GetSession"] = fail
+        held = Held(stores, "CreateTask")
+        sending = asyncio.create_task(plane.submit("two", context_id="c"))
+        await held.reached.wait()
+        with pytest.raises(Unavailable):
+            await delete(plane)
+        del stores.channel.before["GetSession"]
+        document = a2a.Task(id="left", context_id="c", status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))
+        await stores.tasks().PutTask(tasks.PutTaskRequest(task=document))
+        await delete(plane)
+        assert await there(plane) == (False, [])
+        with pytest.raises(NotFound):
+            await delete(plane)
+        held.let_go.set()
+        await sending
+        await eventually(lambda: there(plane), lambda found: found == (False, []))
+
+
+async def test_what_an_earlier_run_said_is_not_deleted_for_want_of_a_session(stores: Stores) -> None:
+    """A session that is deleted behind the executor's back takes no task with it that had seen it."""
+    async with open_plane(stores, ("a", scripted(SCRIPTS["asks"]))) as plane:
+        asked = await plane.run("one", context_id="c")
+        await eventually(lambda: plane.record(asked.id), lambda record: record.copied_generation > 1)
+        await stores.sessions().DeleteSession(sessions.DeleteSessionRequest(context_id="c"))
+        again = await plane.run("two", task_id=asked.id)
+        assert text(again.status.message) == "which?"
+        assert await there(plane) == (False, [asked.id])
