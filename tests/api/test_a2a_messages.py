@@ -108,5 +108,5 @@ def test_bytes_and_json_of_a_task_are_read_by_the_other_side_and_come_back_uncha
 
     theirs = official_v1.Task.FromString(task.SerializeToString(deterministic=True))
     assert ours_v1.Task.FromString(theirs.SerializeToString(deterministic=True)) == task
-    assert MessageToJson(theirs) == MessageToJson(task)
+    assert MessageToJson(theirs, sort_keys=True) == MessageToJson(task, sort_keys=True)
     assert Parse(MessageToJson(theirs), ours_v1.Task()) == task

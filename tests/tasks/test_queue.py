@@ -228,7 +228,9 @@ async def test_renew_tells_of_cancels_and_new_messages(plane: Plane) -> None:
 
 
 async def test_a_thousand_leases_are_renewed_in_one_call(plane: Plane) -> None:
-    runs = await asyncio.gather(*(plane.create(working=True) for _ in range(1000)))
+    runs: list[Run] = []
+    for _ in range(10):
+        runs += await asyncio.gather(*(plane.create(working=True) for _ in range(100)))
     response = await plane.queue().Renew(pb.RenewRequest(process_id="p1", leases=[lease(run) for run in runs]))
     assert [state.task_uid for state in response.leases] == [run.uid for run in runs]
     assert all(state.still_yours for state in response.leases)
