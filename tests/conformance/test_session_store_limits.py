@@ -68,6 +68,21 @@ async def test_an_entry_that_could_never_be_stored_is_refused_and_nothing_is_sto
     assert list((await sessions.log.list(ADA, 10, "")).sessions) == []
 
 
+async def test_ids_may_be_long_and_strange_as_long_as_they_have_no_control_characters(sessions: Sessions) -> None:
+    long = [letter * 255 for letter in "abcde"]
+    strange = [f"{letter}\N{NO-BREAK SPACE}\N{SNOWMAN}\U000e0001" for letter in "abcde"]
+    for count, (entry_id, invocation_id, task_id, first, actor) in enumerate((long, strange), 1):
+        entry = user(entry_id, task_id=task_id, task_invocation_id=first, actor=actor)
+        entry.invocation_id = invocation_id
+        assert (await sessions.append("s", entry)).session.seq == count
+        (stored,) = await sessions.entries("s", task_id=task_id)
+        assert stored[4:5] + stored[6:9] + stored[10:11] == (entry_id, invocation_id, task_id, first, actor)
+        one = user("x", task_id=task_id, task_invocation_id=first, actor=actor + "\x7f")
+        with pytest.raises(Invalid) as refused:
+            await sessions.append("s", one)
+        assert list(refused.value.fields) == ["entries[0].actor"]
+
+
 @pytest.mark.parametrize(
     ("objects", "lists", "readable"),
     [(24, 0, True), (31, 1, True), (32, 0, True), (31, 2, False), (32, 1, False), (33, 0, False), (40, 0, False)],
@@ -119,7 +134,8 @@ async def test_text_that_no_database_may_hold_is_refused_everywhere(sessions: Se
             await asked
         assert refused.value.reason in ("BAD_ID", "BAD_TEXT")
     strange = event("e", '{"invocation_id": "a\\u0000b", "actions": {"rewind_before_invocation_id": "\\ud800"}}')
-    (entry,) = (await sessions.append("s", strange)).entries
+    await sessions.append("s", strange)
+    (entry,) = await sessions.entries("s")
     assert (entry.invocation_id, entry.target) == ("", "")
     odd = pushed("p", message("x\0", invocation="a\0b"))
     await sessions.append("s", odd)

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.conformance.session_log import message
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain.payload import keep_messages, listed, messages, pack, read_event
 
@@ -41,9 +42,24 @@ def test_pushed_messages_name_their_turns_line_by_line() -> None:
 
 def test_a_payload_is_kept_whole_or_in_part() -> None:
     entry = pb.Entry(id="p", pushed=pb.Messages(messages=[message("1"), message("2"), message("3")]))
-    payload = pack(entry)
+    payload = pack(entry, "pushed")
     assert messages(payload) == list(entry.pushed.messages)
     assert messages(keep_messages(payload, [0, 2])) == [message("1"), message("3")]
     assert keep_messages(payload, [0, 1, 2]) == payload
-    assert messages(pack(pb.Entry(message=message("1")))) == [message("1")]
-    assert pack(pb.Entry(id="x")) is None
+    assert messages(pack(pb.Entry(message=message("1")), "message")) == [message("1")]
+    assert pack(pb.Entry(id="x"), None) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 16_000, 16_384, 300_000])
+@pytest.mark.parametrize("which", ["message", "data", "pushed"])
+def test_what_is_stored_is_an_entry_with_the_payload_alone(which: str, size: int) -> None:
+    said = a2a.Message(message_id="x" * size)
+    payloads = {
+        "message": pb.Entry(message=said),
+        "data": pb.Entry(data="\N{SNOWMAN}" * size),
+        "pushed": pb.Entry(pushed=pb.Messages(messages=[said])),
+    }
+    payload = payloads[which]
+    given = pb.Entry(id="i", kind=pb.ENTRY_KIND_EVENT, actor="a")
+    given.MergeFrom(payload)
+    assert pack(given, which) == payload.SerializeToString()

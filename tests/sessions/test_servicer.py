@@ -86,9 +86,12 @@ async def test_a_session_from_its_creation_to_its_end(ann: SessionHistoryStub, p
 async def test_a_turn_is_appended_in_two_calls_and_reads_as_a_conversation(ann: SessionHistoryStub) -> None:
     """R5, T6."""
     first = await ann.AppendEntries(append("s", user("A", request_hash=HASH), outcome("A")))
-    assert (first.appended, first.session.entry_count, first.session.version) == (2, 2, 3)
-    assert [(entry.seq, entry.actor, entry.WhichOneof("payload")) for entry in first.entries] == [
-        (1, "user:ann", None),
+    assert (first.appended, first.entry_count, first.version) == (2, 2, 3)
+    assert list(first.known) == []
+    again = await ann.AppendEntries(append("s", user("A", request_hash=HASH), outcome("A")))
+    assert (again.appended, again.entry_count, again.version) == (0, 2, 3)
+    assert [(entry.seq, entry.actor, entry.WhichOneof("payload")) for entry in again.known] == [
+        (1, "user:ann", "message"),
         (2, "user:ann", None),
     ]
     await ann.AppendEntries(append("s", copy("A", 3, "working"), copy("A", 5, "done")))
@@ -190,8 +193,7 @@ async def test_of_sixteen_callers_at_once_each_gets_its_own_session(plane: Plane
     answers = await asyncio.gather(
         *(stub.AppendEntries(append(f"s{n}", user(f"A{n}"), outcome(f"A{n}"))) for n in range(16))
     )
-    assert [answer.session.context_id for answer in answers] == [f"s{n}" for n in range(16)]
-    assert {answer.appended for answer in answers} == {2}
+    assert {(answer.appended, answer.entry_count) for answer in answers} == {(2, 2)}
     found: list[str] = []
     request = pb.ListSessionsRequest(page_size=5)
     while True:

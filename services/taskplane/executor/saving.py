@@ -50,7 +50,7 @@ class Opening:
             repeated = stored.appended < 2
             if repeated:
                 await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
-            begins = stored.appended == 2 == stored.session.entry_count
+            begins = stored.appended == 2 == stored.entry_count
             return Decision(_answer(stored, outcome), begins, repeated)
         saved = await self._save(log, [self._user(is_task=False)])
         repeated = saved.appended == 0
@@ -60,7 +60,7 @@ class Opening:
             if decided is not None:
                 answer = decided.message if decided.HasField("message") else None
                 return Decision(answer, begins_session=False, repeated=True)
-        begins = saved.appended == 1 == saved.session.entry_count
+        begins = saved.appended == 1 == saved.entry_count
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
         return Decision(_answer(await self._save(log, [outcome]), outcome), begins, repeated)
@@ -103,8 +103,8 @@ class Opening:
 
 
 def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:
-    """The direct answer that was stored first, if the turn has one; `ours` is the last entry of the call."""
-    first = ours if stored.appended else stored.entries[-1]
+    """The direct answer that was stored first, if the turn has one; `ours` is the outcome that was given."""
+    first = next((entry for entry in stored.known if entry.id == ours.id), ours)
     return first.message if first.HasField("message") else None
 
 

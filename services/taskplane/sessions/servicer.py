@@ -83,4 +83,4 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
 
 def _scope() -> Scope:
     who = caller()
-    return Scope(tenant=who.tenant, owner=who.owner, actor=who.actor)
+    return Scope(who.tenant, who.owner, who.actor)

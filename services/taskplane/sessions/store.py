@@ -94,7 +94,7 @@ class SessionLog(Protocol):
         """Appends entries in their order, all or none, each with the next number.
 
         An entry whose id is stored already is not stored again: the answer has what is stored, with its payload, and of
-        racing callers all get the one that was first. Where every id is stored already, nothing is asked of
+        racing callers all but the first get what that one stored. Where every id is stored already, nothing is asked of
         `expected_version`. NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with
         another request hash or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its
         metadata: the session is not at the one expected; the version of one that does not exist is 0.

@@ -8,12 +8,11 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import check_payload
-from taskplane.sessions.domain.payload import RuntimeEvent, listed, pack, read_event
-from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.domain.payload import listed, pack, read_event
+from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
 from taskplane.sessions.store import EntryFilter, UnsettledPage
 
 _SECOND = 1_000_000
-_NO_EVENT = RuntimeEvent("", "")
 
 
 def session(of: Session) -> pb.Session:
@@ -33,10 +32,10 @@ def session(of: Session) -> pb.Session:
     return message
 
 
-def entry(stored: Entry, *, payload: bool = True) -> pb.Entry:
-    """An entry of the log; its payload is parsed here, or left out."""
+def entry(stored: Entry) -> pb.Entry:
+    """An entry of the log; its payload is parsed here."""
     message = pb.Entry()
-    if payload and stored.payload:
+    if stored.payload:
         message.ParseFromString(stored.payload)
     message.seq = stored.seq
     message.id = stored.id
@@ -54,12 +53,13 @@ def entry(stored: Entry, *, payload: bool = True) -> pb.Entry:
 
 
 def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:
-    """What is stored now, without the payloads that the caller has just sent."""
-    return pb.AppendEntriesResponse(
-        session=session(answer.session),
-        entries=[entry(stored, payload=stored.id in answer.known) for stored in answer.entries],
-        appended=len(answer.entries) - len(answer.known),
-    )
+    """What the caller cannot know: not the entries that it has just given."""
+    of = answer.session
+    response = pb.AppendEntriesResponse(version=of.version, entry_count=of.seq, appended=answer.appended)
+    _set_time(response.updated_at, of.updated_at)
+    if answer.known:
+        response.known.extend(map(entry, answer.known))
+    return response
 
 
 def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
@@ -93,41 +93,49 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
 
 def append(request: pb.AppendEntriesRequest, scope: Scope) -> ops.Append:
     """Invalid where a payload is not the one of its kind, or cannot be stored."""
-    create = None
+    context_id, create = request.context_id, None
     if request.HasField("create"):
-        create = ops.NewSession(agent=request.create.agent, title=request.create.title, source=request.create.source)
+        new = request.create
+        create = ops.NewSession(agent=new.agent, title=new.title, source=new.source)
     return ops.Append(
         scope=scope,
-        context_id=request.context_id,
-        entries=[_new_entry(index, given, request.context_id, scope) for index, given in enumerate(request.entries)],
+        context_id=context_id,
+        entries=[_new_entry(index, given, context_id, scope) for index, given in enumerate(request.entries)],
         create=create,
         expected_version=request.expected_version,
     )
 
 
 def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> Entry:
-    which = given.WhichOneof("payload")
-    check_payload(index, int(given.kind), which)
-    event = read_event(given.data) if which == "data" and given.kind == pb.ENTRY_KIND_EVENT else _NO_EVENT
+    kind, which = int(given.kind), given.WhichOneof("payload")
+    check_payload(index, kind, which)
+    invocation_id, target, listing = given.invocation_id, given.target, ""
+    if kind == EVENT:
+        said = read_event(given.data)
+        invocation_id, target = invocation_id or said.invocation_id, said.rewinds_before
+    elif which == "pushed":
+        listing = listed(given.pushed)
+    tenant, owner, actor = scope
+    # By position, since that is a third of the work: it is the order of the table.
     return Entry(
-        tenant=scope.tenant,
-        owner=scope.owner,
-        context_id=context_id,
-        seq=0,
-        id=given.id,
-        kind=int(given.kind),
-        invocation_id=given.invocation_id or event.invocation_id,
-        task_id=given.task_id,
-        task_invocation_id=given.task_invocation_id,
-        generation=given.generation,
-        actor=given.actor or scope.actor,
-        request_hash=given.request_hash or None,
-        target=event.rewinds_before if given.kind == pb.ENTRY_KIND_EVENT else given.target,
-        off=given.off,
-        speaks=which == "message" and given.kind in (pb.ENTRY_KIND_MESSAGE, pb.ENTRY_KIND_OUTCOME),
-        listed=listed(given.pushed) if which == "pushed" else "",
-        payload=pack(given),
-        created_at=0,
+        tenant,
+        owner,
+        context_id,
+        0,
+        given.id,
+        kind,
+        invocation_id,
+        given.task_id,
+        given.task_invocation_id,
+        given.generation,
+        given.actor or actor,
+        given.request_hash or None,
+        target,
+        given.off,
+        which == "message" and kind in (MESSAGE, OUTCOME),
+        listing,
+        pack(given, which),
+        0,
     )
 
 

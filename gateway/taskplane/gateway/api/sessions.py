@@ -113,4 +113,5 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     stored = await plane.sessions.AppendEntries(asked)
     if not stored.appended:
         raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
-    return found(event_json(session, stored.entries[0], text), "Event added to session successfully", status=201)
+    entry.created_at.CopyFrom(stored.updated_at)
+    return found(event_json(session, entry, text), "Event added to session successfully", status=201)

@@ -10,7 +10,14 @@ from typing import Any
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError, Refused
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
-from taskplane.sessions.domain.session import Entry, Scope, Session, begins_session_task
+from taskplane.sessions.domain.session import (
+    Entry,
+    Scope,
+    Session,
+    begins_session_task,
+    grown,
+    numbered,
+)
 
 Outcome = Write | Answer | PlaneError
 
@@ -43,19 +50,9 @@ def _version_mismatch(context_id: str, expected: int, version: int) -> PlaneErro
 
 
 def _begin(scope: Scope, context_id: str, first: ops.NewSession, now: int) -> Session:
-    return Session(
-        tenant=scope.tenant,
-        owner=scope.owner,
-        context_id=context_id,
-        seq=0,
-        version=1,
-        agent=first.agent,
-        title=first.title,
-        source=first.source,
-        has_session_task=False,
-        created_at=now,
-        updated_at=now,
-    )
+    # Without entries, at version 1.
+    tenant, owner, _ = scope
+    return Session(tenant, owner, context_id, 0, 1, first.agent, first.title, first.source, False, now, now)
 
 
 def _create(found: Found, op: ops.Create, now: int) -> Outcome:
@@ -96,36 +93,28 @@ def _append(found: Found, op: ops.Append, now: int) -> Outcome:
     was = found.session
     if was is None and op.create is None:
         return session_not_found(op.context_id)
-    for entry in op.entries:
-        stored = found.stored.get(entry.id)
-        if stored is not None and not _repeats(stored, entry, op.context_id):
-            return _key_reused(entry.id)
-    known = found.stored.keys() & {entry.id for entry in op.entries}
-    added = len(op.entries) - len(known)
-    if was is not None and not added:
-        return ops.Appended(session=was, entries=[found.stored[entry.id] for entry in op.entries], known=known)
+    known: list[Entry] = []
+    given = op.entries
+    if found.stored:
+        for entry in given:
+            stored = found.stored.get(entry.id)
+            if stored is None:
+                continue
+            if not _repeats(stored, entry, op.context_id):
+                return _key_reused(entry.id)
+            known.append(stored)
+        given = [entry for entry in given if entry.id not in found.stored]
+    if was is not None and not given:
+        return ops.Appended(session=was, appended=0, known=known)
     version = was.version if was is not None else 0
     if op.expected_version and op.expected_version != version:
         return _version_mismatch(op.context_id, op.expected_version, version)
-    session = was or _begin(op.scope, op.context_id, op.create or ops.NewSession(), now)
-    now = max(now, session.updated_at)
-    seq = session.seq
-    new: list[Entry] = []
-    entries: list[Entry] = []
-    for entry in op.entries:
-        stored = found.stored.get(entry.id)
-        if stored is None:
-            seq += 1
-            stored = entry._replace(seq=seq, created_at=now)
-            new.append(stored)
-        entries.append(stored)
-    session = session._replace(
-        seq=seq,
-        version=session.version + added,
-        has_session_task=session.has_session_task or any(map(begins_session_task, new)),
-        updated_at=now,
-    )
-    answer = ops.Appended(session=session, entries=entries, known=known)
+    begun = was or _begin(op.scope, op.context_id, op.create or ops.NewSession(), now)
+    now = max(now, begun.updated_at)
+    new = [numbered(entry, seq, now) for seq, entry in enumerate(given, begun.seq + 1)]
+    has_session_task = begun.has_session_task or any(map(begins_session_task, new))
+    session = grown(begun, len(new), has_session_task=has_session_task, now=now)
+    answer = ops.Appended(session=session, appended=len(new), known=known)
     return Write(session=session, entries=new, answer=answer, new=was is None)
 
 

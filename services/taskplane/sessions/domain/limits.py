@@ -90,6 +90,12 @@ def check(op: ops.Operation) -> None:
     """Invalid where the operation could not be stored whatever the session looks like."""
     check_id("context_id", op.context_id)
     match op:
+        case ops.Append():
+            if op.create is not None:
+                _check_new("create.", op.create.agent, op.create.title, op.create.source)
+            if op.expected_version < 0:
+                raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
+            _check_entries(op.entries)
         case ops.Create():
             _check_new("", op.agent, op.title, op.source)
         case ops.Update():
@@ -100,12 +106,6 @@ def check(op: ops.Operation) -> None:
                     fields={"title": "or agent is required"},
                 )
             _check_new("", op.agent or "", op.title or "", "")
-        case ops.Append():
-            if op.create is not None:
-                _check_new("create.", op.create.agent, op.create.title, op.create.source)
-            if op.expected_version < 0:
-                raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
-            _check_entries(op.entries)
         case ops.Delete():
             pass
 
@@ -123,10 +123,31 @@ def _check_entries(entries: Sequence[Entry]) -> None:
             reason="TOO_MANY_ENTRIES",
             fields={"entries": f"are at most {MAX_ENTRIES}"},
         )
-    if len({entry.id for entry in entries}) < len(entries):
+    if len(entries) > 1 and len({entry.id for entry in entries}) < len(entries):
         raise Invalid("two entries have the same id", reason="DUPLICATE_ID", fields={"entries": "have different ids"})
     for index, entry in enumerate(entries):
-        _check_entry(f"entries[{index}]", entry)
+        if not _is_plain(entry):
+            _check_entry(f"entries[{index}]", entry)
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether there is nothing wrong with it, seen at a glance; False: it needs a closer look.
+
+    Where all its ids together are as short and as printable as one may be, each is.
+    """
+    ids = entry.id + entry.invocation_id + entry.task_id + entry.task_invocation_id + entry.actor + entry.target
+    return (
+        len(ids) <= MAX_ID
+        and ids.isprintable()
+        and entry.id != ""
+        and entry.kind in _PLAIN
+        and (entry.request_hash is None or len(entry.request_hash) == DIGEST)
+        and entry.generation >= 0
+    )
+
+
+# Kinds of entries that need no target.
+_PLAIN: Final = KINDS - {REWIND, VOID}
 
 
 def _check_entry(where: str, entry: Entry) -> None:

@@ -1,12 +1,15 @@
-"""What may be asked of a session, and what comes of it. Each operation concerns one session."""
+"""What may be asked of a session, and what comes of it. Each operation concerns one session.
 
-from collections.abc import Mapping, Sequence, Set
+Nothing here is changed once it is made. It is not frozen: that would make it several times as dear to make.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taskplane.sessions.domain.session import Entry, Scope, Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Create:
     """A session, or new values for the one that is there; an empty value leaves its own. Answer: `Created`."""
 
@@ -17,7 +20,7 @@ class Create:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Update:
     """New values for a session that is there; None leaves its own. Answer: `Session`."""
 
@@ -27,7 +30,7 @@ class Update:
     agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Delete:
     """Removes a session with all its entries. Answer: the `Session` as it was."""
 
@@ -35,7 +38,7 @@ class Delete:
     context_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class NewSession:
     """What a session that does not exist yet begins with."""
 
@@ -44,7 +47,7 @@ class NewSession:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Append:
     """Entries for one session, all or none; their `seq` and `created_at` are given here. Answer: `Appended`.
 
@@ -61,7 +64,7 @@ class Append:
 Operation = Create | Update | Delete | Append
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Created:
     """`created`: it was not there before."""
 
@@ -69,22 +72,22 @@ class Created:
     created: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Appended:
-    """The session as it is now, and what is stored under each id in the order asked.
+    """The session as it is now, and how many entries were `appended` to it: the newest it has.
 
-    `known` are the ids that were stored before; the other entries are new, and are here as they were given.
+    `known` are the others, in the order asked, as they were stored before.
     """
 
     session: Session
-    entries: Sequence[Entry]
-    known: Set[str] = frozenset()
+    appended: int
+    known: Sequence[Entry] = ()
 
 
 Answer = Session | Created | Appended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Write:
     """What is to be written, and the answer once that is committed.
 
@@ -98,7 +101,7 @@ class Write:
     delete: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Found:
     """What was read for one operation before it is decided.
 

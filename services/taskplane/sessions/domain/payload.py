@@ -2,34 +2,36 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.message import DecodeError, EncodeError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.sessions.domain.limits import is_id
 
 INVOCATION_KEY = "kagent_invocation_id"
 
 
-def pack(entry: pb.Entry) -> bytes | None:
-    """The payload of `entry` as it is stored, None if it has none.
+def pack(entry: pb.Entry, which: str | None) -> bytes | None:
+    """The payload of `entry`, which is the field `which`, as it is stored; None if it has none.
 
     Invalid `UNREADABLE`: it is nested so deeply that a reply which holds it could not be read, ours or another's.
     """
-    which = entry.WhichOneof("payload")
+    if which is None:
+        return None
+    if which == "data":
+        return _delimited(_DATA, entry.data.encode())
     try:
         if which == "message":
-            payload = pb.Entry(message=entry.message).SerializeToString()
-        elif which == "data":
-            payload = pb.Entry(data=entry.data).SerializeToString()
-        elif which == "pushed":
-            payload = pb.Entry(pushed=entry.pushed).SerializeToString()
+            payload = _delimited(_MESSAGE, entry.message.SerializeToString())
         else:
-            return None
-        pb.ListEntriesResponse.FromString(_as_entries(payload))
+            payload = _delimited(_PUSHED, entry.pushed.SerializeToString())
+        # A nested message takes at least two bytes, so that a small payload cannot be too deep.
+        if len(payload) > 2 * (MOST_NESTED - 1):
+            pb.ListEntriesResponse.FromString(_delimited(_ENTRIES, payload))
     except (DecodeError, EncodeError) as error:
         raise Invalid(
             f"the payload of entry {entry.id} is nested too deeply",
@@ -39,15 +41,21 @@ def pack(entry: pb.Entry) -> bytes | None:
     return payload
 
 
-def _as_entries(payload: bytes) -> bytes:
-    """A serialized reply whose one entry (field 1, length-delimited) has this payload."""
-    size = len(payload)
-    prefix = bytearray(b"\x0a")
+def _delimited(number: int, content: bytes) -> bytes:
+    """A serialized message whose one field, of this number (at most 15), is a text, bytes or a message."""
+    prefix = [number << 3 | 2]
+    size = len(content)
     while size > 0x7F:
         prefix.append(size & 0x7F | 0x80)
         size >>= 7
     prefix.append(size)
-    return bytes(prefix) + payload
+    return bytes(prefix) + content
+
+
+_MESSAGE: Final = pb.Entry.MESSAGE_FIELD_NUMBER
+_DATA: Final = pb.Entry.DATA_FIELD_NUMBER
+_PUSHED: Final = pb.Entry.PUSHED_FIELD_NUMBER
+_ENTRIES: Final = pb.ListEntriesResponse.ENTRIES_FIELD_NUMBER
 
 
 def messages(payload: bytes | None) -> Sequence[a2a.Message]:

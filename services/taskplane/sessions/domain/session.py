@@ -1,6 +1,5 @@
 """The nouns: a session, an entry of its log, and the kinds of entries."""
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -15,8 +14,7 @@ PUSHED: Final = int(pb.ENTRY_KIND_PUSHED)
 KINDS: Final = frozenset({MESSAGE, OUTCOME, EVENT, REWIND, UNDO, VOID, PUSHED})
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """Whose sessions an operation may touch, and who is named in what it writes."""
 
     tenant: str
@@ -71,6 +69,32 @@ class Entry(NamedTuple):
     listed: str
     payload: bytes | None
     created_at: int
+
+
+def grown(was: Session, entries: int, *, has_session_task: bool, now: int) -> Session:
+    """The session with so many more entries."""
+    return Session(
+        was.tenant,
+        was.owner,
+        was.context_id,
+        was.seq + entries,
+        was.version + entries,
+        was.agent,
+        was.title,
+        was.source,
+        has_session_task,
+        was.created_at,
+        now,
+    )
+
+
+def numbered(given: Entry, seq: int, now: int) -> Entry:
+    """The entry as it is stored: with its number and the time."""
+    return Entry._make((*given[:_SEQ], seq, *given[_SEQ + 1 : _CREATED_AT], now))
+
+
+_SEQ: Final = Entry._fields.index("seq")
+_CREATED_AT: Final = Entry._fields.index("created_at")
 
 
 def begins_session_task(entry: Entry) -> bool:

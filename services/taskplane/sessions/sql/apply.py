@@ -4,8 +4,8 @@ The number of statements does not depend on the number of operations. The rules 
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
@@ -13,7 +13,7 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.decide import decide
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
-from taskplane.sessions.domain.session import Entry
+from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
@@ -25,14 +25,17 @@ _LOOKUP: Final = 4096
 
 def key_of(op: Operation) -> Key:
     """What at most one operation of a batch may name: its session."""
-    return op.scope.tenant, op.scope.owner, op.context_id
+    scope = op.scope
+    return scope.tenant, scope.owner, op.context_id
 
 
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
-    if not isinstance(op, ops.Append):
-        return _OVERHEAD
-    return _OVERHEAD + sum(_OVERHEAD + len(entry.payload or b"") for entry in op.entries)
+    size = _OVERHEAD
+    if isinstance(op, ops.Append):
+        for entry in op.entries:
+            size += _OVERHEAD + len(entry.payload or b"")
+    return size
 
 
 def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dialect) -> Batch[Answer]:
@@ -44,7 +47,8 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
     """
     keys = [key_of(op) for op in operations]
     ids = [_ids(op) for op in operations]
-    sessions = {(one.tenant, one.owner, one.context_id): one for one in sql.find_locked(conn, dialect, keys)}
+    # A session begins with its key.
+    sessions: dict[Sequence[str], Session] = {one[:3]: one for one in sql.find_locked(conn, dialect, keys)}
     stored = _stored(conn, ids)
     now = time.time_ns() // 1000
     outcomes: list[Answer | PlaneError | Later] = []
@@ -54,7 +58,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
         if not taken.isdisjoint(wanted):
             outcomes.append(LATER)
             continue
-        known = {one.id: one for one in map(stored.get, wanted) if one is not None}
+        known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
         outcome = decide(Found(session=sessions.get(key), stored=known), op, now)
         if isinstance(outcome, Write):
             writes[len(outcomes)] = outcome
@@ -64,41 +68,52 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
     for index in _insert_new(conn, writes, dialect):
         del writes[index]
         outcomes[index] = LATER
-    _write(conn, list(writes.values()))
+    _write(conn, writes.values())
     return Batch(outcomes)
 
 
 def _ids(op: Operation) -> list[Key]:
     if not isinstance(op, ops.Append):
         return []
-    return [(op.scope.tenant, op.scope.owner, entry.id) for entry in op.entries]
+    tenant, owner, _ = op.scope
+    return [(tenant, owner, entry.id) for entry in op.entries]
 
 
 def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entry]:
-    ids = sorted({key for keys in wanted for key in keys})
+    ids = list({key for keys in wanted for key in keys})
     found: dict[Key, Entry] = {}
     for start in range(0, len(ids), _LOOKUP):
-        stored = sql.find_stored(conn, ids[start : start + _LOOKUP])
-        found.update(((one.tenant, one.owner, one.id), one) for one in stored)
+        for one in sql.find_stored(conn, ids[start : start + _LOOKUP]):
+            found[one.tenant, one.owner, one.id] = one
     return found
 
 
 def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect) -> list[int]:
     """Inserts the sessions that are new; those that another process was faster to make are returned."""
     # In the order of their keys: equal ones of two processes wait for one another.
-    new = sorted((write.session for write in writes.values() if write.new), key=sql.key_of)
+    new = sorted([write.session for write in writes.values() if write.new], key=sql.key_of)
     if not new:
         return []
     arrived = sql.insert_missing(conn, dialect, new)
+    if len(arrived) == len(new):
+        return []
     return [index for index, write in writes.items() if write.new and sql.key_of(write.session) not in arrived]
 
 
-def _write(conn: Connection, writes: Sequence[Write]) -> None:
-    kept = [write for write in writes if not write.delete]
-    gone = [write.session for write in writes if write.delete]
-    sql.UPDATE_SESSIONS.execute(conn, [sql.to_row(write.session) for write in kept if not write.new])
-    sql.INSERT_ENTRIES.execute(conn, [entry for write in kept for entry in write.entries])
-    sql.DELETE_SESSIONS.execute(conn, gone)
+def _write(conn: Connection, writes: Iterable[Write]) -> None:
+    changed: list[Sequence[Any]] = []
+    gone: list[Session] = []
+    entries: list[Entry] = []
+    for write in writes:
+        if write.delete:
+            gone.append(write.session)
+            continue
+        if not write.new:
+            changed.append(sql.to_row(write.session))
+        entries += write.entries
+    for statement, rows in ((sql.UPDATE_SESSIONS, changed), (sql.INSERT_ENTRIES, entries), (sql.DELETE_SESSIONS, gone)):
+        if rows:
+            statement.execute(conn, rows)
 
 
 _OVERHEAD: Final = 512

@@ -74,15 +74,16 @@ class SqlSessionLog:
 
     async def append(self, op: ops.Append) -> ops.Appended:
         """See `SessionLog.append`."""
-        answer = cast("ops.Appended", await self._submit(op))
-        seqs = [entry.seq for entry in answer.entries if entry.id in answer.known]
-        if not seqs:
+        limits.check(op)
+        answer = cast("ops.Appended", await self._committer.submit(op))
+        if not answer.known:
             return answer
         # Entries never change, so they are read after the transaction as well as in it.
+        seqs = [entry.seq for entry in answer.known]
         stored = await self._engine.read(reads.read_stored, op.scope, op.context_id, seqs)
         if len(stored) < len(seqs):
             raise session_not_found(op.context_id)
-        return replace(answer, entries=[stored.get(entry.seq, entry) for entry in answer.entries])
+        return replace(answer, known=[stored[seq] for seq in seqs])
 
     async def session(self, scope: Scope, context_id: str) -> Session:
         """See `SessionLog.session`."""

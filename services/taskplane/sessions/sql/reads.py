@@ -17,7 +17,7 @@ from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_en
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
-from taskplane.sessions.tables import LISTED, OF_A_TASK, entry, session
+from taskplane.sessions.tables import LISTED, entry, session
 from taskplane.storage.prepared import padded
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
@@ -93,7 +93,7 @@ def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
     if kinds:
         query = query.where(entry.c.kind.in_(bindparam("kinds", expanding=True)))
     if task:
-        query = query.where(entry.c.task_id == bindparam("task_id"), text(OF_A_TASK))
+        query = query.where(entry.c.task_id == bindparam("task_id"))
     return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))
 
 

@@ -9,10 +9,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Connection,
     Select,
+    Text,
     and_,
     bindparam,
     delete,
@@ -70,6 +70,7 @@ SESSION_OF_KEY: Final = (
     session.c.owner == bindparam("of_owner"),
     session.c.context_id == bindparam("of_context_id"),
 )
+_ONE_KEY: Final[Sequence[ColumnElement[Any]]] = [bindparam(f"{letter}0", type_=Text) for letter in "abc"]
 _PLACES: Final = {name: place for place, name in enumerate(SESSION_FIELDS)}
 _KEY_PLACES: Final = {f"of_{name}": _PLACES[name] for name in KEY_FIELDS}
 
@@ -84,8 +85,10 @@ INSERT_ENTRIES: Final = Many(insert(entry), {name: place for place, name in enum
 
 def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
     """Those of the ids that are stored, without their payload. As a rule there are none, and then it is one lookup."""
-    known = [(tenant, owner, key) for tenant, owner, key in _KNOWN_IDS.all(conn, ids)]
-    return list(map(to_stored, _STORED_ENTRIES.all(conn, known)))
+    known = _KNOWN_IDS.all(conn, ids)
+    if not known:
+        return []
+    return list(map(to_stored, _STORED_ENTRIES.all(conn, [(tenant, owner, key) for tenant, owner, key in known])))
 
 
 def find_locked(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> list[Session]:
@@ -109,14 +112,14 @@ def _known_ids(count: int) -> Select[Any]:
     and keep to that plan while the table grows.
     """
     wanted = key_table(count, "abc")
-    seq = select(entry.c.seq).where(_matches(wanted, entry.c.tenant, entry.c.owner, entry.c.id)).correlate(wanted)
+    seq = select(entry.c.seq).where(_matches(wanted.c, entry.c.tenant, entry.c.owner, entry.c.id)).correlate(wanted)
     return select(*wanted.c).where(seq.scalar_subquery().is_not(None))
 
 
 def _stored_entries(count: int) -> Select[Any]:
     """Entries by `count` ids."""
     wanted = key_table(count, "abc")
-    matches = _matches(wanted, entry.c.tenant, entry.c.owner, entry.c.id)
+    matches = _matches(wanted.c, entry.c.tenant, entry.c.owner, entry.c.id)
     return select(*(entry.c[name] for name in ENTRY_FIELDS if name != "payload")).select_from(
         wanted.join(entry, matches)
     )
@@ -124,15 +127,18 @@ def _stored_entries(count: int) -> Select[Any]:
 
 def _locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
     """Sessions by `count` keys, locked in their order, so that no two processes wait for one another."""
-    wanted = key_table(count, "abc")
     key = [session.c[name] for name in KEY_FIELDS]
-    return dialect.lock(
-        select(*SESSION_COLUMNS).select_from(wanted.join(session, _matches(wanted, *key))).order_by(*key)
-    )
+    query = select(*SESSION_COLUMNS)
+    if count == 1:
+        # Without a table of keys, which costs SQLite more than the lookup.
+        return dialect.lock(query.where(_matches(_ONE_KEY, *key)))
+    wanted = key_table(count, "abc")
+    query = query.select_from(wanted.join(session, _matches(wanted.c, *key)))
+    return dialect.lock(query if dialect.alone else query.order_by(*key))
 
 
-def _matches(wanted: CTE, *key: ColumnElement[Any]) -> ColumnElement[bool]:
-    return and_(*(mine == theirs for mine, theirs in zip(key, wanted.c, strict=True)))
+def _matches(wanted: Iterable[ColumnElement[Any]], *key: ColumnElement[Any]) -> ColumnElement[bool]:
+    return and_(*(mine == theirs for mine, theirs in zip(key, wanted, strict=True)))
 
 
 @cache

@@ -515,29 +515,36 @@ Global___AppendEntriesRequest: _TypeAlias = AppendEntriesRequest  # noqa: Y015
 class AppendEntriesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    SESSION_FIELD_NUMBER: _builtins.int
-    ENTRIES_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    ENTRY_COUNT_FIELD_NUMBER: _builtins.int
     APPENDED_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The session's, after the append, like all that follows."""
+    entry_count: _builtins.int
     appended: _builtins.int
-    """How many of them this call stored."""
+    """How many entries this call stored, as they were given: the newest ones of the session, in the order of the request."""
     @_builtins.property
-    def session(self) -> Global___Session:
-        """After the append."""
+    def updated_at(self) -> _timestamp_pb2.Timestamp:
+        """If this call stored any, this is their `created_at`."""
 
     @_builtins.property
-    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]:
-        """What is stored under each id, in the order of the request; without payload where this call stored it."""
+    def known(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]:
+        """The other entries of the request, in its order, as they were stored before."""
 
     def __init__(
         self,
         *,
-        session: Global___Session | None = ...,
-        entries: _abc.Iterable[Global___Entry] | None = ...,
+        version: _builtins.int = ...,
+        entry_count: _builtins.int = ...,
         appended: _builtins.int = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+        known: _abc.Iterable[Global___Entry] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entries", b"entries", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entry_count", b"entry_count", "known", b"known", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -79,6 +79,7 @@ def _tables() -> sa.MetaData:
             sqlite_where=sa.text("updated_at > 0"),
             postgresql_where=sa.text("updated_at > 0"),
         ),
+        sqlite_with_rowid=False,
     )
     _entry(metadata)
     return metadata
@@ -115,15 +116,5 @@ def _entry(metadata: sa.MetaData) -> None:
             ondelete="CASCADE",
         ),
         sa.CheckConstraint("seq >= 1", name="entry_seq_from_one"),
-        sa.Index(
-            "entry_by_task",
-            "context_id",
-            "owner",
-            "tenant",
-            "task_id",
-            "seq",
-            sqlite_where=sa.text("task_id <> ''"),
-            postgresql_where=sa.text("task_id <> ''"),
-        ),
         sa.Index("entry_opens", "created_at", sqlite_where=sa.text(_OPENS), postgresql_where=sa.text(_OPENS)),
     )
