@@ -55,8 +55,14 @@ class CountingEngine(Engine):
         self.reads.append(getattr(fn, "__name__", "?"))
         return await self._engine.read(fn, *args, **kwargs)
 
-    def start(self, done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any) -> None:
-        self._engine.start(done, fn, *args)
+    def start(
+        self,
+        done: Callable[[Any, BaseException | None], None],
+        fn: Callable[..., Any],
+        *args: Any,
+        small: bool = False,
+    ) -> None:
+        self._engine.start(done, fn, *args, small=small)
 
     async def probe(self) -> None:
         await self._engine.probe()

@@ -1,6 +1,6 @@
 """Group commit: what many callers want to write becomes one transaction and one fsync.
 
-What waits shortly after the commit before has returned is the next batch: a few turns of the event loop later, when
+A batch begins a few turns of the event loop after there is something for it and the commit before has returned, when
 what those turns had to do is done. So whoever was answered together, or came in together, goes on together; an idle
 loop turns at once. There is no timer: the fsync of the batch before is the natural window. At most one batch is in
 flight.
@@ -13,25 +13,25 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime.errors import Internal, PlaneError, Unavailable
-from taskplane.runtime.failpoints import fp
+from taskplane.runtime.failpoints import blocks, fp
 from taskplane.storage.engine import Engine, closing
-from taskplane.storage.queue import Queue, Waiting
+from taskplane.storage.queue import OneOf, Queue, Together, Waiting
 
 Op = TypeVar("Op")
 Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 
-# As many as lie between an answer and the next operation of who was answered, about.
-_TURNS: Final = 4
+# A batch that may be carried out on the event loop: its work there, not its commit, stays within a few milliseconds.
+_SMALL_OPS: Final = 16
+_SMALL_BYTES: Final = 64 * 1024
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.05
 
@@ -45,7 +45,7 @@ class Later(Enum):
 LATER: Final[Literal[Later.LATER]] = Later.LATER
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch(Generic[Answer]):
     """What a transaction came to: one outcome per operation, in their order, and what it changed, for `committed`.
 
@@ -95,11 +95,16 @@ class Committer(Generic[Op, Answer]):
         self._fruitless = 0
         self._pause: asyncio.TimerHandle | None = None
         self._turning = False
+        self._loop: asyncio.AbstractEventLoop
+        self._may_be_small = True
         self._open = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        # A test that stops a transaction does not mean the event loop.
+        self._may_be_small = not blocks("append.before_commit")
         self._open = True
         return self
 
@@ -117,84 +122,64 @@ class Committer(Generic[Op, Answer]):
         database cannot be reached, or this process is closing; whether `op` took effect may be unknown. Internal: the
         database refused what `op` wrote. A caller that is cancelled takes an operation back that has not begun.
         """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def settle(outcome: Answer | PlaneError) -> None:
-            if answer.cancelled():
-                return
-            if isinstance(outcome, PlaneError):
-                answer.set_exception(outcome)
-            else:
-                answer.set_result(outcome)
-
-        self._accept(op, settle, answer.cancelled)
+        if not self._open:
+            raise closing()
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._queue.put(Waiting(op, self._key(op), self._size(op), answer))
         self._soon()
         return await answer
 
     async def submit_all(self, ops: Sequence[Op]) -> list[Answer | PlaneError]:
         """The answers to `ops`, in their order, once all are committed; the errors of `submit` are values here."""
-        answers: list[Answer | PlaneError | Later] = [LATER] * len(ops)
-        missing = len(ops)
         complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def settle(place: int, outcome: Answer | PlaneError) -> None:
-            nonlocal missing
-            answers[place] = outcome
-            missing -= 1
-            if not missing and not complete.done():
-                complete.set_result(None)
-
+        together: Together[Answer] = Together(len(ops), complete)
         for place, op in enumerate(ops):
             try:
-                self._accept(op, partial(settle, place), complete.cancelled)
+                if not self._open:
+                    raise closing()
+                self._queue.put(OneOf(op, self._key(op), self._size(op), together, place))
             except PlaneError as refusal:
-                settle(place, refusal)
-        self._soon()
-        if missing:
+                together.settle(place, refusal)
+        if together.missing:
+            self._soon()
             await complete
-        return [answer for answer in answers if not isinstance(answer, Later)]
-
-    def _accept(self, op: Op, settle: "Callable[[Answer | PlaneError], None]", dropped: Callable[[], bool]) -> None:
-        if not self._open:
-            raise closing()
-        self._queue.put(Waiting(op, self._key(op), self._size(op), settle, dropped))
+        return cast("list[Answer | PlaneError]", together.answers)
 
     def _soon(self) -> None:
-        """Starts the next batch in a few turns of the loop, unless one is in flight."""
+        """Starts the next batch in four turns of the loop, unless one is in flight.
+
+        About as many lie between an answer and the next operation of who was answered.
+        """
         if not self._flight and not self._turning:
             self._turning = True
             self._idle.clear()
-            self._turn(asyncio.get_running_loop(), _TURNS)
-
-    def _turn(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
-        if left:
-            loop.call_soon(self._turn, loop, left - 1)
-        else:
-            self._turning = False
-            self._go()
+            later: Any = self._loop.call_soon
+            # Each turn calls what stands behind it in the next: no function of ours runs before the last.
+            later(later, later, later, self._go)
 
     def _go(self) -> None:
         """Starts the next batch unless one is in flight or nothing is to be done."""
+        self._turning = False
         if self._flight:
             return
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
-        self._flight = self._next()
-        if not self._flight:
+        self._flight = flight = self._next()
+        if not flight:
             self._idle.set()
             return
-        self._idle.clear()
         try:
             fp("append.before_begin")
-            self._engine.start(self._finished, self._carry_out, [waiting.op for waiting in self._flight])
+            small = self._may_be_small and _is_small(flight)
+            self._engine.start(self._finished, self._carry_out, [waiting.op for waiting in flight], small=small)
         except PlaneError as error:
             self._finished(None, error)
 
     def _next(self) -> "list[Waiting[Op, Answer]]":
         while self._suspects:
             suspect = self._suspects.popleft()
-            if not suspect.dropped():
+            if not suspect.future.cancelled():
                 return [suspect]
             self._queue.release(suspect)
         return self._queue.take(self._max_ops, self._max_bytes)
@@ -216,8 +201,12 @@ class Committer(Generic[Op, Answer]):
             self._deliver(flight, batch)
         else:
             self._fail(flight, error or AssertionError("neither a batch nor an error"))
-        if self._pause is None:
+        if self._pause is not None:
+            return
+        if self._suspects or len(self._queue):
             self._soon()
+        else:
+            self._idle.set()
 
     def _deliver(self, flight: "list[Waiting[Op, Answer]]", batch: Batch[Answer]) -> None:
         if self._committed is not None:
@@ -228,11 +217,13 @@ class Committer(Generic[Op, Answer]):
                 _log.exception("a listener to commits failed")
         leftovers: list[Waiting[Op, Answer]] = []
         for waiting, outcome in zip(flight, batch.outcomes, strict=True):
-            if isinstance(outcome, Later):
+            if outcome is LATER:
                 leftovers.append(waiting)
             else:
-                self._settle(waiting, outcome)
-        self._queue.put_back(leftovers)
+                self._queue.release(waiting)
+                waiting.settle(outcome)
+        if leftovers:
+            self._queue.put_back(leftovers)
         if len(leftovers) < len(flight):
             self._fruitless = 0
             return
@@ -240,7 +231,7 @@ class Committer(Generic[Op, Answer]):
         if self._fruitless > 1 and len(self._queue) == len(leftovers) and not self._suspects:
             # Nothing moves and nothing new has come: do not spin.
             pause = min(_FIRST_PAUSE * 2 ** (self._fruitless - 2), _LONGEST_PAUSE)
-            self._pause = asyncio.get_running_loop().call_later(pause, self._go)
+            self._pause = self._loop.call_later(pause, self._go)
 
     def _fail(self, flight: "list[Waiting[Op, Answer]]", error: BaseException) -> None:
         if isinstance(error, Unavailable | asyncio.CancelledError):
@@ -254,11 +245,18 @@ class Committer(Generic[Op, Answer]):
             self._suspects.extend(flight)
             return
         for waiting in flight:
-            self._settle(waiting, _refusal(error))
+            self._queue.release(waiting)
+            waiting.settle(_refusal(error))
 
-    def _settle(self, waiting: "Waiting[Op, Answer]", outcome: Answer | PlaneError) -> None:
-        self._queue.release(waiting)
-        waiting.settle(outcome)
+
+def _is_small(flight: "Sequence[Waiting[Any, Any]]") -> bool:
+    """Whether the event loop may stand still for this batch, as far as that can be told before it is carried out."""
+    if len(flight) > _SMALL_OPS:
+        return False
+    size = 0
+    for waiting in flight:
+        size += waiting.size
+    return size <= _SMALL_BYTES
 
 
 def _refusal(error: BaseException) -> PlaneError:

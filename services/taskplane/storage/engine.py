@@ -52,10 +52,17 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def start(self, done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any) -> None:
+    def start(
+        self,
+        done: Callable[[Any, BaseException | None], None],
+        fn: Callable[..., Any],
+        *args: Any,
+        small: bool = False,
+    ) -> None:
         """Like `write`, begun before this returns; then `done(result, error)` is called on the loop, exactly once.
 
-        Saves a turn of the event loop at either end, for the committer.
+        It is never called before this returns. `small`: `fn` has little to do and waits for nothing but the database,
+        so that an engine may carry it out at once on the event loop, which stands still meanwhile.
         """
 
     @abstractmethod

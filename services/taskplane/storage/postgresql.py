@@ -66,7 +66,13 @@ class PostgresqlEngine(Engine):
 
         return await _retried(once, lambda error: connection_lost(error) or stale_plan(error) or lost_to_another(error))
 
-    def start(self, done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any) -> None:
+    def start(
+        self,
+        done: Callable[[Any, BaseException | None], None],
+        fn: Callable[..., Any],
+        *args: Any,
+        small: bool = False,
+    ) -> None:
         self._check_open()
 
         def settle(task: asyncio.Task[Any]) -> None:

@@ -5,6 +5,7 @@ statement; that is what is saved here. Errors and the event `before_cursor_execu
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy import (
     CompoundSelect,
     Connection,
     Delete,
+    Engine,
     Insert,
     Select,
     Text,
@@ -28,10 +30,21 @@ _Converter = tuple[int, Callable[[Any], Any]]
 _Select = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
 
 
+class PreparingConnection(Connection):
+    """A connection of SQLAlchemy with one cursor of its driver for all prepared statements, which read every row."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.cursor: Any = self.connection.cursor()
+
+
 def padded(keys: Iterable[Any]) -> list[Any]:
     """The keys, sorted, the last one repeated up to a power of two: few texts of a statement, not one per count."""
-    result = sorted(keys)
-    size = 1 << (len(result) - 1).bit_length() if result else 0
+    result = list(keys)
+    if len(result) < 2:
+        return result
+    result.sort()
+    size = 1 << (len(result) - 1).bit_length()
     return result + result[-1:] * (size - len(result))
 
 
@@ -46,14 +59,14 @@ class Query:
 
     def all(self, conn: Connection, *lists: Iterable[Any]) -> Sequence[Sequence[Any]]:
         """Its rows, the `lists` given in the order of their names; none at all where one of them is empty."""
-        values = [padded(one) for one in lists]
+        values = list(map(padded, lists))
         if not all(values):
             return ()
         key: tuple[str | int, ...] = (conn.dialect.name, *map(len, values))
         found = self._texts.get(key)
         if found is None:
             found = self._texts[key] = self._compile(conn, values)
-        return found.rows(conn, [value for one in values for value in one])
+        return found.rows(conn, chain.from_iterable(values))
 
     def _compile(self, conn: Connection, values: Sequence[Sequence[Any]]) -> "_Text":
         compiled = self._statement.compile(dialect=conn.dialect)
@@ -85,7 +98,7 @@ class KeyQuery:
             names = [f"{letter}{index}" for index in range(len(wanted)) for letter in self._letters]
             positions = compiled.positiontup or ()
             found = self._texts[key] = _Text(conn, statement, str(compiled), names, positions, compiled.params)
-        return found.rows(conn, [value for one in wanted for value in one])
+        return found.rows(conn, chain.from_iterable(wanted))
 
 
 def key_table(count: int, letters: str) -> CTE:
@@ -116,13 +129,14 @@ class Many:
         if found is None:
             found = self._texts[name] = self._compile(conn)
         text, in_order = found
-        parameters = [in_order(row) for row in rows]
+        parameters = list(map(in_order, rows))
         if not parameters:
             return 0
         many = len(parameters) > 1
         cursor = _execute(conn, text, parameters if many else parameters[0], many=many)
         changed: int = cursor.rowcount
-        cursor.close()
+        if type(conn) is not PreparingConnection:
+            cursor.close()
         return changed
 
     def _compile(self, conn: Connection) -> tuple[str, _InOrder]:
@@ -154,34 +168,43 @@ class _Text:
         self._constants = [parameters[name] for name in constants]
         self._converters = _converters(conn, statement)
 
-    def rows(self, conn: Connection, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    def rows(self, conn: Connection, values: Iterable[Any]) -> Sequence[Sequence[Any]]:
         cursor = _execute(conn, self._text, self._in_order((*values, *self._constants)), many=False)
         rows: Sequence[Sequence[Any]] = cursor.fetchall()
-        cursor.close()
-        return [_converted(row, self._converters) for row in rows] if self._converters else rows
+        if type(conn) is not PreparingConnection:
+            cursor.close()
+        if not rows or not self._converters:
+            return rows
+        converted = list(map(list, rows))
+        for place, convert in self._converters:
+            for row in converted:
+                row[place] = convert(row[place])
+        return converted
 
 
 def _execute(conn: Connection, text: str, parameters: Any, *, many: bool) -> Any:
-    """The cursor. Raises what SQLAlchemy would, and like it gives a connection up that was lost."""
-    cursor = conn.connection.cursor()
-    if listeners := conn.dispatch.before_cursor_execute:
+    """The cursor, to be released. Raises what SQLAlchemy would, and like it gives a connection up that was lost."""
+    cursor = conn.cursor if type(conn) is PreparingConnection else conn.connection.cursor()
+    # SQLAlchemy, too, asks these flags before it asks for listeners, which costs more than all else here.
+    heard = conn.engine._has_events or conn._has_events  # pyright: ignore[reportPrivateUsage]
+    if heard and (listeners := conn.dispatch.before_cursor_execute):
         listeners(conn, cursor, text, parameters, None, many)
-    driver = conn.dialect.loaded_dbapi
     try:
         if many:
             cursor.executemany(text, parameters)
         else:
             cursor.execute(text, parameters)
-    except driver.Error as error:
+    except conn.dialect.loaded_dbapi.Error as error:
         lost = conn.dialect.is_disconnect(error, conn.connection, cursor)
-        cursor.close()
+        if type(conn) is not PreparingConnection:
+            cursor.close()
         if lost:
             conn.invalidate(error)
         raise DBAPIError.instance(
             text,
             None,
             error,
-            driver.Error,
+            conn.dialect.loaded_dbapi.Error,
             hide_parameters=True,
             connection_invalidated=lost,
             dialect=conn.dialect,
@@ -197,13 +220,6 @@ def _converters(conn: Connection, statement: _Select) -> Sequence[_Converter]:
         if convert is not None:
             found.append((place, convert))
     return found
-
-
-def _converted(row: Sequence[Any], converters: Sequence[_Converter]) -> Sequence[Any]:
-    values = list(row)
-    for place, convert in converters:
-        values[place] = convert(values[place])
-    return values
 
 
 def _in_order(places: Sequence[int]) -> _InOrder:

@@ -1,8 +1,9 @@
 """What waits to be committed: bounded in number and bytes, in order by key."""
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
-from typing import Final, Generic, TypeVar
+from collections.abc import Hashable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 from taskplane.runtime.errors import Exhausted, PlaneError
 
@@ -13,27 +14,61 @@ _RETRY_AFTER: Final = 0.2
 
 
 class Waiting(Generic[Op, Answer]):
-    """An operation between its submission and its answer.
+    """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
 
-    `settle` delivers the answer; `dropped` tells whether its caller is gone. `suspect`: a transaction with it failed.
+    `suspect`: a transaction with it failed.
     """
 
-    __slots__ = ("dropped", "key", "op", "settle", "size", "suspect")
+    __slots__ = ("future", "key", "op", "size", "suspect")
 
-    def __init__(
-        self,
-        op: Op,
-        key: Hashable | None,
-        size: int,
-        settle: "Callable[[Answer | PlaneError], None]",
-        dropped: Callable[[], bool],
-    ) -> None:
+    def __init__(self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]") -> None:
         self.op = op
         self.key = key
         self.size = size
-        self.settle = settle
-        self.dropped = dropped
+        self.future = future
         self.suspect = False
+
+    def settle(self, outcome: Answer | PlaneError) -> None:
+        """Delivers the answer."""
+        future = self.future
+        if future.done():
+            return
+        if isinstance(outcome, PlaneError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+class Together(Generic[Answer]):
+    """Operations whose caller waits for all of them: their answers, by place, and how many are missing."""
+
+    __slots__ = ("answers", "future", "missing")
+
+    def __init__(self, count: int, future: "asyncio.Future[None]") -> None:
+        self.answers: list[Answer | PlaneError | None] = [None] * count
+        self.missing = count
+        self.future = future
+
+    def settle(self, place: int, outcome: Answer | PlaneError) -> None:
+        """Delivers one answer."""
+        self.answers[place] = outcome
+        self.missing -= 1
+        if not self.missing and not self.future.done():
+            self.future.set_result(None)
+
+
+class OneOf(Waiting[Op, Answer]):
+    """An operation submitted together with others."""
+
+    __slots__ = ("place", "together")
+
+    def __init__(self, op: Op, key: Hashable | None, size: int, together: Together[Answer], place: int) -> None:
+        super().__init__(op, key, size, together.future)
+        self.together = together
+        self.place = place
+
+    def settle(self, outcome: Answer | PlaneError) -> None:
+        self.together.settle(self.place, outcome)
 
 
 class Queue(Generic[Op, Answer]):
@@ -76,7 +111,7 @@ class Queue(Generic[Op, Answer]):
         ready = self._ready
         while ready and len(batch) < max_ops:
             waiting = ready[0]
-            if waiting.dropped():
+            if waiting.future.cancelled():
                 ready.popleft()
                 self.release(waiting)
                 continue

@@ -1,7 +1,7 @@
-"""SQLite: one writing connection in a thread of its own, read-only ones in theirs, one process per file.
+"""SQLite: one connection that writes (see `writer`), read-only ones in threads of their own, one process per file.
 
 Two connections that write or checkpoint at once can corrupt a WAL file (SQLite 3.7.0 to 3.51.2, WAL-reset bug), which
-is why exactly one does, why a second process is refused, and why nothing is memory-mapped.
+is why exactly one does both, why a second process is refused, and why nothing is memory-mapped.
 """
 
 import asyncio
@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, create_engine, event, text
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import Connection, text
 
 from taskplane.runtime.errors import Internal, Refused
 from taskplane.storage.dialects import SQLITE
-from taskplane.storage.driver_errors import database_down, translated, translating
+from taskplane.storage.driver_errors import database_down, translating
 from taskplane.storage.engine import Durability, Engine
 from taskplane.storage.lockfile import locked
-from taskplane.storage.threads import Threads
+from taskplane.storage.threads import Done, Threads
+from taskplane.storage.transactions import Transactions
+from taskplane.storage.writer import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +40,8 @@ _CACHED_STATEMENTS: Final = 512
 _SYNCHRONOUS: Final[dict[Durability, tuple[str, int]]] = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
 
 # Without an adapter the driver asks every such value, each time it is bound, for one of its own, and drops the error.
-sqlite3.register_adapter(type(None), lambda _: None)
+_NOTHING: Final[dict[None, None]] = {}
+sqlite3.register_adapter(type(None), _NOTHING.get)
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(bool, int)
 
@@ -49,7 +51,7 @@ class SqliteEngine(Engine):
 
     dialect = SQLITE
 
-    def __init__(self, path: Path, writer: Threads, readers: Threads) -> None:
+    def __init__(self, path: Path, writer: Writer, readers: Threads[Transactions]) -> None:
         self.url = f"sqlite:///{path}"
         self._path = path
         self._writer = writer
@@ -61,16 +63,13 @@ class SqliteEngine(Engine):
         self._writer.submit(work, args, partial(_settle, answer), answer.cancelled)
         return await answer
 
-    def start(self, done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any) -> None:
-        def settle(result: Any, error: BaseException | None) -> None:
-            done(result, error if error is None else translated(error))
-
-        self._writer.submit(fn, args, settle)
+    def start(self, done: Done, fn: Callable[..., Any], *args: Any, small: bool = False) -> None:
+        self._writer.submit(fn, args, done, small=small)
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         work = partial(fn, **kwargs) if kwargs else fn
-        job = self._readers.submit(work, args, partial(_settle, answer), answer.cancelled)
+        job = self._readers.submit(Transactions.run, (work, args), partial(_settle, answer), answer.cancelled)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -92,7 +91,7 @@ def _settle(answer: "asyncio.Future[Any]", result: Any, error: BaseException | N
     if error is None:
         answer.set_result(result)
     else:
-        answer.set_exception(translated(error))
+        answer.set_exception(error)
 
 
 @asynccontextmanager
@@ -101,9 +100,9 @@ async def opened_sqlite(file: Path, *, readers: int, durability: Durability) -> 
     _warn(file, durability)
     async with AsyncExitStack() as stack:
         stack.enter_context(locked(file, wait=0.0))
-        writer = Threads("writer", lambda: _connection(connect_for_writing(file, durability), "BEGIN IMMEDIATE"))
+        writer = Writer(lambda: connect_for_writing(file, durability), file)
         stack.push_async_callback(writer.stop)
-        reading = Threads("reader", lambda: _connection(connect_for_reading(file), "BEGIN"), readers)
+        reading = Threads("reader", lambda: Transactions(connect_for_reading(file), "BEGIN"), readers)
         stack.push_async_callback(reading.stop)
         with translating():
             await writer.start()
@@ -118,35 +117,24 @@ async def run_alone_on_sqlite(
 ) -> T:
     """See `run_alone`."""
 
+    def checked(conn: Connection) -> T:
+        result = fn(conn, *args, **kwargs)
+        broken = conn.execute(text("PRAGMA foreign_key_check")).fetchone()
+        if broken is not None:
+            raise Internal(f"a row of table {broken[0]} would refer to nothing in {broken[2]}")
+        return result
+
     def alone() -> T:
         with locked(file, wait=_LOCK_WAIT):
-            conn = _connection(connect_for_writing(file, "full"), "BEGIN IMMEDIATE")
+            transactions = Transactions(connect_for_writing(file, "full"), "BEGIN IMMEDIATE")
             try:
-                conn.connection.driver_connection.execute("PRAGMA foreign_keys = OFF")  # type: ignore[union-attr]
-                with conn.begin():
-                    result = fn(conn, *args, **kwargs)
-                    broken = conn.execute(text("PRAGMA foreign_key_check")).fetchone()
-                    if broken is not None:
-                        raise Internal(f"a row of table {broken[0]} would refer to nothing in {broken[2]}")
-                return result
+                transactions.driver.execute("PRAGMA foreign_keys = OFF")
+                return transactions.run(checked, ())
             finally:
-                conn.close()
-                conn.engine.dispose()
+                transactions.close()
 
     with translating():
         return await asyncio.to_thread(alone)
-
-
-def _connection(driver: sqlite3.Connection, begin: str) -> Connection:
-    # StaticPool: the one connection is never checked in, reset or replaced.
-    engine = create_engine("sqlite+pysqlite://", creator=lambda: driver, poolclass=StaticPool, hide_parameters=True)
-
-    def begun(_conn: Connection) -> None:
-        # IMMEDIATE for writing: a deferred transaction that reads first cannot wait for the lock it needs to write.
-        driver.execute(begin)
-
-    event.listen(engine, "begin", begun)
-    return engine.connect()
 
 
 def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""Threads that run store functions on SQLite connections of their own, one hop per transaction.
+"""Threads that run jobs on connections of their own, one hop per job.
 
 Through aiosqlite every statement would cost several hops; here a whole transaction costs one, and answers that are
 ready together wake the event loop once.
@@ -6,28 +6,39 @@ ready together wake the event loop once.
 
 import asyncio
 import logging
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from sqlalchemy import Connection
-
+from taskplane.storage.driver_errors import translated
 from taskplane.storage.engine import closing
 
 Done = Callable[[Any, BaseException | None], None]
+
+
+class Resource(Protocol):
+    """What a thread opens and works on."""
+
+    def interrupt(self) -> None:
+        """Ends what it is doing just now. Called by another thread."""
+
+    def close(self) -> None:
+        """Called by the thread at its end."""
+
+
+R = TypeVar("R", bound=Resource)
 
 _log = logging.getLogger(__name__)
 
 _INTERRUPT_AGAIN: Final = 0.02
 
 
-class Job:
-    """One transaction, from its submission to its answer."""
+class Job(Generic[R]):
+    """One piece of work, from its submission to its answer."""
 
-    __slots__ = ("args", "done", "driver", "dropped", "error", "result", "work")
+    __slots__ = ("args", "done", "dropped", "error", "resource", "result", "work")
 
     def __init__(
         self, work: Callable[..., Any], args: tuple[Any, ...], done: Done, dropped: Callable[[], bool] | None
@@ -36,35 +47,34 @@ class Job:
         self.args = args
         self.done = done
         self.dropped = dropped
-        self.driver: sqlite3.Connection | None = None
+        self.resource: R | None = None
         self.result: Any = None
         self.error: BaseException | None = None
 
-    def perform(self, connection: Connection) -> None:
+    def perform(self, resource: R) -> None:
         """Runs it, in a thread; what it comes to is kept for the loop."""
-        driver: Any = connection.connection.driver_connection
-        self.driver = driver
+        if self.dropped is not None and self.dropped():
+            return
+        self.resource = resource
         try:
-            with connection.begin():
-                self.result = self.work(connection, *self.args)
+            self.result = self.work(resource, *self.args)
         except BaseException as error:  # noqa: BLE001 - belongs to the caller, who waits on the loop
-            self.error = error
-            _settle(driver)
+            self.error = translated(error)
         finally:
-            self.driver = None
+            self.resource = None
 
 
-class Threads:
-    """Runs functions in transactions. Each thread has one connection; all take their jobs from one queue, in order."""
+class Threads(Generic[R]):
+    """Each thread has one resource; all take their jobs from one queue, in order."""
 
-    def __init__(self, name: str, connect: Callable[[], Connection], count: int = 1) -> None:
-        """`connect` is called in each thread; its connection is closed there, too."""
+    def __init__(self, name: str, connect: Callable[[], R], count: int = 1) -> None:
+        """`connect` is called in each thread; what it opens is closed there, too."""
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._answers: deque[Job] = deque()
+        self._jobs: SimpleQueue[Job[R] | None] = SimpleQueue()
+        self._answers: deque[Job[R]] = deque()
         self._waking = False
-        self._closed = False
+        self.closed = False
         self._opened: list[asyncio.Future[None]] = [self._loop.create_future() for _ in range(count)]
         self._threads = [
             threading.Thread(target=self._run, args=(opened,), name=f"taskplane-{name}", daemon=True)
@@ -79,7 +89,7 @@ class Threads:
 
     async def stop(self) -> None:
         """Finishes what was given, closes the connections and ends the threads. What is given later is refused."""
-        self._closed = True
+        self.closed = True
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -88,43 +98,40 @@ class Threads:
 
     def submit(
         self, work: Callable[..., Any], args: tuple[Any, ...], done: Done, dropped: Callable[[], bool] | None = None
-    ) -> Job:
-        """`work(connection, *args)` in one transaction; then `done(result, error)` on the loop, after its end.
+    ) -> Job[R]:
+        """`work(resource, *args)` in a thread; then `done(result, error)` on the loop, the error as `translated`.
 
-        One that is `dropped` before it began is left out, unanswered. Unavailable: the threads were stopped.
+        One that is `dropped` before it began is left out; its result is None. Unavailable: the threads were stopped.
         """
-        if self._closed:
+        if self.closed:
             raise closing()
-        job = Job(work, args, done, dropped)
+        job: Job[R] = Job(work, args, done, dropped)
         self._jobs.put(job)
         return job
 
-    def interrupt(self, job: Job) -> None:
+    def interrupt(self, job: Job[R]) -> None:
         """Ends the running statement of `job`, and those that follow. One that was dropped in time has none."""
-        driver = job.driver
-        if driver is not None:
-            driver.interrupt()
+        resource = job.resource
+        if resource is not None:
+            resource.interrupt()
             # Only a statement that runs is interrupted, so once may be too early.
             self._loop.call_later(_INTERRUPT_AGAIN, self.interrupt, job)
 
     def _run(self, opened: "asyncio.Future[None]") -> None:
         try:
-            connection = self._connect()
+            resource = self._connect()
         except BaseException as error:  # noqa: BLE001 - belongs to the caller of start
             self._loop.call_soon_threadsafe(_settle_opened, opened, error)
             return
         self._loop.call_soon_threadsafe(_settle_opened, opened, None)
         try:
             while (job := self._jobs.get()) is not None:
-                if job.dropped is None or not job.dropped():
-                    job.perform(connection)
-                    self._answer(job)
+                job.perform(resource)
+                self._answer(job)
         finally:
-            # The pool of one would keep the driver's connection open, and its write-ahead log unmerged.
-            connection.close()
-            connection.engine.dispose()
+            resource.close()
 
-    def _answer(self, job: Job) -> None:
+    def _answer(self, job: Job[R]) -> None:
         self._answers.append(job)
         if self._waking:
             return
@@ -154,12 +161,3 @@ def _settle_opened(opened: "asyncio.Future[None]", error: BaseException | None) 
         opened.set_result(None)
     else:
         opened.set_exception(error)
-
-
-def _settle(driver: sqlite3.Connection) -> None:
-    # A COMMIT that fails (a deferred foreign key) leaves the transaction open, and SQLAlchemy does not roll it back.
-    try:
-        if driver.in_transaction:
-            driver.rollback()
-    except sqlite3.Error:
-        _log.exception("a failed transaction could not be rolled back")
