@@ -25,7 +25,7 @@ from taskplane.storage.transactions import Transactions
 from taskplane.storage.writer import Writer
 
 # Here every commit is quick, whatever else this machine does.
-ALWAYS: Final = Bounds(fewest=1, quick=60, mean=60, slow=60, long=60)
+ALWAYS: Final = Bounds(fewest=1, mean=60, slow=60, long=60)
 PAGE: Final = 4096
 
 
@@ -132,7 +132,7 @@ async def test_after_a_slow_transaction_all_run_in_the_thread_until_that_was_qui
         time.sleep(0.6)
         return add(conn)
 
-    bounds = Bounds(fewest=3, quick=60, mean=60, slow=60, long=0.5)
+    bounds = Bounds(fewest=3, mean=60, slow=60, long=0.5)
     with caplog.at_level(logging.DEBUG):
         async with opened(file, bounds) as writer:
             assert await told(writer, add) == here

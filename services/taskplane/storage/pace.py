@@ -10,25 +10,24 @@ _WEIGHT: Final = 1 / 32
 class Bounds:
     """Times in seconds. Handing a transaction to a thread and back costs about as much as a COMMIT that is quick."""
 
-    quick: float = 0.0003
-    """A COMMIT in the thread that speaks for the loop."""
-    mean: float = 0.0005
+    mean: float = 0.001
     """What COMMIT may take on the loop, on average."""
     slow: float = 0.005
     """A COMMIT that takes longer is one too many for the loop."""
     long: float = 0.05
     """And so is a transaction that does."""
     fewest: int = 16
-    """Quick COMMITs in the thread before the loop is tried; twice as many each time that this went wrong soon."""
+    """Transactions that the thread is given before the loop is tried; twice as many each time that this went wrong
+    soon."""
     most: int = 4096
 
 
 class Pace:
     """What recent small transactions took, and what follows from it.
 
-    The loop is left at once, after one slow transaction or when the mean is too high. It is tried again when the thread
-    has seen many quick COMMITs; these are counted, and slow ones taken off, because a mean would say how long the
-    thread waits for the interpreter, not for the disk. Used by whoever has the connection, never by two at once.
+    The loop is left at once, after one slow transaction or when the mean is too high, and tried again after a number of
+    transactions in the thread. Their times would not tell: a thread that has to wait for the interpreter after its
+    COMMIT takes that for a slow disk. Used by whoever has the connection, never by two at once.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -45,15 +44,18 @@ class Pace:
     def note(self, took: float, commit: float | None) -> bool:
         """A small transaction took so long, and its COMMIT, unless it changed nothing; whether `quick` changed."""
         bounds = self._bounds
+        self._counted += 1
         if not self.quick:
-            return commit is not None and self._note_in_thread(commit, bounds)
+            if self._counted < self._needed:
+                return False
+            self.quick, self.mean, self._counted = True, 0.0, 0
+            return True
         if commit is not None:
             self.mean += (commit - self.mean) * _WEIGHT
             if commit > bounds.slow or self.mean > bounds.mean:
                 return self._leave(took)
         if took > bounds.long:
             return self._leave(took)
-        self._counted += 1
         if self._counted > self._needed > bounds.fewest:
             self._needed, self._counted = self._needed // 2, 0
         return False
@@ -62,16 +64,4 @@ class Pace:
         self._needed, self._counted = min(2 * self._needed, self._bounds.most), 0
         self.slow = took
         self.quick = False
-        return True
-
-    def _note_in_thread(self, commit: float, bounds: Bounds) -> bool:
-        if commit > bounds.slow:
-            self._counted = max(0, self._counted - bounds.fewest)
-        elif commit <= bounds.quick:
-            self._counted += 1
-        if self._counted < self._needed:
-            return False
-        self._counted = 0
-        self.mean = 0.0
-        self.quick = True
         return True
