@@ -193,10 +193,12 @@ async def test_many_callers_share_a_transaction(sessions: Sessions, monkeypatch:
     transactions = 0
     start = sessions.engine.start
 
-    def counted(done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any) -> None:
+    def counted(
+        done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any, small: bool
+    ) -> None:
         nonlocal transactions
         transactions += 1
-        start(done, fn, *args)
+        start(done, fn, *args, small=small)
 
     monkeypatch.setattr(sessions.engine, "start", counted)
     await asyncio.gather(*(sessions.append(f"s{n}", user(f"A{n}"), outcome(f"A{n}")) for n in range(64)))

@@ -173,7 +173,7 @@ class Committer(Generic[Op, Answer]):
             fp("append.before_begin")
             small = self._may_be_small and _is_small(flight)
             self._engine.start(self._finished, self._carry_out, [waiting.op for waiting in flight], small=small)
-        except PlaneError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
             self._finished(None, error)
 
     def _next(self) -> "list[Waiting[Op, Answer]]":
