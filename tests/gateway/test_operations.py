@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from tests.gateway.plane import Plane, fresh, open_all, request, said, said_0_3
 
@@ -209,3 +210,18 @@ async def test_a_client_that_goes_away_cancels_nothing(plane: Plane) -> None:
     async with plane.stream("SubscribeToTask", {"id": listed[0]["id"]}) as events:
         states = [event.result.get("statusUpdate", {}).get("status", {}).get("state") async for event in events]
     assert states[-1] == "TASK_STATE_COMPLETED"
+
+
+async def test_what_a_client_sends_that_does_not_wait_at_all_is_sent(plane: Plane) -> None:
+    """It has closed the connection before its request is looked at."""
+    context = fresh()
+    body = orjson.dumps(request("SendMessage", {"message": said("hello", contextId=context)}))
+    for _ in range(5):
+        _, writer = await asyncio.open_connection("127.0.0.1", plane.gateway.port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+    async with asyncio.timeout(10):
+        listed: list[Any] = []
+        while len(listed) < 5 or listed[-1]["status"]["state"] != "TASK_STATE_COMPLETED":
+            listed = (await plane.result("ListTasks", {"contextId": context}))["tasks"]

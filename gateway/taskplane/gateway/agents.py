@@ -24,14 +24,10 @@ class Agent:
     card: a2a.AgentCard
     is_default: bool
     seen_at: float
+    # It may be streamed, which is so unless its card says otherwise.
+    streams: bool
     required_extensions: frozenset[str]
     extensions: frozenset[str]
-
-    @property
-    def streams(self) -> bool:
-        """It may be streamed, which is so unless its card says otherwise."""
-        capabilities = self.card.capabilities
-        return capabilities.streaming if capabilities.HasField("streaming") else True
 
 
 class Agents:
@@ -48,6 +44,10 @@ class Agents:
     def peek(self, name: str) -> Agent | None:
         """The agent as far as it is known already."""
         return self._found.get(name)
+
+    def fresh(self, name: str) -> Agent | None:
+        """What `find` returns without asking anybody; None: it asks."""
+        return self._found.get(name) if time.monotonic() - self._asked_at < self._age else None
 
     async def find(self, name: str) -> Agent:
         """The agent; empty: the default one. NotFound `AGENT_NOT_FOUND`. Unavailable: nothing is known yet and the
@@ -99,12 +99,14 @@ def _seen(task: asyncio.Task[None]) -> None:
 def _read(listed: xb.Agent, *, is_default: bool) -> Agent:
     card = a2a.AgentCard()
     card.CopyFrom(listed.card)
-    extensions = card.capabilities.extensions
+    capabilities = card.capabilities
+    extensions = capabilities.extensions
     return Agent(
         listed.name,
         card,
         is_default,
         time.time(),
+        capabilities.streaming if capabilities.HasField("streaming") else True,
         frozenset(one.uri for one in extensions if one.required),
         frozenset(one.uri for one in extensions),
     )

@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import envelope, http_status
 from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply
-from taskplane.gateway.measures import REQUESTS, answered
+from taskplane.gateway.measures import REQUESTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import MethodNotAllowed, Public, Route, Table
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
-from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.principal import Principal, enter
 
 _log = logging.getLogger(__name__)
 _REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
@@ -48,11 +48,11 @@ class App:
         """Answers one HTTP request."""
         if scope["type"] != "http":
             raise TypeError(f"the gateway serves http, not {scope['type']}")
-        shown = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        logs.request_id.set(shown if _REQUEST_ID.fullmatch(shown) else logs.new_request_id())
+        request = Request(scope, receive)
+        shown = request.header(b"x-request-id")
+        logs.request_id.set(shown if shown and _REQUEST_ID.fullmatch(shown) else logs.new_request_id())
         try:
-            route, arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
-            request = Request(scope, receive, arguments)
+            route, request.arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
             if isinstance(route, Public):
                 answering, principal = route.handler(self._plane, request), NOBODY
             else:
@@ -61,10 +61,11 @@ class App:
         except PlaneError as error:
             await _failure(error)(scope, receive, send)
             return
-        with acting_as(principal):
-            reply = await self._answer(f"{route.method} {route.path}", answering)
-            if reply is not None:
-                await reply(scope, receive, send)
+        # The context is that of this request only.
+        enter(principal)
+        reply = await self._answer(f"{route.method} {route.path}", answering)
+        if reply is not None:
+            await reply(scope, receive, send)
 
     def _caller(self, route: Route, request: Request) -> Caller:
         caller = self._plane.authenticator.authenticate(request)
@@ -85,9 +86,9 @@ class App:
             _log.exception("%s failed", operation)
             error = Internal("internal error")
         else:
-            answered(operation).inc()
+            REQUESTS.count(operation)
             return reply
-        REQUESTS.labels(operation, error.reason).inc()
+        REQUESTS.count(operation, error.reason)
         return _failure(error)
 
 

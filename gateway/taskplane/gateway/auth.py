@@ -61,12 +61,11 @@ class Authenticator:
         """The caller. Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS`; PermissionDenied `HOST_NOT_ALLOWED`,
         `ORIGIN_NOT_ALLOWED`. On loopback without authentication the header X-User-Id or the parameter user_id names
         the user; with authentication they count only if the trusted proxy sends them."""
-        host = request.header(b"host").lower()
         if not self._required or self._hosts:
-            self._check_host(host)
+            self._check_host(request.raw(b"host"))
         origin = request.header(b"origin").lower()
         if origin and (not self._required or request.method not in _SAFE):
-            self._check_origin(origin, host)
+            self._check_origin(origin, _host(request.raw(b"host")))
         if not self._required:
             return self._user(_user_of(request) or "local")
         if self._proxy_secret:
@@ -99,7 +98,8 @@ class Authenticator:
         key = self._keys.find(token)
         return Caller(Principal(key.tenant, key.owner, key.owner), key, key.may_write)
 
-    def _host_allowed(self, host: str) -> None:
+    def _host_allowed(self, shown: bytes) -> None:
+        host = _host(shown)
         name = _split(f"//{host}").hostname or ""
         if not is_loopback(name) and name not in self._hosts and host not in self._hosts:
             raise PermissionDenied(
@@ -115,6 +115,10 @@ class Authenticator:
                 reason="ORIGIN_NOT_ALLOWED",
                 suggestion="add the origin to TASKPLANE_GATEWAY_CORS_ORIGINS",
             )
+
+
+def _host(shown: bytes) -> str:
+    return shown.decode("latin-1").strip().lower()
 
 
 def _user_of(request: Request) -> str:

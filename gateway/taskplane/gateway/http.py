@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from taskplane.gateway.exchange import EXCHANGE, Exchange
 from taskplane.runtime.errors import Invalid, PlaneError
 
 Headers = list[tuple[bytes, bytes]]
@@ -33,7 +34,7 @@ class Content:
         self.body = body
         self.headers: Headers = [
             (b"content-type", media_type),
-            (b"content-length", str(len(body)).encode()),
+            (b"content-length", b"%d" % len(body)),
             *(headers or ()),
         ]
 
@@ -61,10 +62,10 @@ class Request:
 
     __slots__ = ("_headers", "_query", "accepted", "arguments", "receive", "scope", "size")
 
-    def __init__(self, scope: Scope, receive: Receive, arguments: Mapping[str, str]) -> None:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.receive = receive
-        self.arguments = arguments
+        self.arguments: Mapping[str, str] = {}
         self.accepted = asyncio.get_running_loop().time()
         # Bytes of its body, once that was read.
         self.size = 0
@@ -77,6 +78,16 @@ class Request:
         method: str = self.scope["method"]
         return method
 
+    @property
+    def exchange(self) -> Exchange:
+        """What our server knows of the request beyond ASGI."""
+        exchange: Exchange = self.scope["extensions"][EXCHANGE]
+        return exchange
+
+    def raw(self, name: bytes) -> bytes:
+        """Like `header`, as it was sent."""
+        return self._headers.get(name, b"")
+
     def header(self, name: bytes) -> str:
         """The last value of a header, by its lower-case name; empty where there is none."""
         value = self._headers.get(name)
@@ -84,7 +95,7 @@ class Request:
 
     def headers(self, *names: bytes) -> list[str]:
         """The elements of every header with one of these names, joined lists taken apart."""
-        if not any(name in self._headers for name in names):
+        if self._headers.keys().isdisjoint(names):
             return []
         joined = ",".join(value.decode("latin-1") for name, value in self.scope["headers"] if name in names)
         return [element for part in joined.split(",") if (element := part.strip())]
@@ -110,6 +121,8 @@ class Request:
     def check_json(self) -> None:
         """Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none. A body without a
         content type is refused too: a browser sends one across origins without asking."""
+        if self._headers.get(b"content-type") == JSON:
+            return
         declared = self.header(b"content-type").partition(";")[0].strip().lower()
         if declared in _JSON_TYPES:
             return
@@ -122,14 +135,20 @@ class Request:
 
     async def body(self, limit: int, timeout: float) -> bytes:
         """The whole body. BodyTooLarge: it has over `limit` bytes. Invalid: it took over `timeout` seconds."""
-        length = self.header(b"content-length")
-        if length and (not length.isdigit() or int(length) > limit):
+        body = self.exchange.take_body()
+        if body is None:
+            length = self.header(b"content-length")
+            if length and (not length.isdigit() or int(length) > limit):
+                raise BodyTooLarge(limit)
+            try:
+                async with asyncio.timeout(timeout):
+                    body = await self._whole(limit)
+            except TimeoutError:
+                raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
+        elif len(body) > limit:
             raise BodyTooLarge(limit)
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._whole(limit)
-        except TimeoutError:
-            raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
+        self.size = len(body)
+        return body
 
     async def _whole(self, limit: int) -> bytes:
         chunks: list[bytes] = []

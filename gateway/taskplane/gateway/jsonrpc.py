@@ -14,7 +14,7 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.card import agent_name, find, version_of
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply
-from taskplane.gateway.measures import REQUESTS, SECONDS, answered
+from taskplane.gateway.measures import REQUESTS, SECONDS
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Dialect
@@ -48,23 +48,15 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         if method is None:
             raise Unimplemented(f"there is no method {name[:100]}", reason="METHOD_NOT_FOUND")
         _check_version(request, method.dialect)
-        agent = await _agent_of(plane, request, method)
+        path = agent_name(request)
+        agent = plane.agents.fresh(path) or await _agent_of(plane, path, method)
         echo = _check_extensions(request, agent, method.dialect)
         if method.writes and not caller.may_write:
             raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
-        call = Call(
-            plane=plane,
-            request=request,
-            caller=caller,
-            agent=agent.name if agent is not None and request.arguments else "",
-            agent_streams=agent is None or agent.streams,
-            dialect=method.dialect,
-            params=envelope.get("params"),
-            id=rpc_id,
-            echo=echo,
-        )
+        params = envelope.get("params")
+        call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo)
         reply = await method.serve(call)
-        answered(name).inc()
+        REQUESTS.count(name)
     except PlaneError as error:
         reply = _failed(name, rpc_id, error)
     except ClientGone:
@@ -86,7 +78,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
         error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND"), 404
     elif isinstance(error, PermissionDenied):
         status = 403
-    REQUESTS.labels(name if name in METHODS else "unknown", error.reason).inc()
+    REQUESTS.count(name if name in METHODS else "unknown", error.reason)
     body = error_body(_dialect_of(name), error)
     return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body})
 
@@ -132,7 +124,7 @@ def _check_version(request: Request, dialect: Dialect) -> None:
     asked = request.header(b"a2a-version")
     if not asked and request.scope["query_string"]:
         asked = request.query.get("A2A-Version", "")
-    if not asked:
+    if not asked or asked == dialect.version:
         return
     version = version_of(asked)
     if version == dialect.version:
@@ -146,10 +138,9 @@ def _check_version(request: Request, dialect: Dialect) -> None:
     )
 
 
-async def _agent_of(plane: Plane, request: Request, method: Method) -> Agent | None:
-    """The agent of the path. The default one is not known while the executor has never been reached, and what concerns
-    tasks only does not need it."""
-    name = agent_name(request)
+async def _agent_of(plane: Plane, name: str, method: Method) -> Agent | None:
+    """The agent with the name in the path, where the executor has to be asked. The default one is not known while that
+    has never been reached, and what concerns tasks only does not need it."""
     if name:
         return await find(plane, name)
     known = plane.agents.peek("")
@@ -163,8 +154,10 @@ async def _agent_of(plane: Plane, request: Request, method: Method) -> Agent | N
 
 def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -> Headers:
     """The header that echoes the extensions in use (A2A 1.0 section 3.2.6); both versions' names are read."""
+    if agent is None:
+        return []
     asked = request.headers(b"a2a-extensions", b"x-a2a-extensions")
-    if agent is None or not (asked or agent.required_extensions):
+    if not (asked or agent.required_extensions):
         return []
     missing = agent.required_extensions.difference(asked)
     if missing:

@@ -8,13 +8,13 @@ import orjson
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.gateway import operations, sse
-from taskplane.gateway.attendance import attended
+from taskplane.gateway.agents import Agent
+from taskplane.gateway.attendance import Attended
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import error_0_3, error_1_0
 from taskplane.gateway.follow import Flow, Item, size_of
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.measures import EVENTS
-from taskplane.gateway.operations import Submission
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait
@@ -28,17 +28,19 @@ from taskplane.runtime.errors import Invalid, PlaneError, Refused
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: of that, each of the fields would have its price at each request.
+@dataclass(slots=True)
 class Call:
-    """One JSON-RPC request whose envelope is right. `id` is its id as JSON."""
+    """One JSON-RPC request whose envelope is right. `id` is its id as JSON, `agent` the one it goes to, as far as that
+    is known, and `path` the name by which the path asked for that, empty for the default one."""
 
     plane: Plane
     request: Request
     caller: Caller
-    agent: str
+    agent: Agent | None
+    path: str
     dialect: Dialect
     params: Any
-    agent_streams: bool
     id: bytes
     echo: Headers
 
@@ -77,7 +79,7 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[Flow]], history_leng
     """The stream that `begin` opens. Errors before its first event are an ordinary answer, except in 0.3, whose
     official client reads nothing but event streams."""
     plane = call.plane
-    if not call.agent_streams:
+    if call.agent is not None and not call.agent.streams:
         raise Refused("this agent does not stream", reason="UNSUPPORTED_OPERATION")
     slot = plane.streams.take(call.caller.principal)
     try:
@@ -121,29 +123,33 @@ async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGe
         await flow.aclose()
 
 
-def _submission(call: Call, send: Send) -> Submission:
+def _addressed(call: Call, send: Send) -> Send:
+    """The send, with what the rest of the request says: which agent it is for, and what makes it idempotent."""
     settings = call.plane.settings
+    submit = send.submit
+    if call.agent is not None and call.path:
+        submit.agent = call.agent.name
     key = call.request.header(b"idempotency-key")
-    by_message_id = not key and settings.idempotent_messages
-    return Submission(
-        agent=call.agent,
-        send=send,
-        key=send.request.message.message_id if by_message_id else key,
-        key_is_message_id=by_message_id,
-        create_unknown_task=call.dialect is V0_3 and settings.client_task_ids == "create",
-        accepted=call.request.accepted,
-    )
+    if key:
+        submit.idempotency_key = key
+    elif settings.idempotent_messages:
+        submit.idempotency_key = submit.request.message.message_id
+        submit.key_is_message_id = True
+    if call.dialect is V0_3 and settings.client_task_ids == "create":
+        submit.create_unknown_task = True
+    return send
 
 
 async def _send(call: Call) -> Reply:
     send = await _read_send(call)
-    if call.request.header(b"last-event-id"):
+    request = call.request
+    if request.header(b"last-event-id"):
         raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
     if send.wait is Wait.REST:
-        async with attended(call.request, call.plane.streams):
-            answer = await operations.send(call.plane, _submission(call, send))
+        with Attended(request, call.plane.streams):
+            answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     else:
-        answer = await operations.send(call.plane, _submission(call, send))
+        answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     return await _result(call, answer.ByteSize(), call.dialect.reply, answer, send.history_length)
 
 
@@ -155,7 +161,9 @@ async def _send_streaming(call: Call) -> Reply:
     send = await _read_send(call)
     cursor = call.request.header(b"last-event-id")
     history_length = call.dialect.stream_history if send.history_length is None else send.history_length
-    return await _stream(call, lambda: operations.stream(call.plane, _submission(call, send), cursor), history_length)
+    return await _stream(
+        call, lambda: operations.stream(call.plane, _addressed(call, send), call.request.size, cursor), history_length
+    )
 
 
 async def _get(call: Call) -> Reply:

@@ -4,7 +4,6 @@ principal the calls are made for; no rule about tasks lives here."""
 import asyncio
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.message import Message
@@ -19,67 +18,63 @@ from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.runtime.errors import Invalid, Refused
 from taskplane.runtime.server import MAX_REQUEST
 
+
+def _end_in(states: Iterable[int]) -> bytes:
+    """A request to wait until a task is in one of these states, as bytes: from them it is made faster than anew."""
+    return pb.WatchTaskRequest(stop_at=state_values(states), end_only=True).SerializeToString()
+
+
 _PAUSED: Final[States] = frozenset({a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STATE_AUTH_REQUIRED})
 AT_REST: Final[States] = TERMINAL | _PAUSED
-_BEGUN: Final[States] = AT_REST | {a2a.TASK_STATE_WORKING}
+_END_AT_REST: Final = _end_in(AT_REST)
+_END_BEGUN: Final = _end_in(AT_REST | {a2a.TASK_STATE_WORKING})
 # A send's stream ends where the agent is done or waits for the user, and stays open while it waits for a login.
 _SEND_STOPS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 
 # What the services add to a message on its way must fit into their requests, too.
 LARGEST: Final = MAX_REQUEST - 64 * 1024
+# No JSON becomes more than so many times larger as protobuf. What grows most is `0,` in a list, to 11 bytes.
+MOST_GROWTH: Final = 8
 LONGEST_KEY: Final = 255
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
 _PAUSE: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A send. `agent` empty: the default one; `key` empty: not idempotent. `accepted` is when the request came, by the
-    loop's clock."""
+async def send(plane: Plane, sent: Send, size: int, accepted: float) -> a2a.Task | a2a.Message:
+    """Sends a message and returns the agent's direct answer, or the task once it is as far as `sent.wait` asks.
 
-    agent: str
-    send: Send
-    key: str
-    key_is_message_id: bool
-    create_unknown_task: bool
-    accepted: float
-
-
-async def send(plane: Plane, submission: Submission) -> a2a.Task | a2a.Message:
-    """Sends a message and returns the agent's direct answer, or the task once it is as far as `send.wait` asks.
-
-    Waiting longer than the client does changes nothing for the task. NotFound; Refused `TERMINAL`, `NOT_MANAGED`,
-    `KEY_REUSED`; Invalid; Exhausted; Unavailable.
+    `size`: bytes of the JSON that it was. `accepted`: when the request came, by the loop's clock. Waiting longer than
+    the client does changes nothing for the task. NotFound; Refused `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`; Invalid;
+    Exhausted; Unavailable.
     """
-    reply = await _submit(plane, submission)
-    if reply.WhichOneof("response") == "message":
+    reply = await _submit(plane, sent, size)
+    if reply.HasField("message"):
         return reply.message
     reference = reply.task
-    wait = submission.send.wait
-    if wait is Wait.EXISTS:
+    if sent.wait is Wait.EXISTS:
         return reference.task if reference.HasField("task") else await get(plane, reference.task_id, None)
-    if wait is Wait.REST:
-        return await _at_end(plane, reference, AT_REST)
-    until = submission.accepted + plane.settings.v03_send_grace_ms / 1000
+    if sent.wait is Wait.REST:
+        return await _at_end(plane, reference, _END_AT_REST)
+    until = accepted + plane.settings.v03_send_grace_ms / 1000
     try:
         async with asyncio.timeout_at(until):
-            return await _at_end(plane, reference, _BEGUN)
+            return await _at_end(plane, reference, _END_BEGUN)
     except TimeoutError:
         return await get(plane, reference.task_id, None)
 
 
-async def stream(plane: Plane, submission: Submission, cursor: str = "") -> Flow:
+async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Flow:
     """Sends a message and returns what comes of it: one direct answer, or the task and its events. `cursor` is the
-    place a repeated send goes on from. Errors as in `send`; Invalid for a cursor without a key."""
+    place a repeated send goes on from, `size` as in `send`. Errors as in `send`; Invalid for a cursor without a key."""
     check_cursor(cursor)
-    if cursor and not submission.key:
+    if cursor and not sent.submit.idempotency_key:
         raise Invalid(
             "Last-Event-ID on a send needs an Idempotency-Key; without one the message would be sent again",
             reason="CURSOR_WITHOUT_KEY",
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
-    reply = await _submit(plane, submission)
+    reply = await _submit(plane, sent, size)
     if reply.WhichOneof("response") == "message":
         return Flow(single(reply.message))
     reference = reply.task
@@ -170,33 +165,29 @@ def check_size(message: Message) -> None:
         )
 
 
-async def _submit(plane: Plane, submission: Submission) -> xb.SubmitResponse:
-    if submission.send.has_push_config:
+async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
+    if sent.has_push_config:
         raise Refused("push notifications are not supported", reason="PUSH_NOTIFICATION_NOT_SUPPORTED")
-    if len(submission.key) > LONGEST_KEY:
+    request = sent.submit
+    if len(request.idempotency_key) > LONGEST_KEY:
         raise Invalid(
             "the idempotency key is too long", fields={"Idempotency-Key": f"at most {LONGEST_KEY} characters"}
         )
-    check_size(submission.send.request)
-    request = xb.SubmitRequest(
-        agent=submission.agent,
-        request=submission.send.request,
-        idempotency_key=submission.key,
-        key_is_message_id=submission.key_is_message_id,
-        create_unknown_task=submission.create_unknown_task,
-    )
+    if size * MOST_GROWTH > LARGEST:
+        check_size(request.request)
     return await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
 
 
-async def _at_end(plane: Plane, reference: xb.TaskReference, stop: Iterable[int]) -> a2a.Task:
-    """The task once it is in a state of `stop`."""
-    states = state_values(stop)
-    request = pb.WatchTaskRequest(task_id=reference.task_id, cursor=reference.cursor, stop_at=states, end_only=True)
+async def _at_end(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.Task:
+    """The task once it is in one of the states of `end`, which is what `_end_in` made."""
+    request = pb.WatchTaskRequest.FromString(end)
+    request.task_id = reference.task_id
+    request.cursor = reference.cursor
     while True:
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:
-                if response.WhichOneof("response") == "end":
+                if response.HasField("end"):
                     record = response.end.record
                     return record.task if record.HasField("task") else await get(plane, reference.task_id, None)
         finally:

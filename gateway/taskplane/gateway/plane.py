@@ -15,7 +15,7 @@ from taskplane.gateway.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Given to every handler. The stubs call for the principal of `acting_as`."""
+    """Given to every handler. The stubs call for the principal of the request."""
 
     settings: GatewaySettings
     # Where clients reach this gateway, without a slash at its end.

@@ -10,14 +10,12 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
+from taskplane.gateway.exchange import EXCHANGE, Exchange
 from taskplane.gateway.http import Headers
 from taskplane.gateway.limits import Slot, Streams
 from taskplane.gateway.measures import STREAMS
 
 CONTENT_TYPE: Final = b"text/event-stream"
-ABORT: Final = "taskplane.abort"
-"""Name of the ASGI extension that cuts a connection off without waiting for what was written to it."""
-
 HEADERS: Final[Headers] = [
     (b"content-type", CONTENT_TYPE),
     (b"cache-control", b"no-store, no-transform"),
@@ -37,14 +35,14 @@ def event(data: bytes, cursor: str = "", name: str = "") -> bytes:
     if not data or b"\n" in data or b"\r" in data:
         raise ValueError("the data of an event must be one line and not empty")
     if cursor:
-        if _BREAKS.search(cursor):
+        if not cursor.isprintable() and _BREAKS.search(cursor):
             raise ValueError("an event id must not contain CR, LF or NUL")
-        head = f"id: {cursor}\n".encode()
-    else:
-        head = b""
+        if not name:
+            return b"id: %s\ndata: %s\n\n" % (cursor.encode(), data)
+    head = f"id: {cursor}\n" if cursor else ""
     if name:
-        head += f"event: {name}\n".encode()
-    return head + b"data: " + data + b"\n\n"
+        head += f"event: {name}\n"
+    return b"%sdata: %s\n\n" % (head.encode(), data)
 
 
 class _End(Enum):
@@ -98,6 +96,8 @@ class EventStream:
         attendant: asyncio.Task[None] | None = None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            # An answer is not begun without a piece of its body, and the client wants to know that it has a stream.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
             with self._streams.running(self), STREAMS.track_inprogress():
                 attendant = asyncio.create_task(self._attend(receive, send))
                 if self._streams.draining:
@@ -168,10 +168,8 @@ class EventStream:
         if end is _End.GONE:
             return
         if end is _End.STUCK:
-            abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT)
-            if abort is None:
-                raise ConnectionAbortedError(end.value)
-            abort()
+            exchange: Exchange = scope["extensions"][EXCHANGE]
+            exchange.cut()
             async with asyncio.timeout(_LAST_WRITE):
                 while (await receive())["type"] != "http.disconnect":
                     pass

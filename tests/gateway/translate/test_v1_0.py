@@ -7,10 +7,12 @@ import orjson
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.gateway.translate.messages import responses, tasks, unhurried
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.operations import MOST_GROWTH
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
 from taskplane.gateway.translate.fields import Fields, Violations
@@ -45,6 +47,63 @@ def test_history_length_keeps_the_newest_messages_in_order(length: int | None, e
 def read(**message: Any) -> a2a.Message:
     whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], **message}
     return v1_0.read_send({"message": whole}).request.message
+
+
+def outcome(message: Any) -> Any:
+    """What becomes of a send of this message: the request, or everything that is wrong with it."""
+    try:
+        return v1_0.read_send({"message": message}).request
+    except Invalid as error:
+        return error.message, error.fields
+
+
+IDS: list[Any] = ["m", "", "a b", "\xe9", "\n", "\0", "i" * 255, "i" * 256, None, 7, ["m"]]
+TEXTS: list[Any] = ["hi", "", "a\0b", None, 5]
+OTHER_PARTS: list[Any] = [
+    {},
+    "hi",
+    {"text": "a", "url": "b"},
+    {"text": "a", "metadata": {"b": 1}},
+    {"text": "a", "x": 1},
+]
+NO_PARTS: list[Any] = [None, {}, "hi", [{"text": "a"}] * 101]
+ROLES: list[Any] = ["ROLE_USER", "ROLE_AGENT", "ROLE_UNSPECIFIED", 1, 0, None, True, {}]
+
+ids = st.sampled_from(IDS)
+some_parts = st.fixed_dictionaries({"text": st.sampled_from(TEXTS)}) | st.sampled_from(OTHER_PARTS)
+plain_messages: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "messageId": ids,
+        "role": st.sampled_from(ROLES),
+        "parts": st.lists(some_parts, max_size=3) | st.sampled_from(NO_PARTS),
+    },
+    optional={"contextId": ids, "taskId": ids, "context_id": ids, "metadata": st.none(), "extensions": st.just(["e"])},
+)
+
+
+@settings(unhurried, max_examples=600)
+@given(plain_messages)
+def test_a_message_of_texts_is_read_like_one_with_a_field_more_that_nobody_knows(message: dict[str, Any]) -> None:
+    """The one is read at once, the other field by field."""
+    assert outcome(message) == outcome({**message, "unknown": 1})
+
+
+GROWING: list[Any] = [
+    [0] * 9_999,
+    [None] * 9_999,
+    [[]] * 9_999,
+    [""] * 9_999,
+    [{"": 0}] * 9_999,
+    {str(number): 0 for number in range(9_999)},
+    [[[[[[[[[[0] * 9]]]]]]]]] * 999,
+    [0] * 20,
+]
+
+
+@pytest.mark.parametrize("data", GROWING)
+def test_no_json_grows_more_than_its_size_is_checked_for(data: Any) -> None:
+    params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": data}]}}
+    assert v1_0.read_send(params).request.ByteSize() <= MOST_GROWTH * len(orjson.dumps(params))
 
 
 def violations(params: Any) -> dict[str, str]:

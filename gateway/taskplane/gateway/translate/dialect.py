@@ -3,9 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
+
+from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as xb
 
 # What a stream carries.
 Payload = a2a.Task | a2a.Message | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
@@ -23,15 +26,20 @@ class Wait(Enum):
     GRACE = "grace"
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A message to an agent, as the client sent it. `history_length` bounds the history of the task in the answer."""
+class Send(NamedTuple):
+    """A message to an agent, as the client sent it: the `request` of `submit`, which has nothing else yet.
+    `history_length` bounds the history of the task in the answer."""
 
-    request: a2a.SendMessageRequest
+    submit: xb.SubmitRequest
     wait: Wait
     history_length: int | None
     # It names a webhook.
     has_push_config: bool
+
+    @property
+    def request(self) -> a2a.SendMessageRequest:
+        """What the client sent."""
+        return self.submit.request
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +77,10 @@ class Dialect:
     event: Callable[[Payload, int | None], Encoded]
     # `historyLength` of a stream's first task where the request asks for none.
     stream_history: int | None
+
+
+def newest(history: RepeatedCompositeFieldContainer[a2a.Message], history_length: int | None) -> Sequence[a2a.Message]:
+    """The messages of a history that are written."""
+    if history_length is None:
+        return history[:]
+    return history[-history_length:] if history_length else ()

@@ -3,8 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from taskplane.runtime.errors import Invalid
 
@@ -47,9 +46,15 @@ class Violations:
             raise Invalid(f"invalid params: {first or 'params'}: {self.found[first]}", fields=self.found)
 
 
-@lru_cache(maxsize=512)
-def _snake(name: str) -> str:
-    return "".join("_" + char.lower() if char.isupper() else char for char in name)
+class _Snake(dict[str, str]):
+    """The snake_case of each field name that was asked for; they are as many as the readers have."""
+
+    def __missing__(self, name: str) -> str:
+        snake = self[name] = "".join("_" + char.lower() if char.isupper() else char for char in name)
+        return snake
+
+
+_snake: Final = _Snake()
 
 
 def _whole(value: Any) -> int | None:
@@ -77,13 +82,13 @@ class Fields:
 
     def has(self, name: str) -> bool:
         """It is there, be it null."""
-        return name in self.source or _snake(name) in self.source
+        return name in self.source or _snake[name] in self.source
 
     def get(self, name: str) -> Any:
         """The JSON value; None where it is absent."""
         value = self.source.get(name)
         if value is None:
-            value = self.source.get(_snake(name))
+            value = self.source.get(_snake[name])
         return value
 
     def wrong(self, name: str, what: str) -> None:
@@ -191,6 +196,21 @@ class Fields:
             self.wrong(name, f"must not have more than {most} elements")
             return []
         return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """It is a JSON object."""
+    return type(value) is dict
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    """It is a JSON list."""
+    return type(value) is list
+
+
+def is_plain_id(value: Any) -> TypeGuard[str]:
+    """It is surely an id that `Fields.id` takes, and not an empty one; most are of characters that cannot be wrong."""
+    return type(value) is str and 0 < len(value) <= LONGEST_ID and value.isascii() and value.isprintable()
 
 
 def params_of(params: Any, bad: Violations) -> Fields:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.fields import Fields, is_list, is_object
 from taskplane.gateway.translate.struct import fill_metadata, fill_value, to_dict, to_json
 
 MOST_PARTS: Final = 100
@@ -23,22 +23,25 @@ Parts = RepeatedCompositeFieldContainer[a2a.Part]
 
 def to_1_0(part: a2a.Part) -> dict[str, Any]:
     """ProtoJSON of a part."""
-    content = part.WhichOneof("content")
     found: dict[str, Any] = {}
-    if content == "text":
-        found["text"] = part.text
-    elif content == "data":
-        found["data"] = to_json(part.data)
-    elif content == "raw":
-        found["raw"] = b64encode(part.raw).decode()
-    elif content == "url":
-        found["url"] = part.url
+    if text := part.text:
+        found["text"] = text
+    else:
+        content = part.WhichOneof("content")
+        if content == "text":
+            found["text"] = ""
+        elif content == "data":
+            found["data"] = to_json(part.data)
+        elif content == "raw":
+            found["raw"] = b64encode(part.raw).decode()
+        elif content == "url":
+            found["url"] = part.url
     if part.HasField("metadata"):
         found["metadata"] = to_dict(part.metadata)
-    if part.filename:
-        found["filename"] = part.filename
-    if part.media_type:
-        found["mediaType"] = part.media_type
+    if filename := part.filename:
+        found["filename"] = filename
+    if media_type := part.media_type:
+        found["mediaType"] = media_type
     return found
 
 
@@ -69,6 +72,19 @@ def to_0_3(part: a2a.Part) -> dict[str, Any]:
     if metadata is not None:
         found["metadata"] = metadata
     return found
+
+
+def plain_texts(parts: Any) -> list[str] | None:
+    """The texts of 1.0 parts that have nothing else; None: some have, or something may be wrong with them."""
+    if not is_list(parts) or len(parts) > MOST_PARTS:
+        return None
+    texts: list[str] = []
+    for part in parts:
+        text = part.get("text") if is_object(part) and len(part) == 1 else None
+        if type(text) is not str or "\0" in text:
+            return None
+        texts.append(text)
+    return texts
 
 
 def read_1_0(source: Fields, parts: Parts) -> None:

@@ -20,7 +20,9 @@ _EXACT: Final = 2.0**53
 
 def to_dict(struct: Struct) -> dict[str, Any]:
     """The JSON object that `struct` holds. Whole numbers are written without a fraction."""
-    return {key: to_json(value) for key, value in struct.fields.items()}
+    fields = struct.fields
+    # Most values are texts, and what has one is nothing else.
+    return {key: fields[key].string_value or to_json(fields[key]) for key in fields}
 
 
 def to_json(value: Value) -> Any:
@@ -29,14 +31,14 @@ def to_json(value: Value) -> Any:
     if kind == "string_value":
         return value.string_value
     if kind == "struct_value":
-        return {key: to_json(inner) for key, inner in value.struct_value.fields.items()}
+        return to_dict(value.struct_value)
     if kind == "number_value":
         number = value.number_value
         return int(number) if -_EXACT < number < _EXACT and number.is_integer() else number
     if kind == "bool_value":
         return value.bool_value
     if kind == "list_value":
-        return [to_json(inner) for inner in value.list_value.values]
+        return [inner.string_value or to_json(inner) for inner in value.list_value.values[:]]
     return None
 
 

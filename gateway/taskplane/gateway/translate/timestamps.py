@@ -12,7 +12,7 @@ _LEAST_SECONDS = -62135596800
 
 @lru_cache(maxsize=4096)
 def _whole(seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=seconds)).isoformat()
+    return (_EPOCH + timedelta(seconds=min(max(seconds, _LEAST_SECONDS), _MOST_SECONDS))).isoformat()
 
 
 def to_text(stamp: Timestamp) -> str:
@@ -20,15 +20,15 @@ def to_text(stamp: Timestamp) -> str:
 
     A time outside the years 1 to 9999, which RFC 3339 cannot write, becomes the nearest one it can.
     """
-    whole = _whole(min(max(stamp.seconds, _LEAST_SECONDS), _MOST_SECONDS))
+    whole = _whole(stamp.seconds)
     nanos = stamp.nanos
     if not nanos:
         return whole + "Z"
     if nanos % 1000:
-        return f"{whole}.{nanos:09d}Z"
+        return f"{whole}.{str(nanos).zfill(9)}Z"
     if nanos % 1_000_000:
-        return f"{whole}.{nanos // 1000:06d}Z"
-    return f"{whole}.{nanos // 1_000_000:03d}Z"
+        return f"{whole}.{str(nanos // 1000).zfill(6)}Z"
+    return f"{whole}.{str(nanos // 1_000_000).zfill(3)}Z"
 
 
 def from_text(text: str) -> Timestamp:

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send, TaskQuery, Wait
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send, TaskQuery, Wait, newest
 from taskplane.gateway.translate.fields import Fields, Violations, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, read_0_3, to_0_3
@@ -45,32 +46,32 @@ def message(found: a2a.Message) -> Encoded:
         "kind": "message",
         "messageId": found.message_id,
         "role": "user" if found.role == a2a.ROLE_USER else "agent",
-        "parts": [to_0_3(part) for part in found.parts],
+        "parts": [to_0_3(part) for part in found.parts[:]],
     }
-    if found.context_id:
-        out["contextId"] = found.context_id
-    if found.task_id:
-        out["taskId"] = found.task_id
+    if context_id := found.context_id:
+        out["contextId"] = context_id
+    if task_id := found.task_id:
+        out["taskId"] = task_id
     if found.HasField("metadata"):
         out["metadata"] = to_dict(found.metadata)
-    if found.extensions:
-        out["extensions"] = list(found.extensions)
-    if found.reference_task_ids:
-        out["referenceTaskIds"] = list(found.reference_task_ids)
+    if extensions := found.extensions:
+        out["extensions"] = list(extensions)
+    if references := found.reference_task_ids:
+        out["referenceTaskIds"] = list(references)
     return out
 
 
 def artifact(found: a2a.Artifact) -> Encoded:
     """An Artifact."""
-    out: Encoded = {"artifactId": found.artifact_id, "parts": [to_0_3(part) for part in found.parts]}
-    if found.name:
-        out["name"] = found.name
-    if found.description:
-        out["description"] = found.description
+    out: Encoded = {"artifactId": found.artifact_id, "parts": [to_0_3(part) for part in found.parts[:]]}
+    if name := found.name:
+        out["name"] = name
+    if description := found.description:
+        out["description"] = description
     if found.HasField("metadata"):
         out["metadata"] = to_dict(found.metadata)
-    if found.extensions:
-        out["extensions"] = list(found.extensions)
+    if extensions := found.extensions:
+        out["extensions"] = list(extensions)
     return out
 
 
@@ -87,13 +88,10 @@ def status(found: a2a.TaskStatus) -> Encoded:
 def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
     """A Task with its `kind` and at most `history_length` messages of its history."""
     out: Encoded = {"kind": "task", "id": found.id, "contextId": found.context_id, "status": status(found.status)}
-    if found.artifacts:
-        out["artifacts"] = [artifact(one) for one in found.artifacts]
-    if history_length is None:
-        if found.history:
-            out["history"] = [message(one) for one in found.history]
-    elif history_length and found.history:
-        out["history"] = [message(one) for one in found.history[-history_length:]]
+    if artifacts := found.artifacts:
+        out["artifacts"] = [artifact(one) for one in artifacts[:]]
+    if history := newest(found.history, history_length):
+        out["history"] = [message(one) for one in history]
     if found.HasField("metadata"):
         out["metadata"] = to_dict(found.metadata)
     return out
@@ -130,12 +128,12 @@ def artifact_update(found: a2a.TaskArtifactUpdateEvent) -> Encoded:
 
 def event(found: Payload, history_length: int | None = None) -> Encoded:
     """An element of a stream, told apart by `kind`."""
-    if isinstance(found, a2a.TaskStatusUpdateEvent):
-        return status_update(found)
     if isinstance(found, a2a.TaskArtifactUpdateEvent):
         return artifact_update(found)
     if isinstance(found, a2a.Task):
         return task(found, history_length)
+    if isinstance(found, a2a.TaskStatusUpdateEvent):
+        return status_update(found)
     return message(found)
 
 
@@ -164,7 +162,8 @@ def read_send(params: Any) -> Send:
     """Params of message/send and message/stream."""
     bad = Violations()
     source = params_of(params, bad)
-    request = a2a.SendMessageRequest()
+    submit = xb.SubmitRequest()
+    request = submit.request
     sent = source.inner("message", required=True)
     if sent is not None:
         read_message(sent, request.message)
@@ -185,7 +184,7 @@ def read_send(params: Any) -> Send:
     fill_metadata(request.metadata, source)
     bad.check()
     check_readable(request, bad)
-    return Send(request, wait, history_length, has_push_config)
+    return Send(submit, wait, history_length, has_push_config)
 
 
 def read_query(params: Any) -> TaskQuery:
