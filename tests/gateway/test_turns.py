@@ -120,8 +120,8 @@ async def test_a_run_that_fails_releases_what_it_holds_and_says_why(tmp_path: Pa
     async with open_all(tmp_path, ("a", agent)) as plane:
         for way, reason in FAILURES.items():
             await _fails(plane, version, way, reason, agent)
-        active = plane.behind.executor.runs.active
-        await until(lambda: not active)
+        runs = plane.behind.executor.runs
+        await until(lambda: not runs.active)
 
 
 async def _fails(plane: Plane, version: str, way: str, reason: str, agent: Failing) -> None:
