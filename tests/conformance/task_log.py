@@ -11,6 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import Change, read_changes, read_message
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import WORKING, Event, Row, Scope
 from taskplane.tasks.sql import SqlTaskLog
@@ -48,6 +49,11 @@ def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Chan
     return change
 
 
+def changed(*changes: pb.Change) -> list[Change]:
+    """The changes as an operation has them."""
+    return read_changes(changes, "changes")
+
+
 def only(kind: type[T], answer: object) -> T:
     """`answer`, which must be of this kind."""
     assert isinstance(answer, kind), answer
@@ -67,8 +73,6 @@ class Plane:
         """An operation that makes a new task, running under a lease of `p1` unless said otherwise."""
         number = next(self._numbers)
         name = given.pop("name", f"t{number}")
-        task = a2a.Task()
-        task.history.add().CopyFrom(message("hello", f"{name}-m1", role=a2a.ROLE_USER))
         claim_for = given.get("claim_for", "p1")
         values: dict[str, Any] = {
             "scope": ADA,
@@ -79,11 +83,11 @@ class Plane:
             "request_hash": b"first",
             "agent": "demo",
             "context_id": "c1",
-            "task": task,
+            "message": read_message(message("hello", f"{name}-m1", role=a2a.ROLE_USER)),
             "on_orphan": int(pb.ON_ORPHAN_FAIL),
             "max_attempts": 3,
             "claim_for": claim_for,
-            "changes": [status(WORKING)] if claim_for else [],
+            "changes": changed(status(WORKING)) if claim_for else [],
         }
         values |= {"lease_until": 1 << 60} | given
         return ops.Create(**values)
@@ -108,7 +112,7 @@ class Plane:
         now = await self.log.row_by_uid(row.uid)
         number = (now.item_number or 0) + 1 if now.item_fence == now.fence else 1
         values: dict[str, Any] = {"actor": "agent:demo", "task_uid": row.uid, "fence": now.fence, "number": number}
-        values |= {"changes": changes} | given
+        values |= {"changes": changed(*changes)} | given
         return ops.Append(**values)
 
     async def complete(self, row: Row, text: str = "done") -> ops.Appended:
@@ -131,7 +135,7 @@ class Plane:
             task_id=row.id,
             invocation_id=invocation,
             request_hash=request_hash,
-            message=message(text, f"{invocation}-m", role=a2a.ROLE_USER),
+            message=read_message(message(text, f"{invocation}-m", role=a2a.ROLE_USER)),
         )
 
     async def say(self, row: Row, invocation: str, **given: Any) -> ops.Added:

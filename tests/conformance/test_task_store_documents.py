@@ -1,7 +1,7 @@
 """Document tasks, copies into sessions, and deletion. C1, C6, C16, and what applies to which origin."""
 
 import pytest
-from tests.conformance.task_log import ADA, BOB, Plane, chunk, message, only, status
+from tests.conformance.task_log import ADA, BOB, Plane, changed, chunk, message, only, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
@@ -58,7 +58,9 @@ async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> No
         with pytest.raises(Refused) as refused:
             await plane.log.submit(op)
         assert refused.value.reason == "NOT_MANAGED"
-    appended = await plane.log.submit(ops.Append(actor="x", task_uid=row.uid, fence=0, number=1, changes=[chunk("x")]))
+    appended = await plane.log.submit(
+        ops.Append(actor="x", task_uid=row.uid, fence=0, number=1, changes=changed(chunk("x")))
+    )
     refusal = only(ops.Appended, appended).refusal
     assert refusal is not None and refusal.reason == "NOT_MANAGED"
     assert await plane.claim(row) is None
@@ -89,12 +91,12 @@ async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
             await plane.log.get(ADA, row.id)
         with pytest.raises(NotFound):
             await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
-    assert [[row.uid for row in commit.deleted] for commit in plane.commits] == [
+    assert [[change.row.uid for change in commit.deleted] for commit in plane.commits] == [
         [live.uid],
         [ended.uid],
         [document.uid],
     ]
-    assert plane.commits[0].deleted[0].state == CANCELED
+    assert plane.commits[0].deleted[0].row.state == CANCELED
     assert [event.generation for event in plane.commits[0].events] == [3]
     late = only(ops.Appended, await plane.log.submit(item)).refusal
     assert isinstance(late, NotFound)

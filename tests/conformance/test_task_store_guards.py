@@ -56,6 +56,7 @@ def record(row: Row, generation: int, **values: Any) -> Executable:
         "fence": row.fence,
         "attempt": 1,
         "kind": ARTIFACT,
+        "state": 0,
         "actor": "shell",
         "speaks": False,
         "payload": b"",

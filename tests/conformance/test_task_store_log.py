@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.conformance.task_log import ADA, Plane, chunk, message, only, opened, status
+from tests.conformance.task_log import ADA, Plane, changed, chunk, message, only, opened, status
 from tests.conftest import Migrated
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -84,7 +84,7 @@ async def test_a_refusal_concerns_its_item_only(plane: Plane) -> None:
         [
             await plane.item(good, chunk("x")),
             await plane.item(fenced, chunk("x"), fence=7),
-            ops.Append(actor="agent:demo", task_uid="nobody", fence=1, number=1, changes=[chunk("x")]),
+            ops.Append(actor="agent:demo", task_uid="nobody", fence=1, number=1, changes=changed(chunk("x"))),
             ops.Cancel(scope=ADA, task_id=missing.id),
         ]
     )
@@ -146,7 +146,7 @@ async def test_nothing_is_appended_to_an_artifact_that_is_not_there(plane: Plane
     assert [each.reason if each else None for each in refusals] == ["ILLEGAL_APPEND", None]
     assert await plane.check(row) == row
     with pytest.raises(Refused) as creation:
-        await plane.create(changes=[status(WORKING), chunk("x", append=True)], name="never")
+        await plane.create(changes=changed(status(WORKING), chunk("x", append=True)), name="never")
     assert creation.value.reason == "ILLEGAL_APPEND"
     with pytest.raises(NotFound):
         await plane.log.get(ADA, "never")
@@ -269,9 +269,9 @@ async def test_the_end_of_a_task_is_announced_with_the_whole_task(plane: Plane) 
     row = await plane.create()
     await plane.append(row, chunk("x"))
     await plane.complete(row)
-    folded = plane.commits[-1].folded[row.uid]
-    assert folded == fold(a2a.Task(), await plane.all_events(row))
-    assert plane.commits[-1].rows[0] == await plane.log.row_by_uid(row.uid)
+    (change,) = plane.commits[-1].changes
+    assert change.task == fold(a2a.Task(), await plane.all_events(row))
+    assert change.row == await plane.log.row_by_uid(row.uid)
 
 
 async def test_a_full_queue_refuses_at_once_and_changes_nothing(migrated: Migrated) -> None:

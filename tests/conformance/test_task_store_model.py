@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
-from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, status
+from tests.conformance.task_log import ADA, HOUR, Plane, changed, chunk, message, only, status
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
@@ -142,7 +142,7 @@ class Life(RuleBasedStateMachine):
             task_uid=model.row.uid,
             fence=model.fence - 1 if stale else model.fence,
             number=model.number + 1,
-            changes=changes,
+            changes=changed(*changes),
             consumed_generation=consumed,
         )
         answer = only(ops.Appended, self.submit(op))

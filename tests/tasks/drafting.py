@@ -6,6 +6,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import read_changes, read_message
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold, text_so_far
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
@@ -40,8 +41,6 @@ def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Chan
 
 
 def create(*, claim_for: str = "p1", on_orphan: int = 1, max_attempts: int = 3) -> ops.Create:
-    task = a2a.Task()
-    task.history.add().CopyFrom(message("hello", "m-user", role=a2a.ROLE_USER))
     return ops.Create(
         scope=SCOPE,
         uid="u1",
@@ -51,10 +50,10 @@ def create(*, claim_for: str = "p1", on_orphan: int = 1, max_attempts: int = 3) 
         request_hash=b"h1",
         agent="demo",
         context_id="c1",
-        task=task,
+        message=read_message(message("hello", "m-user", role=a2a.ROLE_USER)),
         on_orphan=on_orphan,
         max_attempts=max_attempts,
-        changes=[status(WORKING)] if claim_for else [],
+        changes=read_changes([status(WORKING)], "changes") if claim_for else [],
         claim_for=claim_for,
         lease_until=1_000,
     )
@@ -87,7 +86,7 @@ class Log:
                 task_uid="u1",
                 fence=self.row.fence if fence is None else fence,
                 number=self.number,
-                changes=changes,
+                changes=read_changes(changes, "changes"),
                 consumed_generation=consumed,
                 copied_generation=copied,
             )
@@ -102,7 +101,7 @@ class Log:
                 task_id="t1",
                 invocation_id=invocation,
                 request_hash=b"h",
-                message=message(text, message_id, role=a2a.ROLE_USER),
+                message=read_message(message(text, message_id, role=a2a.ROLE_USER)),
             )
         )
 

@@ -17,7 +17,11 @@ from taskplane.runtime.channel import LocalChannel, client, connect
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.server import Services, serving
 from taskplane.storage.engine import Engine, open_engine
+from taskplane.tasks import wire
 from taskplane.tasks.composition import TasksRoom, open_tasks
+from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.operations import Create
+from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.servicer import POLICY
 from taskplane.tasks.settings import TasksSettings
 
@@ -205,6 +209,12 @@ def creation(**fields: Any) -> pb.CreateTaskRequest:
         "message": message(),
     }
     return pb.CreateTaskRequest(**{**values, **fields})
+
+
+def creating(request: pb.CreateTaskRequest, scope: Scope, uid: str, lease_until: int) -> Create:
+    """The operation that a request becomes, for a task whose id is its uid."""
+    message_, changes = read_message(request.message), read_changes(request.first_changes, "first_changes")
+    return wire.create(request, scope, message_, changes, uid=uid, salt="salt", task_id=uid, lease_until=lease_until)
 
 
 def follow_up(task_id: str, text: str = "more") -> pb.AddMessageRequest:

@@ -11,7 +11,8 @@ from tests.tasks.plane import HASH, WORKING, chunk, creation, document, message,
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks import checks
+from taskplane.tasks import checks, wire
+from taskplane.tasks.domain.changes import read_changes, read_message
 
 USER = a2a.ROLE_USER
 
@@ -31,43 +32,59 @@ def adding(**fields: Any) -> pb.AddMessageRequest:
     return pb.AddMessageRequest(**{**values, **fields})
 
 
+def create(request: pb.CreateTaskRequest) -> None:
+    checks.create(request, read_message(request.message), read_changes(request.first_changes, "first_changes"))
+
+
+def append(request: pb.AppendEventsRequest) -> None:
+    checks.append(wire.append(request, "executor"))
+
+
+def add_message(request: pb.AddMessageRequest) -> None:
+    checks.add_message(request, read_message(request.message))
+
+
+def watch(request: pb.WatchTaskRequest) -> None:
+    checks.watch(request, frozenset(request.stop_at))
+
+
 BAD: list[tuple[Callable[[Any], None], Any, str]] = [
-    (checks.create, creation(invocation_id=""), "invocation_id"),
-    (checks.create, creation(invocation_id="x" * 256), "invocation_id"),
-    (checks.create, creation(context_id=""), "context_id"),
-    (checks.create, creation(context_id="a\0b"), "context_id"),
-    (checks.create, creation(context_id="a\nb"), "context_id"),
-    (checks.create, creation(agent=""), "agent"),
-    (checks.create, creation(task_id="\x7f"), "task_id"),
-    (checks.create, creation(claim_for="p" * 256), "claim_for"),
-    (checks.create, creation(request_hash=b"short"), "request_hash"),
-    (checks.create, creation(on_orphan=9), "on_orphan"),
-    (checks.create, creation(max_attempts=-1), "max_attempts"),
-    (checks.create, creation(first_changes=[status(WORKING)]), "claim_for"),
-    (checks.create, creation(claim_for="p", first_changes=[pb.Change()]), "first_changes[0]"),
-    (checks.create, creation(message=said(message_id="")), "message.message_id"),
-    (checks.create, creation(message=said(role=0)), "message.role"),
-    (checks.create, creation(message=said(role=7)), "message.role"),
-    (checks.create, creation(message=said(parts=[])), "message.parts"),
-    (checks.create, creation(message=said(parts=[a2a.Part()])), "message.parts[0]"),
-    (checks.create, creation(message=said(parts=[a2a.Part(text="a\0")])), "message.parts[0].text"),
-    (checks.append, pb.AppendEventsRequest(items=[item(task_uid="")]), "items[0].task_uid"),
-    (checks.append, pb.AppendEventsRequest(items=[item(), item()]), "items"),
-    (checks.append, pb.AppendEventsRequest(items=[item(changes=[chunk()] * 1001)]), "items"),
-    (checks.append, pb.AppendEventsRequest(items=[item(changes=[pb.Change()])]), "items[0].changes[0]"),
-    (checks.append, pb.AppendEventsRequest(items=[item(consumed_generation=-1)]), "items[0].consumed_generation"),
+    (create, creation(invocation_id=""), "invocation_id"),
+    (create, creation(invocation_id="x" * 256), "invocation_id"),
+    (create, creation(context_id=""), "context_id"),
+    (create, creation(context_id="a\0b"), "context_id"),
+    (create, creation(context_id="a\nb"), "context_id"),
+    (create, creation(agent=""), "agent"),
+    (create, creation(task_id="\x7f"), "task_id"),
+    (create, creation(claim_for="p" * 256), "claim_for"),
+    (create, creation(request_hash=b"short"), "request_hash"),
+    (create, creation(on_orphan=9), "on_orphan"),
+    (create, creation(max_attempts=-1), "max_attempts"),
+    (create, creation(first_changes=[status(WORKING)]), "claim_for"),
+    (create, creation(claim_for="p", first_changes=[pb.Change()]), "first_changes[0]"),
+    (create, creation(message=said(message_id="")), "message.message_id"),
+    (create, creation(message=said(role=0)), "message.role"),
+    (create, creation(message=said(role=7)), "message.role"),
+    (create, creation(message=said(parts=[])), "message.parts"),
+    (create, creation(message=said(parts=[a2a.Part()])), "message.parts[0]"),
+    (create, creation(message=said(parts=[a2a.Part(text="a\0")])), "message.parts[0].text"),
+    (append, pb.AppendEventsRequest(items=[item(task_uid="")]), "items[0].task_uid"),
+    (append, pb.AppendEventsRequest(items=[item(), item()]), "items"),
+    (append, pb.AppendEventsRequest(items=[item(changes=[chunk()] * 1001)]), "items"),
+    (append, pb.AppendEventsRequest(items=[item(changes=[pb.Change()])]), "items[0].changes[0]"),
+    (append, pb.AppendEventsRequest(items=[item(consumed_generation=-1)]), "items[0].consumed_generation"),
     (
-        checks.append,
+        append,
         pb.AppendEventsRequest(items=[item(changes=[status(WORKING, message("\0"))])]),
         "items[0].changes[0].status.message.parts[0].text",
     ),
-    (checks.add_message, adding(task_id=""), "task_id"),
-    (checks.add_message, adding(invocation_id=""), "invocation_id"),
-    (checks.add_message, adding(expected_context="\0"), "expected_context"),
-    (checks.add_message, adding(message=said(parts=[])), "message.parts"),
-    (checks.watch, pb.WatchTaskRequest(), "task_id"),
-    (checks.watch, pb.WatchTaskRequest(task_id="t", stop_at=[77]), "stop_at"),  # type: ignore[list-item]
-    (checks.watch, pb.WatchTaskRequest(task_id="t", stop_at=[0]), "stop_at"),  # type: ignore[list-item]
+    (add_message, adding(task_id=""), "task_id"),
+    (add_message, adding(invocation_id=""), "invocation_id"),
+    (add_message, adding(expected_context="\0"), "expected_context"),
+    (add_message, adding(message=said(parts=[])), "message.parts"),
+    (watch, pb.WatchTaskRequest(), "task_id"),
+    (watch, pb.WatchTaskRequest(task_id="t", stop_at=[77]), "stop_at"),  # type: ignore[list-item]
+    (watch, pb.WatchTaskRequest(task_id="t", stop_at=[0]), "stop_at"),  # type: ignore[list-item]
     (checks.get, pb.GetTaskRequest(), "task_id"),
     (checks.get, pb.GetTaskRequest(task_id="t", history_length=-1), "history_length"),
     (checks.list_tasks, pb.ListTasksRequest(page_size=101), "page_size"),
@@ -103,10 +120,10 @@ def test_a_bad_request_is_refused_naming_the_field(check: Callable[[Any], None],
 
 
 def test_good_requests_pass() -> None:
-    checks.create(creation(working=True, metadata=nested(3).struct_value))
-    checks.append(pb.AppendEventsRequest(items=[item(changes=[chunk()] * 1000)]))
-    checks.append(pb.AppendEventsRequest())
-    checks.add_message(adding())
+    create(creation(working=True, metadata=nested(3).struct_value))
+    append(pb.AppendEventsRequest(items=[item(changes=[chunk()] * 1000)]))
+    append(pb.AppendEventsRequest())
+    add_message(adding())
     checks.put(pb.PutTaskRequest(task=document()))
     checks.list_tasks(pb.ListTasksRequest(page_size=100, state=WORKING))
     checks.list_events(pb.ListEventsRequest(task_id="t", kinds=[pb.EVENT_KIND_STATUS], limit=1000))
@@ -148,11 +165,11 @@ def with_data(levels: int) -> list[tuple[Callable[[Any], None], Any]]:
         status(WORKING, said(metadata=deep_metadata(levels))),
     ]
     found: list[tuple[Callable[[Any], None], Any]] = [
-        *[(checks.append, pb.AppendEventsRequest(items=[item(changes=[change])])) for change in changes],
-        *[(checks.create, creation(claim_for="p", first_changes=[change])) for change in changes],
-        (checks.create, creation(message=deep_message(levels))),
-        (checks.create, creation(metadata=deep_metadata(levels))),
-        (checks.add_message, adding(message=deep_message(levels))),
+        *[(append, pb.AppendEventsRequest(items=[item(changes=[change])])) for change in changes],
+        *[(create, creation(claim_for="p", first_changes=[change])) for change in changes],
+        (create, creation(message=deep_message(levels))),
+        (create, creation(metadata=deep_metadata(levels))),
+        (add_message, adding(message=deep_message(levels))),
         (checks.cancel, pb.CancelTaskRequest(task_id="t", metadata=deep_metadata(levels))),
         (checks.put, pb.PutTaskRequest(task=a2a.Task(context_id="c", metadata=deep_metadata(levels)))),
         (checks.put, pb.PutTaskRequest(task=a2a.Task(context_id="c", history=[deep_message(levels)]))),
@@ -180,7 +197,7 @@ def test_data_too_deep_to_be_read_again_is_refused_everywhere() -> None:
 @pytest.mark.parametrize("levels", range(1, 33))
 def test_what_passes_can_be_read_inside_the_deepest_reply(levels: int) -> None:
     try:
-        checks.add_message(adding(message=deep_message(levels)))
+        add_message(adding(message=deep_message(levels)))
     except Invalid:
         assert levels > 24
         return

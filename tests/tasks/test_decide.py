@@ -9,6 +9,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import read_changes
 from taskplane.tasks.domain.needs import needs_artifacts
 from taskplane.tasks.domain.task import (
     CANCELED,
@@ -259,7 +260,8 @@ def test_only_another_artifact_than_the_last_is_asked_for() -> None:
     log.append(chunk("x"), chunk("x", "b"))
 
     def asked(*changes: pb.Change) -> list[str]:
-        return needs_artifacts(row_of(log), ops.Append(actor="", task_uid="u1", fence=1, number=9, changes=changes))
+        read = read_changes(changes, "changes")
+        return needs_artifacts(row_of(log), ops.Append(actor="", task_uid="u1", fence=1, number=9, changes=read))
 
     assert asked(chunk("y", "b", append=True), chunk("y", "b", append=True)) == []
     assert asked(chunk("y", "c"), chunk("y", "c", append=True), chunk("y"), chunk("y", append=True)) == []

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from tests.conftest import Migrated
-from tests.tasks.plane import creation
+from tests.tasks.plane import creating, creation
 
 from taskplane.storage.engine import open_engine
 from taskplane.tasks import wire
@@ -23,7 +23,7 @@ async def created(log: SqlTaskLog, **fields: Any) -> str:
     request = creation(**fields)
     uid = request.invocation_id
     until = await log.now() + 60_000_000
-    await log.submit(wire.create(request, SCOPE, uid=uid, salt="salt", task_id=uid, lease_until=until))
+    await log.submit(creating(request, SCOPE, uid, until))
     return uid
 
 

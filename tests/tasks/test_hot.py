@@ -5,7 +5,7 @@ from tests.tasks.test_wire import created
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks import wire
 from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.store import Committed
+from taskplane.tasks.store import Changed, Committed
 from taskplane.tasks.watch import Hot
 from taskplane.tasks.watch.ring import Ring
 
@@ -18,11 +18,15 @@ def row(uid: str = "uid", generation: int = 1) -> Row:
 
 def event(generation: int, size: int = 10, uid: str = "uid") -> Event:
     payload = a2a.StreamResponse(message=a2a.Message(message_id="x" * size)).SerializeToString()
-    return Event(uid, generation, None, None, 1, 1, 2, "actor", None, None, None, False, payload, 0)
+    return Event(uid, generation, None, None, 1, 1, 2, 0, "actor", None, None, None, False, payload, 0)
+
+
+def wrote(row: Row, *events: Event, task: a2a.Task | None = None) -> Changed:
+    return Changed(row, events, task, task.SerializeToString() if task is not None else None)
 
 
 def generations(ring: Ring, place: int, max_bytes: int = 1 << 30) -> list[int]:
-    return [step.event.generation for step in ring.after(place, max_bytes)]
+    return [each.generation for each in ring.after(place, max_bytes)]
 
 
 def test_a_ring_keeps_the_newest_events_up_to_its_number_and_its_bytes() -> None:
@@ -68,17 +72,17 @@ def test_a_batch_is_bounded_in_bytes_and_has_at_least_one_event() -> None:
 def test_watchers_that_go_together_share_their_messages() -> None:
     ring = Ring(max_events=10, max_bytes=100_000)
     ring.add([event(1), event(2)])
-    steps = ring.after(0, 1000)
-    assert ring.batch(steps, wire.event) is ring.batch(ring.after(0, 1000), wire.event)
-    assert steps[0].message(wire.event) is ring.after(0, 1000)[0].message(wire.event)
+    events = ring.after(0, 1000)
+    assert ring.batch(events, wire.event) is ring.batch(ring.after(0, 1000), wire.event)
+    assert ring.message(events[0], wire.event) is ring.message(ring.after(0, 1000)[0], wire.event)
 
 
 def test_the_least_recently_written_task_goes_first() -> None:
     hot = Hot(wire.event, max_tasks=2)
     for uid in ("a", "b"):
-        hot.committed(Committed(rows=[row(uid)], events=[event(1, uid=uid)]))
-    hot.committed(Committed(rows=[row("a", 2)], events=[event(2, uid="a")]))
-    hot.committed(Committed(rows=[row("c")], events=[event(1, uid="c")]))
+        hot.committed(Committed([wrote(row(uid), event(1, uid=uid))]))
+    hot.committed(Committed([wrote(row("a", 2), event(2, uid="a"))]))
+    hot.committed(Committed([wrote(row("c"), event(1, uid="c"))]))
     assert len(hot) == 2
     assert hot.get("b") is None
     assert hot.find(ROW.tenant, "id of b") is None
@@ -90,18 +94,18 @@ def test_the_least_recently_written_task_goes_first() -> None:
 def test_bytes_of_all_tasks_together_are_bounded() -> None:
     hot = Hot(wire.event, max_bytes=50_000)
     for index in range(100):
-        hot.committed(Committed(rows=[row(str(index))], events=[event(1, 2000, str(index))]))
+        hot.committed(Committed([wrote(row(str(index)), event(1, 2000, str(index)))]))
     assert 10 <= len(hot) <= 20
-    hot.committed(Committed(rows=[row("big")], events=[event(1, 200_000, "big")]))
+    hot.committed(Committed([wrote(row("big"), event(1, 200_000, "big"))]))
     assert hot.get("big") is None
     assert len(hot) == 0
 
 
 def test_a_task_that_was_deleted_is_forgotten_and_its_id_may_be_taken_again() -> None:
     hot = Hot(wire.event)
-    hot.committed(Committed(rows=[row("a")], events=[event(1, uid="a")]))
+    hot.committed(Committed([wrote(row("a"), event(1, uid="a"))]))
     again = row("b")._replace(id="id of a")
-    hot.committed(Committed(rows=[again], events=[event(1, uid="b")], deleted=[row("a")]))
+    hot.committed(Committed([wrote(again, event(1, uid="b"))], deleted=[wrote(row("a"))]))
     assert hot.get("a") is None
     found = hot.find(ROW.tenant, "id of a")
     assert found is not None
@@ -110,16 +114,16 @@ def test_a_task_that_was_deleted_is_forgotten_and_its_id_may_be_taken_again() ->
 
 def test_a_lease_alone_makes_no_task_hot() -> None:
     hot = Hot(wire.event)
-    hot.committed(Committed(rows=[row()]))
+    hot.committed(Committed([wrote(row())]))
     assert len(hot) == 0
 
 
 def test_content_is_given_for_exactly_its_generation() -> None:
     hot = Hot(wire.event)
     task = a2a.Task(id="folded")
-    hot.committed(Committed(rows=[row(generation=2)], events=[event(2)], folded={"uid": task}))
+    hot.committed(Committed([wrote(row(generation=2), event(2), task=task)]))
     assert hot.task_at("uid", 2) is task
     assert hot.task_at("uid", 1) is None
-    hot.committed(Committed(rows=[row(generation=3)], events=[event(3)]))
+    hot.committed(Committed([wrote(row(generation=3), event(3))]))
     assert hot.task_at("uid", 3) is None
     assert hot.task_at("other", 3) is None

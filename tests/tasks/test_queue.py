@@ -14,6 +14,7 @@ from tests.tasks.plane import (
     WORKING,
     Plane,
     Run,
+    creating,
     creation,
     eventually,
     follow_up,
@@ -27,7 +28,6 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PermissionDenied
 from taskplane.storage.engine import open_engine
-from taskplane.tasks import wire
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.queue import RESIDENT, Leases, Sweeper
 from taskplane.tasks.sql import SqlTaskLog
@@ -379,8 +379,7 @@ async def lapsed(log: SqlTaskLog, process_id: str = "p1") -> str:
     """The uid of a task that runs under a lease which has run out."""
     request = creation(working=True, claim_for=process_id)
     uid = request.invocation_id
-    operation = wire.create(request, SCOPE, uid=uid, salt="salt", task_id=uid, lease_until=await log.now())
-    await log.submit(operation)
+    await log.submit(creating(request, SCOPE, uid, await log.now()))
     return uid
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from tests.conftest import Migrated
@@ -25,9 +27,11 @@ from tests.tasks.plane import (
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime import failpoints
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange
 from taskplane.storage.engine import Engine
 from taskplane.tasks import wire
+from taskplane.tasks.domain.changes import read_changes
 from taskplane.tasks.domain.operations import Append
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql import SqlTaskLog
@@ -179,23 +183,47 @@ async def check_snapshot_and_tail(plane: Plane, run: Run) -> None:
     assert seen == list(range(at + 1, 404))
 
 
-async def test_a_lost_bell_costs_only_the_poll(url: str) -> None:
-    """C3: another writer, of whom this process hears nothing."""
-    async with opened(url, lease_ttl=60.0) as plane, SqlTaskLog(plane.engine) as unheard:
+@asynccontextmanager
+async def unheard(plane: Plane, engine_name: str) -> AsyncGenerator[Callable[[Run], Awaitable[None]]]:
+    """Appends two events that the store does not hear of: through another log, or where it is the only one, because
+    it fails to tell."""
+
+    async def append(log: SqlTaskLog, run: Run) -> None:
+        run.number += 1
+        changes = read_changes([chunk(), chunk()], "changes")
+        await log.submit(Append(actor="e", task_uid=run.uid, fence=run.fence, number=run.number, changes=changes))
+
+    async def append_untold(run: Run) -> None:
+        failpoints.configure("fanout.before_publish=raise(INTERNAL)")
+        try:
+            await run.append(chunk(), chunk())
+        finally:
+            failpoints.configure("")
+
+    if engine_name == "sqlite":
+        yield append_untold
+    else:
+        async with SqlTaskLog(plane.engine) as log:
+            yield partial(append, log)
+
+
+async def test_a_lost_bell_costs_only_the_poll(url: str, engine_name: str) -> None:
+    """C3: a commit of which the watchers of this process hear nothing."""
+    async with opened(url, lease_ttl=60.0) as plane, unheard(plane, engine_name) as append:
         run = await plane.create(working=True)
         stream = plane.watch(run.id, run.at(2))
+        ending = asyncio.ensure_future(events_of(plane.watch(run.id, run.at(2), stop_at=TERMINAL, end_only=True)))
         reading = asyncio.ensure_future(take(stream, 2))
         await until(lambda: len(plane.room.watched) == 1)
-        item = Append(actor="executor", task_uid=run.uid, fence=run.fence, number=1, changes=[chunk(), chunk()])
-        await unheard.submit(item)
+        await append(run)
         async with asyncio.timeout(2.0):
             assert [event.generation for event in await reading] == [3, 4]
         # What this process commits next leaves a hole in what it remembers, and none in what is sent.
-        run.number = 1
-        await unheard.submit(Append(actor="e", task_uid=run.uid, fence=run.fence, number=2, changes=[chunk()]))
-        run.number = 2
+        await append(run)
         await run.append(chunk())
-        assert [event.generation for event in await take(stream, 2)] == [5, 6]
+        assert [event.generation for event in await take(stream, 3)] == [5, 6, 7]
+        await run.complete()
+        assert (await ending)[1].cursor == run.at(8)
 
 
 async def test_watching_through_another_store_process_is_the_same(url: str, engine_name: str) -> None:

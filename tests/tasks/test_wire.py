@@ -4,9 +4,10 @@ from tests.tasks.plane import WORKING, creation, message, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime.errors import Refused
+from taskplane.runtime.errors import PlaneError, Refused
 from taskplane.tasks import wire
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import read_changes, read_message
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.operations import Found, Write
 from taskplane.tasks.domain.task import Event, Row, Scope
@@ -18,9 +19,9 @@ NOW = 1_700_000_000_123_456
 def created(**fields: object) -> Write:
     """What the rules make of a request, carried over the wire."""
     request = creation(**{"working": True, **fields})
-    write = decide(
-        Found(row=None), wire.create(request, SCOPE, uid="uid", salt="salt", task_id="made", lease_until=NOW), NOW
-    )
+    message_, changes = read_message(request.message), read_changes(request.first_changes, "first_changes")
+    operation = wire.create(request, SCOPE, message_, changes, uid="uid", salt="salt", task_id="made", lease_until=NOW)
+    write = decide(Found(row=None), operation, NOW)
     assert isinstance(write, Write)
     return write
 
@@ -54,7 +55,7 @@ def test_an_event_is_shown_with_its_payload() -> None:
 
 
 def test_an_event_without_payload_has_no_event() -> None:
-    counter = Event("uid", 3, None, None, 0, 0, pb.EVENT_KIND_REPLACED, "a", None, None, None, False, b"", NOW)
+    counter = Event("uid", 3, None, None, 0, 0, pb.EVENT_KIND_REPLACED, 0, "a", None, None, None, False, b"", NOW)
     assert not wire.event(counter).HasField("event")
 
 
@@ -69,21 +70,28 @@ def test_trimming_keeps_the_newest_messages() -> None:
 
 
 def test_a_refused_item_says_why_and_an_error_of_one_item_concerns_it_alone() -> None:
-    item = pb.AppendItem(task_uid="uid")
+
+    def result_of(answer: ops.Appended | PlaneError) -> pb.AppendResult:
+        result = pb.AppendResult()
+        wire.append_result(result, ops.Append(actor="a", task_uid="uid", fence=1, number=1), answer)
+        assert result.task_uid == "uid"
+        return result
+
     pending = Refused("there is a message", reason="PENDING_INPUT")
     appended = ops.Appended(first_generation=0, last_generation=0, input_generation=4, refusal=pending)
-    result = wire.append_result(item, appended)
+    result = result_of(appended)
     assert (result.refusal.reason, result.input_generation) == ("PENDING_INPUT", 4)
-    assert wire.append_result(item, pending).refusal.message == "there is a message"
+    assert result_of(pending).refusal.message == "there is a message"
     fine = ops.Appended(first_generation=2, last_generation=3, input_generation=1)
-    assert not wire.append_result(item, fine).HasField("refusal")
+    assert not result_of(fine).HasField("refusal")
 
 
 def test_defaults_are_those_of_the_contract() -> None:
-    operation = wire.create(creation(), SCOPE, uid="u", salt="s", task_id="made", lease_until=0)
+    request = creation()
+    operation = wire.create(
+        request, SCOPE, read_message(request.message), [], uid="u", salt="s", task_id="made", lease_until=0
+    )
     assert (operation.task_id, operation.on_orphan, operation.max_attempts) == ("made", pb.ON_ORPHAN_FAIL, 3)
-    named = wire.create(creation(task_id="mine"), SCOPE, uid="u", salt="s", task_id="made", lease_until=0)
-    assert named.task_id == "mine"
     assert wire.task_filter(pb.ListTasksRequest()).page_size == 50
     assert wire.event_filter(pb.ListEventsRequest()).limit == 100
     put = wire.put(pb.PutTaskRequest(task=a2a.Task(context_id="c")), SCOPE, uid="u", salt="s", task_id="made")
@@ -92,9 +100,12 @@ def test_defaults_are_those_of_the_contract() -> None:
 
 def test_a_record_of_a_new_task_is_as_it_was_at_generation_one() -> None:
     write = created()
-    first = wire.at_first(write.row)
     assert (write.row.generation, write.row.state) == (2, WORKING)
-    assert (first.generation, first.state) == (1, a2a.TASK_STATE_SUBMITTED)
+    record = pb.TaskRecord()
+    wire.Wire("epoch").fill_created(record, write.row, write.document or b"")
+    assert (record.generation, record.state) == (1, a2a.TASK_STATE_SUBMITTED)
+    assert record.status_at == record.updated_at == record.created_at
+    assert record.task == a2a.StreamResponse.FromString(write.events[0].payload).task
 
 
 def test_requests_become_operations_of_the_caller() -> None:
@@ -103,5 +114,6 @@ def test_requests_become_operations_of_the_caller() -> None:
     changes = [status(WORKING)]
     items = wire.append(pb.AppendEventsRequest(items=[pb.AppendItem(task_uid="u", changes=changes)]), "actor")
     assert [(item.task_uid, item.actor, len(item.changes)) for item in items] == [("u", "actor", 1)]
-    added = wire.add_message(pb.AddMessageRequest(task_id="t", expected_context="c", message=message()), SCOPE)
+    request = pb.AddMessageRequest(task_id="t", expected_context="c", message=message())
+    added = wire.add_message(request, SCOPE, read_message(request.message))
     assert (added.task_id, added.expected_context, added.scope) == ("t", "c", SCOPE)

@@ -112,9 +112,12 @@ class Sqlite(Dialect):
         condition_sql: str,
         message: str,
     ) -> list[str]:
+        # FAIL keeps the rows that a statement has changed before, each of which was allowed, until its transaction is
+        # rolled back. To take back the statement alone, as ABORT does, SQLite makes a savepoint for every statement
+        # that could meet a guard: that is dearer than most statements.
         return [
             f"CREATE TRIGGER {_quoted(name)} {_event(when, columns)} ON {_quoted(table)} FOR EACH ROW"
-            f" WHEN ({condition_sql}) BEGIN SELECT RAISE(ABORT, {_literal(message)}); END"
+            f" WHEN ({condition_sql}) BEGIN SELECT RAISE(FAIL, {_literal(message)}); END"
         ]
 
     def drop_guard_trigger(self, name: str, table: str) -> list[str]:

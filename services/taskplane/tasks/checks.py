@@ -4,7 +4,7 @@ Each function raises Invalid: with the fields that are wrong, or with reason `TO
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,13 +12,17 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.depth import of_artifact, of_change, of_message, shallow
+from taskplane.tasks.depth import harmless, of_artifact, of_message, of_update, shallow
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
+from taskplane.tasks.domain.operations import Append
 from taskplane.tasks.domain.task import STATES
 from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE
 
 MAX_ID: Final = 255
 MAX_CHANGES: Final = 1000
 MAX_CAPACITY: Final = 100_000
+# The byte of U+0000 in a text; others have it, too, so that it is only a reason to look.
+_NUL: Final = 0
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _HASH_BYTES: Final = 32
 _LEAST_SECONDS: Final = -62_135_596_800
@@ -39,17 +43,15 @@ class _Problems:
 
     def name(self, field: str, value: str, *, required: bool = True) -> None:
         """An id or a name: short, without control characters."""
+        if value and len(value) <= MAX_ID and value.isprintable():
+            return
         if not value:
             if required:
                 self.add(field, "is required")
         elif len(value) > MAX_ID:
             self.add(field, f"is longer than {MAX_ID} characters")
-        elif not value.isprintable() and _CONTROL.search(value):
+        elif _CONTROL.search(value):
             self.add(field, "has control characters")
-
-    def names(self, fields: Iterable[tuple[str, str]]) -> None:
-        for field, value in fields:
-            self.name(field, value)
 
     def time(self, field: str, stamp: Timestamp) -> None:
         """A moment of the years 1 to 9999, all that RFC 3339 can write."""
@@ -69,33 +71,34 @@ class _Problems:
         if value > most:
             self.add(field, f"is more than {most}")
 
-    def message(self, field: str, message: a2a.Message) -> None:
-        """A message that a user sent: complete, readable and storable."""
-        self.name(f"{field}.message_id", message.message_id)
-        if int(message.role) not in _ROLES:
-            self.add(f"{field}.role", "is required" if not message.role else "is unknown")
-        if not message.parts:
-            self.add(f"{field}.parts", "is empty")
-        for index, part in enumerate(message.parts):
+    def message(self, message: a2a.Message, read: UserMessage) -> None:
+        """The message that a user sent: complete, readable and storable."""
+        self.name("message.message_id", read.message_id)
+        if message.role not in _ROLES:
+            self.add("message.role", "is required" if not message.role else "is unknown")
+        parts = message.parts
+        if not parts:
+            self.add("message.parts", "is empty")
+        for index, part in enumerate(parts):
             if part.WhichOneof("content") is None:
-                self.add(f"{field}.parts[{index}]", "has no content")
-        self.texts(field, message.parts)
+                self.add(f"message.parts[{index}]", "has no content")
+        if _NUL in read.serialized:
+            self.texts("message", parts)
 
     def texts(self, field: str, parts: Iterable[a2a.Part]) -> None:
         for index, part in enumerate(parts):
             if "\0" in part.text:
                 self.add(f"{field}.parts[{index}].text", "has the character U+0000")
 
-    def change(self, field: str, change: pb.Change) -> None:
+    def change(self, field: str, change: Change) -> None:
         """A change of an executor; whether the task allows it is the store's to say."""
-        if change.HasField("status"):
-            message = change.status.status.message
-            if change.status.status.HasField("message"):
-                self.name(f"{field}.status.message.message_id", message.message_id)
-                self.texts(f"{field}.status.message", message.parts)
-        elif change.HasField("artifact"):
-            self.name(f"{field}.artifact.artifact_id", change.artifact.artifact.artifact_id)
-            self.texts(f"{field}.artifact", change.artifact.artifact.parts)
+        if isinstance(change, StatusUpdate):
+            if change.message_id is not None:
+                self.name(f"{field}.status.message.message_id", change.message_id)
+                self.texts(f"{field}.status.message", change.update().status.message.parts)
+        elif isinstance(change, ArtifactUpdate):
+            self.name(f"{field}.artifact.artifact_id", change.artifact_id)
+            self.texts(f"{field}.artifact", change.update().artifact.parts)
         else:
             self.add(field, "is empty")
 
@@ -105,68 +108,89 @@ class _Problems:
             raise Invalid(f"the request is not valid: {text}", fields=self._fields)
 
 
-def create(request: pb.CreateTaskRequest) -> None:
-    """Of CreateTask."""
+def _is_sound(change: Change) -> bool:
+    """Whether a change needs no second look: its id is a good one, and none of its bytes can be U+0000 in a text."""
+    if change is None or _NUL in change.serialized:
+        return False
+    name = change.message_id if isinstance(change, StatusUpdate) else change.artifact_id
+    return name is None or (0 < len(name) <= MAX_ID and name.isprintable())
+
+
+def _check_depth(field: str, changes: Iterable[Change]) -> None:
+    for change in changes:
+        if change is not None and not harmless(change.serialized):
+            shallow(field, of_update(change.update()))
+
+
+def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequence[Change]) -> None:
+    """Of CreateTask; its message and its first changes as they were read."""
     problems = _Problems()
-    problems.names(
-        (("invocation_id", request.invocation_id), ("context_id", request.context_id), ("agent", request.agent))
-    )
+    problems.name("invocation_id", request.invocation_id)
+    problems.name("context_id", request.context_id)
+    problems.name("agent", request.agent)
     problems.name("task_id", request.task_id, required=False)
     problems.name("claim_for", request.claim_for, required=False)
     problems.request_hash(request.request_hash)
-    problems.message("message", request.message)
-    if int(request.on_orphan) not in _ON_ORPHAN:
+    problems.message(request.message, message)
+    if request.on_orphan not in _ON_ORPHAN:
         problems.add("on_orphan", "is unknown")
     problems.at_least("max_attempts", request.max_attempts)
-    if len(request.first_changes) > MAX_CHANGES:
+    if len(changes) > MAX_CHANGES:
         problems.add("first_changes", f"has more than {MAX_CHANGES}")
-    if request.first_changes and not request.claim_for:
+    if changes and not request.claim_for:
         problems.add("claim_for", "is required with first_changes")
-    for index, change in enumerate(request.first_changes):
-        problems.change(f"first_changes[{index}]", change)
+    for place, change in enumerate(changes):
+        if not _is_sound(change):
+            problems.change(f"first_changes[{place}]", change)
     problems.done()
-    shallow("metadata", (request.metadata,))
-    shallow("message", of_message(request.message))
-    for change in request.first_changes:
-        shallow("first_changes", of_change(change))
+    if request.HasField("metadata"):
+        shallow("metadata", (request.metadata,))
+    if not harmless(message.serialized):
+        shallow("message", of_message(request.message))
+    _check_depth("first_changes", changes)
 
 
-def append(request: pb.AppendEventsRequest) -> None:
-    """Of AppendEvents: at most 1,000 changes together and one item per task."""
+def append(items: Sequence[Append]) -> None:
+    """Of AppendEvents, its items as they were read: at most 1,000 changes together and one item per task."""
     problems = _Problems()
-    if sum(len(item.changes) for item in request.items) > MAX_CHANGES:
+    if sum([len(item.changes) for item in items]) > MAX_CHANGES:
         problems.add("items", f"has more than {MAX_CHANGES} changes")
-    if len({item.task_uid for item in request.items}) < len(request.items):
+    if len({item.task_uid for item in items}) < len(items):
         problems.add("items", "has two items of one task")
-    for index, item in enumerate(request.items):
-        field = f"items[{index}]"
-        problems.name(f"{field}.task_uid", item.task_uid)
-        problems.at_least(f"{field}.consumed_generation", item.consumed_generation)
-        problems.at_least(f"{field}.copied_generation", item.copied_generation)
+    for index, item in enumerate(items):
+        uid = item.task_uid
+        if not (0 < len(uid) <= MAX_ID and uid.isprintable()):
+            problems.name(f"items[{index}].task_uid", uid)
+        if item.consumed_generation < 0:
+            problems.add(f"items[{index}].consumed_generation", "is less than 0")
+        if item.copied_generation < 0:
+            problems.add(f"items[{index}].copied_generation", "is less than 0")
         for place, change in enumerate(item.changes):
-            problems.change(f"{field}.changes[{place}]", change)
+            if not _is_sound(change):
+                problems.change(f"items[{index}].changes[{place}]", change)
     problems.done()
-    for item in request.items:
-        for change in item.changes:
-            shallow("items", of_change(change))
+    for item in items:
+        _check_depth("items", item.changes)
 
 
-def add_message(request: pb.AddMessageRequest) -> None:
-    """Of AddMessage."""
-    problems = _Problems()
-    problems.names((("task_id", request.task_id), ("invocation_id", request.invocation_id)))
-    problems.name("expected_context", request.expected_context, required=False)
-    problems.request_hash(request.request_hash)
-    problems.message("message", request.message)
-    problems.done()
-    shallow("message", of_message(request.message))
-
-
-def watch(request: pb.WatchTaskRequest) -> None:
-    """Of WatchTask, but for its cursor."""
+def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
+    """Of AddMessage; its message as it was read."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
-    if not STATES.issuperset(int(state) for state in request.stop_at):
+    problems.name("invocation_id", request.invocation_id)
+    problems.name("expected_context", request.expected_context, required=False)
+    problems.request_hash(request.request_hash)
+    problems.message(request.message, message)
+    problems.done()
+    if not harmless(message.serialized):
+        shallow("message", of_message(request.message))
+
+
+def watch(request: pb.WatchTaskRequest, stop_at: frozenset[int]) -> None:
+    """Of WatchTask, but for its cursor; `stop_at` is that of the request."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    if not stop_at <= STATES:
         problems.add("stop_at", "has an unknown state")
     problems.done()
 

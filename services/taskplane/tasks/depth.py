@@ -6,12 +6,18 @@ from typing import Final
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime.errors import Invalid
-from taskplane.runtime.nesting import readable_within
+from taskplane.runtime.nesting import MOST_NESTED, readable_within
+from taskplane.tasks.domain.changes import too_deep
 
 # A parser of protobuf gives up at 100 nested messages, and whatever stores or shows a value wraps it in some more.
 _WRAPPERS: Final = 16
+_LEVELS: Final = MOST_NESTED - _WRAPPERS
+# What nests is a Value that is an object (field 5: a Struct, its entry and the next Value are three messages) or a list
+# (field 6: a ListValue and the next Value are two); it has such a tag of one byte.
+_OBJECT: Final = b"\x2a"
+_LIST: Final = b"\x32"
+# Not nested by such tags: the outermost value itself and the empty object or list within the innermost one.
+_OTHERS: Final = 4
 
 
 def _of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
@@ -36,14 +42,24 @@ def of_artifact(artifact: a2a.Artifact) -> Iterator[Struct | Value]:
         yield artifact.metadata
 
 
-def of_change(change: pb.Change) -> Iterator[Struct | Value]:
-    """The values in a change."""
-    if change.HasField("status"):
-        yield change.status.metadata
-        yield from of_message(change.status.status.message)
+def of_update(update: a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent) -> Iterator[Struct | Value]:
+    """The values in an update."""
+    yield update.metadata
+    if isinstance(update, a2a.TaskStatusUpdateEvent):
+        yield from of_message(update.status.message)
     else:
-        yield change.artifact.metadata
-        yield from of_artifact(change.artifact.artifact)
+        yield from of_artifact(update.artifact)
+
+
+def harmless(serialized: bytes) -> bool:
+    """Whether a message has so few bytes, or so few that can be tags of nested values, that none is too deep.
+
+    Texts have such bytes, too (they are `*` and `2`): where there are many, only a look at the values tells.
+    """
+    # A nested message takes at least two bytes.
+    if len(serialized) <= 2 * _LEVELS:
+        return True
+    return 3 * serialized.count(_OBJECT) + 2 * serialized.count(_LIST) + _OTHERS <= _LEVELS
 
 
 def shallow(field: str, values: Iterable[Struct | Value]) -> None:
@@ -53,9 +69,4 @@ def shallow(field: str, values: Iterable[Struct | Value]) -> None:
     """
     for value in values:
         if not readable_within(value, _WRAPPERS):
-            raise Invalid(
-                f"{field} is nested too deeply to be stored",
-                reason="TOO_DEEP",
-                suggestion="send the data with fewer levels, or as a file",
-                fields={field: "is nested too deeply"},
-            )
+            raise too_deep(field)

@@ -13,6 +13,7 @@ from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
 from taskplane.tasks import checks, wire
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import read_changes, read_message
 from taskplane.tasks.domain.operations import Answer
 from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.queue import Claims, Leases
@@ -59,59 +60,58 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._uncopied = uncopied
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
-        checks.create(request)
+        message = read_message(request.message)
+        changes = read_changes(request.first_changes, "first_changes")
+        checks.create(request, message, changes)
         if request.claim_for:
             _check_service("only an executor may take the lease of a task", "claim_for")
         scope = _scope()
-        lease_until = await self._leases.until() if request.claim_for else 0
-        operation = wire.create(request, scope, uid=new_id(), salt=new_id(), task_id=new_id(), lease_until=lease_until)
+        operation = wire.create(
+            request,
+            scope,
+            message,
+            changes,
+            uid=new_id(),
+            salt=new_id(),
+            task_id=request.task_id or new_id(),
+            lease_until=await self._leases.until() if request.claim_for else 0,
+        )
         created = _expect(ops.Created, await self._log.submit(operation))
+        row = created.row
         response = pb.CreateTaskResponse(created=created.created, fence=created.fence)
         if created.fence:
             response.lease_ttl = self._leases.ttl
         if created.created:
-            await self._fill_first(response.record, scope, created.row)
+            self._wire.fill_created(response.record, row, created.first)
         else:
-            self._wire.fill(response.record, created.row)
-        row = created.row
-        rows = await self._uncopied.of((row.tenant, row.owner, row.context_id))
-        response.uncopied.extend([wire.uncopied(other) for other in rows if other.uid != row.uid])
+            self._wire.fill(response.record, row)
+        for other in await self._uncopied.of((row.tenant, row.owner, row.context_id)):
+            if other.uid != row.uid:
+                response.uncopied.append(wire.uncopied(other))
         return response
 
-    async def _fill_first(self, record: pb.TaskRecord, scope: Scope, row: Row) -> None:
-        """The task as its first event has it; that was committed a moment ago, so no read is needed as a rule."""
-        task = self._hot.first(row.uid)
-        if task is None:
-            page = await self._log.read_after(row.uid, 0, 1)
-            task = wire.event(page.events[0]).event.task
-        self._wire.fill(record, wire.at_first(row), task)
-
     async def AppendEvents(self, request: pb.AppendEventsRequest, context: Context) -> pb.AppendEventsResponse:
-        checks.append(request)
-        answers = settled(await self._log.submit_all(wire.append(request, caller().actor)))
-        return pb.AppendEventsResponse(
-            results=[wire.append_result(item, answer) for item, answer in zip(request.items, answers, strict=True)]
-        )
+        items = wire.append(request, caller().actor)
+        checks.append(items)
+        response = pb.AppendEventsResponse()
+        for item, answer in zip(items, settled(await self._log.submit_all(items)), strict=True):
+            wire.append_result(response.results.add(), item, answer)
+        return response
 
     async def AddMessage(self, request: pb.AddMessageRequest, context: Context) -> pb.AddMessageResponse:
-        checks.add_message(request)
-        added = _expect(ops.Added, await self._log.submit(wire.add_message(request, _scope())))
+        message = read_message(request.message)
+        checks.add_message(request, message)
+        added = _expect(ops.Added, await self._log.submit(wire.add_message(request, _scope(), message)))
         response = pb.AddMessageResponse(generation=added.generation, added=added.added)
         self._wire.fill(response.record, added.row)
         return response
 
-    async def WatchTask(self, request: pb.WatchTaskRequest, context: Context) -> AsyncIterator[pb.WatchTaskResponse]:
-        checks.watch(request)
-        stream = self._watch.stream(
-            _scope(),
-            request.task_id,
-            cursor=request.cursor,
-            stop_at=frozenset(int(state) for state in request.stop_at),
-            end_only=request.end_only,
+    def WatchTask(self, request: pb.WatchTaskRequest, context: Context) -> AsyncIterator[pb.WatchTaskResponse]:
+        stop_at = frozenset(request.stop_at[:])
+        checks.watch(request, stop_at)
+        return self._watch.stream(
+            _scope(), request.task_id, cursor=request.cursor, stop_at=stop_at, end_only=request.end_only
         )
-        async with aclosing(stream):
-            async for response in stream:
-                yield response
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
         checks.get(request)
@@ -220,7 +220,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 
 def _scope() -> Scope:
     who = caller()
-    return Scope(tenant=who.tenant, owner=who.owner, actor=who.actor)
+    return Scope(who.tenant, who.owner, who.actor)
 
 
 def _check_service(rule: str, field: str) -> None:

@@ -1,11 +1,12 @@
 """The port of the task log: what is promised to whoever writes to it and reads from it, whatever database is below."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
 
@@ -66,19 +67,40 @@ class Page:
     events: Sequence[Event]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What one commit changed: rows as they are now, the new events in order per task, and rows that are gone.
+@dataclass(slots=True)
+class Changed:
+    """What one commit did to one task: its row as it is now and its new events, in order.
 
-    A row that only moved its lease or its `copied_generation` is here too, without events. A task that was canceled
-    and deleted at once stands in `deleted`, as it was last, with its last events in `events`. `folded` has, by uid, the
-    tasks that were folded on the way (all that ended, for one).
+    No events: it only moved its lease or its `copied_generation`. `task`: what it is now, where it was folded on the
+    way (as all are that end). `snapshot`: the same, or a document, serialized, where it was stored. `said`: see `fold`.
     """
 
-    rows: Sequence[Row] = ()
+    row: Row
     events: Sequence[Event] = ()
-    deleted: Sequence[Row] = ()
-    folded: Mapping[str, a2a.Task] = field(default_factory=dict[str, a2a.Task])
+    task: a2a.Task | None = None
+    snapshot: bytes | None = None
+    said: Mapping[int, Said] | None = None
+
+
+@dataclass(slots=True)
+class Committed:
+    """What one commit changed, each task once.
+
+    A task that is gone stands in `deleted` only: as it was last, with its last events if it was canceled on the way.
+    """
+
+    changes: Sequence[Changed] = ()
+    deleted: Sequence[Changed] = ()
+
+    @property
+    def rows(self) -> list[Row]:
+        """Of the tasks that are still there."""
+        return [change.row for change in self.changes]
+
+    @property
+    def events(self) -> list[Event]:
+        """All new ones; those of one task are in order."""
+        return [event for change in (*self.changes, *self.deleted) for event in change.events]
 
 
 class TaskLog(Protocol):

@@ -71,6 +71,7 @@ event: Final = Table(
     Column("fence", BigInteger, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("kind", Integer, nullable=False),
+    Column("state", Integer, nullable=False),
     Column("actor", Text, nullable=False),
     Column("invocation_id", Text),
     Column("request_hash", LargeBinary),
@@ -195,21 +196,6 @@ task: Final = Table(
 )
 Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id)
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
-
-# Columns of `task` that stand in an index, or in the condition of one, and may change.
-INDEXED: Final = frozenset(
-    {
-        "state",
-        "status_at",
-        "agent",
-        "context_id",
-        "ready_at",
-        "lease_owner",
-        "lease_until",
-        "message_generation",
-        "copied_generation",
-    }
-)
 
 
 def _partial(name: str, where: str, *columns: Column[object]) -> None:

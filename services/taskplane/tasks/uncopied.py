@@ -20,46 +20,48 @@ class Uncopied:
 
     def __init__(self, log: TaskLog, *, alone: bool) -> None:
         self._log = log
-        self._tasks: dict[Context, set[str]] | None = {} if alone else None
-        self._known = 0
+        # The session of each uncopied task, by uid, and how many there are of each session. None: not known.
+        self._sessions: dict[str, Context] | None = {} if alone else None
+        self._counts: dict[Context, int] = {}
 
     async def load(self) -> None:
         """Reads what is uncopied now; to be done before the store serves."""
-        if self._tasks is not None:
-            rows = await self._log.uncopied(None, _MAX_KNOWN)
-            self.committed(Committed(rows=rows))
+        if self._sessions is not None:
+            for row in await self._log.uncopied(None, _MAX_KNOWN):
+                self._note(row.uid, (row.tenant, row.owner, row.context_id))
 
     def committed(self, commit: Committed) -> None:
         """Takes in one commit."""
-        for row in commit.rows:
-            if self._tasks is not None and row.origin == MANAGED:
-                self._note(self._tasks, row, uncopied=is_uncopied(row))
-        for row in commit.deleted:
-            if self._tasks is not None:
-                self._note(self._tasks, row, uncopied=False)
+        for change in commit.changes:
+            row = change.row
+            self._note(row.uid, (row.tenant, row.owner, row.context_id) if is_uncopied(row) else None)
+        for change in commit.deleted:
+            self._note(change.row.uid, None)
 
-    def _note(self, tasks: dict[Context, set[str]], row: Row, *, uncopied: bool) -> None:
-        context = (row.tenant, row.owner, row.context_id)
-        known = tasks.get(context)
-        if uncopied:
-            known = tasks.setdefault(context, set())
-            self._known += row.uid not in known
-            known.add(row.uid)
-            if self._known >= _MAX_KNOWN:
-                self._tasks = None
-        elif known is not None and row.uid in known:
-            known.remove(row.uid)
-            self._known -= 1
-            if not known:
-                del tasks[context]
+    def _note(self, uid: str, session: Context | None) -> None:
+        """`session`: that of an uncopied task."""
+        sessions = self._sessions
+        if sessions is None or (session is None and uid not in sessions):
+            return
+        before = sessions.pop(uid, None)
+        if before is not None:
+            self._counts[before] -= 1
+            if not self._counts[before]:
+                del self._counts[before]
+        if session is not None:
+            sessions[uid] = session
+            self._counts[session] = self._counts.get(session, 0) + 1
+            if len(sessions) >= _MAX_KNOWN:
+                self._sessions = None
+                self._counts.clear()
 
     async def of(self, context: Context) -> Sequence[Row]:
         """The uncopied tasks of the session, the one that has waited longest first."""
-        if self._tasks is not None and context not in self._tasks:
+        if self._sessions is not None and context not in self._counts:
             return ()
         return await self._log.uncopied(context, _MAX_NAMED)
 
 
 def is_uncopied(row: Row) -> bool:
     """A managed task at rest whose newest message is not in its session."""
-    return row.origin == MANAGED and row.state in AT_REST and row.copied_generation < row.message_generation
+    return row.copied_generation < row.message_generation and row.state in AT_REST and row.origin == MANAGED

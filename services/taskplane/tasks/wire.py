@@ -9,11 +9,13 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import Change, UserMessage, read_changes
 from taskplane.tasks.domain.operations import Answer
-from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, changed, cursor_of, incarnation
+from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, cursor_of, incarnation
 from taskplane.tasks.store import EventFilter, TaskFilter
 
 _SECOND = 1_000_000
+_FAIL = int(pb.ON_ORPHAN_FAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,40 +39,49 @@ class Wire:
         return record
 
     def fill(self, record: pb.TaskRecord, row: Row, task: a2a.Task | None = None) -> None:
-        """Like `record`, into an empty record that is part of a message: a large task is copied once."""
-        values = pb.TaskRecord(
-            uid=row.uid,
-            tenant=row.tenant,
-            owner=row.owner,
-            id=row.id,
-            context_id=row.context_id,
-            origin=pb.ORIGIN_DOCUMENT if row.origin == DOCUMENT else pb.ORIGIN_MANAGED,
-            agent=row.agent,
-            invocation_id=row.invocation_id or "",
-            state=row.state,  # type: ignore[arg-type]
-            generation=row.generation,
-            terminal_generation=row.terminal_generation or 0,
-            input_generation=row.input_generation,
-            consumed_generation=row.consumed_generation,
-            message_generation=row.message_generation,
-            copied_generation=row.copied_generation,
-            fence=row.fence,
-            attempt=row.attempt,
-            on_orphan=row.on_orphan,  # type: ignore[arg-type]
-            max_attempts=row.max_attempts,
-            incarnation=self.incarnation(row),
-        )
-        record.MergeFrom(values)
+        """Like `record`, into an empty record that is part of a message: nothing is copied twice."""
+        self._fill(record, row)
+        record.state = row.state  # type: ignore[assignment]
+        record.generation = row.generation
         _set_time(record.status_at, row.status_at)
-        _set_time(record.created_at, row.created_at)
         _set_time(record.updated_at, row.updated_at)
         if task is not None:
             record.task.CopyFrom(task)
 
+    def fill_created(self, record: pb.TaskRecord, row: Row, task: bytes) -> None:
+        """Shows a task just created as it was at generation 1, whatever followed in the same commit.
 
-def at_first(row: Row) -> Row:
-    """The row of a task just created, as it was at generation 1, whatever followed in the same commit."""
-    return changed(row, generation=1, state=SUBMITTED, status_at=row.created_at, updated_at=row.created_at)
+        `task` is its content then, serialized.
+        """
+        self._fill(record, row)
+        record.state = SUBMITTED  # type: ignore[assignment]
+        record.generation = 1
+        _set_time(record.status_at, row.created_at)
+        _set_time(record.updated_at, row.created_at)
+        record.task.MergeFromString(task)
+
+    def _fill(self, record: pb.TaskRecord, row: Row) -> None:
+        record.uid = row.uid
+        record.tenant = row.tenant
+        record.owner = row.owner
+        record.id = row.id
+        record.context_id = row.context_id
+        record.origin = pb.ORIGIN_DOCUMENT if row.origin == DOCUMENT else pb.ORIGIN_MANAGED
+        record.agent = row.agent
+        if row.invocation_id is not None:
+            record.invocation_id = row.invocation_id
+        if row.terminal_generation is not None:
+            record.terminal_generation = row.terminal_generation
+        record.input_generation = row.input_generation
+        record.consumed_generation = row.consumed_generation
+        record.message_generation = row.message_generation
+        record.copied_generation = row.copied_generation
+        record.fence = row.fence
+        record.attempt = row.attempt
+        record.on_orphan = row.on_orphan  # type: ignore[assignment]
+        record.max_attempts = row.max_attempts
+        record.incarnation = self.incarnation(row)
+        _set_time(record.created_at, row.created_at)
 
 
 def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) -> None:
@@ -115,69 +126,77 @@ def uncopied(row: Row) -> pb.UncopiedTask:
     )
 
 
-def append_result(item: pb.AppendItem, answer: Answer | PlaneError) -> pb.AppendResult:
-    """What became of an item. An error concerns this item only."""
-    result = pb.AppendResult(task_uid=item.task_uid)
+def append_result(result: pb.AppendResult, item: ops.Append, answer: Answer | PlaneError) -> None:
+    """What became of an item, into an empty result. An error concerns this item only."""
+    result.task_uid = item.task_uid
+    refusal: PlaneError | None
     if isinstance(answer, ops.Appended):
         result.first_generation = answer.first_generation
         result.last_generation = answer.last_generation
         result.input_generation = answer.input_generation
-    refusal = answer.refusal if isinstance(answer, ops.Appended) else answer
-    if isinstance(refusal, PlaneError):
+        refusal = answer.refusal
+    else:
+        refusal = answer if isinstance(answer, PlaneError) else None
+    if refusal is not None:
         result.refusal.reason = refusal.reason
         result.refusal.message = refusal.message
-    return result
 
 
 def create(
-    request: pb.CreateTaskRequest, scope: Scope, *, uid: str, salt: str, task_id: str, lease_until: int
+    request: pb.CreateTaskRequest,
+    scope: Scope,
+    message: UserMessage,
+    changes: Sequence[Change],
+    *,
+    uid: str,
+    salt: str,
+    task_id: str,
+    lease_until: int,
 ) -> ops.Create:
-    """`task_id` is used where the request names none; `lease_until` where it claims."""
-    task = a2a.Task(history=[request.message])
-    if request.HasField("metadata"):
-        task.metadata.CopyFrom(request.metadata)
+    """`message` and `changes` are those of the request. `lease_until` is used where it claims."""
     return ops.Create(
         scope=scope,
         uid=uid,
         salt=salt,
-        task_id=request.task_id or task_id,
+        task_id=task_id,
         invocation_id=request.invocation_id,
         request_hash=request.request_hash,
         agent=request.agent,
         context_id=request.context_id,
-        task=task,
-        on_orphan=request.on_orphan or int(pb.ON_ORPHAN_FAIL),
+        message=message,
+        metadata=request.metadata.SerializeToString() if request.HasField("metadata") else None,
+        on_orphan=request.on_orphan or _FAIL,
         max_attempts=request.max_attempts or 3,
-        changes=request.first_changes,
+        changes=changes,
         claim_for=request.claim_for,
         lease_until=lease_until,
     )
 
 
 def append(request: pb.AppendEventsRequest, actor: str) -> list[ops.Append]:
-    """One operation per item, in their order."""
+    """One operation per item, in their order. Invalid `TOO_DEEP`."""
     return [
         ops.Append(
-            actor=actor,
-            task_uid=item.task_uid,
-            fence=item.fence,
-            number=item.number,
-            changes=item.changes,
-            consumed_generation=item.consumed_generation,
-            copied_generation=item.copied_generation,
+            actor,
+            item.task_uid,
+            item.fence,
+            item.number,
+            read_changes(item.changes, "items"),
+            item.consumed_generation,
+            item.copied_generation,
         )
         for item in request.items
     ]
 
 
-def add_message(request: pb.AddMessageRequest, scope: Scope) -> ops.AddMessage:
+def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessage) -> ops.AddMessage:
     """A user's message for a task that exists."""
     return ops.AddMessage(
         scope=scope,
         task_id=request.task_id,
         invocation_id=request.invocation_id,
         request_hash=request.request_hash,
-        message=request.message,
+        message=message,
         expected_context=request.expected_context,
     )
 

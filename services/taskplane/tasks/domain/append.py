@@ -3,7 +3,7 @@
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.operations import Append, Appended, Found, Write
-from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row, changed
+from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row
 
 MAX_EVENTS = 50_000
 MAX_BYTES = 64 * 1024 * 1024
@@ -23,12 +23,12 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
         return _refused(row, refusal)
     draft = Draft(row, op.actor, now, artifacts=found.artifacts)
     consumed = max(op.consumed_generation, row.consumed_generation)
+    last = len(op.changes) - 1
     for index, change in enumerate(op.changes):
-        last = index == len(op.changes) - 1
-        refusal = draft.change(change, last=last, consumed=consumed, open_text=found.open_text)
+        refusal = draft.change(change, last=index == last, consumed=consumed, open_text=found.open_text)
         if refusal is not None:
             return _refused(row, refusal)
-    state = draft.row.state
+    state = draft.state
     rests = state in PAUSED or state == COMPLETED
     if rests and consumed < row.input_generation:
         return _refused(
@@ -40,21 +40,22 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
             ),
         )
     if op.changes:
-        draft.row = changed(draft.row, started=True)
+        draft.new["started"] = True
     if state in PAUSED:
         draft.lose_lease()
-        draft.row = changed(draft.row, attempt=0, ready_at=None)
-    first, last_generation = (draft.events[0].generation, draft.events[-1].generation) if draft.events else (0, 0)
-    draft.row = changed(
-        draft.row,
-        item_fence=op.fence,
-        item_number=op.number,
-        item_first=first,
-        item_last=last_generation,
-        copied_generation=max(row.copied_generation, op.copied_generation),
-        consumed_generation=consumed if rests else row.consumed_generation,
-    )
-    return draft.write(_answer(draft.row, first, last_generation), refold=state in TERMINAL)
+        draft.new["attempt"] = 0
+        draft.new["ready_at"] = None
+    if rests:
+        draft.new["consumed_generation"] = consumed
+    if op.copied_generation > row.copied_generation:
+        draft.new["copied_generation"] = op.copied_generation
+    first, last_generation = (draft.events[0].generation, draft.generation) if draft.events else (0, 0)
+    draft.new["item_fence"] = op.fence
+    draft.new["item_number"] = op.number
+    draft.new["item_first"] = first
+    draft.new["item_last"] = last_generation
+    new = draft.finished()
+    return draft.write(new, _answer(new, first, last_generation), refold=state in TERMINAL)
 
 
 def _refusal(row: Row, op: Append) -> PlaneError | None:
@@ -70,10 +71,8 @@ def _refusal(row: Row, op: Append) -> PlaneError | None:
         return Invalid(
             "the task has no such generation yet", reason="BEYOND_HEAD", fields={"copied_generation": "beyond"}
         )
-    ends = (
-        len(op.changes) == 1 and op.changes[0].HasField("status") and int(op.changes[0].status.status.state) in TERMINAL
-    )
-    if not ends and (row.generation + len(op.changes) > MAX_EVENTS or row.event_bytes > MAX_BYTES):
+    too_large = row.generation + len(op.changes) > MAX_EVENTS or row.event_bytes > MAX_BYTES
+    if too_large and not (len(op.changes) == 1 and op.state in TERMINAL):
         return Exhausted(
             f"task {row.id} has reached its limit of {MAX_EVENTS} events or {MAX_BYTES} bytes",
             reason="TASK_TOO_LARGE",
@@ -83,7 +82,7 @@ def _refusal(row: Row, op: Append) -> PlaneError | None:
 
 
 def _answer(row: Row, first: int, last: int) -> Appended:
-    return Appended(first_generation=first, last_generation=last, input_generation=row.input_generation)
+    return Appended(first, last, row.input_generation)
 
 
 def _refused(row: Row | None, refusal: PlaneError) -> Appended:

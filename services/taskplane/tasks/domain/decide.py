@@ -12,6 +12,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.append import append
+from taskplane.tasks.domain.changes import UserMessage, read_status
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.leases import claim, orphan, renew
 from taskplane.tasks.domain.messages import is_partial
@@ -27,6 +28,7 @@ from taskplane.tasks.domain.task import (
     Row,
     Scope,
     changed,
+    changed_by,
 )
 
 Outcome = Write | Answer | PlaneError
@@ -76,73 +78,65 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
     if op.changes and not op.claim_for:
         return Invalid("first changes need a lease", reason="NO_LEASE", fields={"claim_for": "is required"})
     leased = bool(op.claim_for)
-    task = a2a.Task()
-    task.CopyFrom(op.task)
-    task.id, task.context_id = op.task_id, op.context_id
-    task.status.Clear()
-    task.status.state = SUBMITTED  # type: ignore[assignment]
-    task.status.timestamp.FromMicroseconds(now)
-    for message in task.history:
-        message.task_id, message.context_id = op.task_id, op.context_id
     draft = Draft(_new_row(op, now), op.scope.actor, now)
-    draft.created(task, op.invocation_id, op.request_hash)
+    first = draft.created(op)
+    last = len(op.changes) - 1
     for index, change in enumerate(op.changes):
-        refusal = draft.change(change, last=index == len(op.changes) - 1, consumed=0)
+        refusal = draft.change(change, last=index == last, consumed=0)
         if refusal is not None:
             return refusal
-    if draft.row.state in TERMINAL or draft.row.state in PAUSED:
+    if draft.state in TERMINAL or draft.state in PAUSED:
         return Invalid("a task cannot end or pause while it is created", reason="FIRST_CHANGE")
-    content = task.SerializeToString()
-    row = changed(draft.row, started=leased and bool(op.changes), snapshot_bytes=len(content))
-    answer = ops.Created(row=row, created=True, fence=row.fence)
-    return Write(row=row, events=draft.events, answer=answer, document=content)
+    draft.new["started"] = leased and bool(op.changes)
+    row = draft.finished()
+    return Write(row, draft.events, ops.Created(row, True, row.fence, first), said=draft.said, document=first)
 
 
 def _new_row(op: ops.Create, now: int) -> Row:
     leased = bool(op.claim_for)
-    first = op.task.history[0].message_id if op.task.history else None
+    # By position: forty names would cost three times as much as the row.
     return Row(
-        uid=op.uid,
-        tenant=op.scope.tenant,
-        owner=op.scope.owner,
-        id=op.task_id,
-        origin=MANAGED,
-        agent=op.agent,
-        context_id=op.context_id,
-        invocation_id=op.invocation_id,
-        request_hash=op.request_hash,
-        state=SUBMITTED,
-        status_at=now,
-        generation=0,
-        terminal_generation=None,
-        input_generation=1,
-        consumed_generation=0,
-        message_generation=1,
-        copied_generation=0,
-        message_id=first,
-        partial_generation=None,
-        partial_id=None,
-        artifact_id=None,
-        restart_generation=0,
-        fence=1 if leased else 0,
-        item_fence=None,
-        item_number=None,
-        item_first=None,
-        item_last=None,
-        attempt=1 if leased else 0,
-        started=False,
-        on_orphan=op.on_orphan,
-        max_attempts=op.max_attempts,
-        ready_at=None if leased else now,
-        lease_owner=op.claim_for or None,
-        lease_until=op.lease_until if leased else None,
-        salt=op.salt,
-        created_at=now,
-        updated_at=now,
-        snapshot_generation=0,
-        snapshot_bytes=0,
-        event_bytes=0,
-        folded_bytes=0,
+        op.uid,
+        op.scope.tenant,
+        op.scope.owner,
+        op.task_id,
+        MANAGED,
+        op.agent,
+        op.context_id,
+        op.invocation_id,
+        op.request_hash,
+        SUBMITTED,
+        now,  # status_at
+        0,  # generation
+        None,  # terminal_generation
+        1,  # input_generation
+        0,  # consumed_generation
+        1,  # message_generation
+        0,  # copied_generation
+        op.message.message_id,
+        None,  # partial_generation
+        None,  # partial_id
+        None,  # artifact_id
+        0,  # restart_generation
+        1 if leased else 0,  # fence
+        None,  # item_fence
+        None,  # item_number
+        None,  # item_first
+        None,  # item_last
+        1 if leased else 0,  # attempt
+        False,  # started
+        op.on_orphan,
+        op.max_attempts,
+        None if leased else now,  # ready_at
+        op.claim_for or None,
+        op.lease_until if leased else None,
+        op.salt,
+        now,  # created_at
+        now,  # updated_at
+        0,  # snapshot_generation
+        0,  # snapshot_bytes
+        0,  # event_bytes
+        0,  # folded_bytes
     )
 
 
@@ -167,7 +161,8 @@ def _add_message(found: Found, op: ops.AddMessage, now: int) -> Outcome:
         )
     draft = Draft(row, op.scope.actor, now)
     draft.user_message(op.message, op.invocation_id, op.request_hash, reopens=row.state in PAUSED)
-    return draft.write(ops.Added(row=draft.row, generation=draft.row.generation, added=True))
+    new = draft.finished()
+    return draft.write(new, ops.Added(row=new, generation=new.generation, added=True))
 
 
 def _cancel(found: Found, op: ops.Cancel, now: int) -> Outcome:
@@ -179,7 +174,8 @@ def _cancel(found: Found, op: ops.Cancel, now: int) -> Outcome:
     if row.state in TERMINAL:
         return _terminal(row)
     draft = _canceled(row, op.scope.actor, now, found, op.event_metadata)
-    return draft.write(ops.Done(row=draft.row), refold=True)
+    new = draft.finished()
+    return draft.write(new, ops.Done(row=new), refold=True)
 
 
 def _canceled(row: Row, actor: str, now: int, found: Found, event: a2a.TaskStatusUpdateEvent | None) -> Draft:
@@ -190,7 +186,7 @@ def _canceled(row: Row, actor: str, now: int, found: Found, event: a2a.TaskStatu
     if event is not None and event.HasField("metadata"):
         update.metadata.CopyFrom(event.metadata)
     update.status.state = CANCELED  # type: ignore[assignment]
-    draft.status(update)
+    draft.status(read_status(update))
     return draft
 
 
@@ -222,14 +218,12 @@ def _put(found: Found, op: ops.Put, now: int) -> Outcome:
         row = _new_document(op, now)
     draft = Draft(row, op.scope.actor, now)
     draft.replaced(state)
-    new = changed(
-        draft.row,
-        agent=op.agent or row.agent,
-        context_id=task.context_id,
-        snapshot_generation=draft.row.generation,
-        snapshot_bytes=len(content),
-    )
-    return Write(row=new, events=draft.events, answer=ops.Done(row=new, created=at == 0), document=content)
+    draft.new["agent"] = op.agent or row.agent
+    draft.new["context_id"] = task.context_id
+    draft.new["snapshot_generation"] = draft.generation
+    draft.new["snapshot_bytes"] = len(content)
+    new = draft.finished()
+    return Write(new, draft.events, ops.Done(new, created=at == 0), draft.new, document=content)
 
 
 def _document(task: a2a.Task, now: int) -> a2a.Task:
@@ -255,7 +249,7 @@ def _new_document(op: ops.Put, now: int) -> Row:
         request_hash=b"",
         agent=op.agent,
         context_id=op.task.context_id,
-        task=op.task,
+        message=UserMessage(b"", ""),
         on_orphan=1,
         max_attempts=1,
     )
@@ -278,7 +272,8 @@ def _delete(found: Found, op: ops.Delete, now: int) -> Outcome:
     if row.origin == DOCUMENT or row.state in TERMINAL:
         return Write(row=row, events=(), answer=ops.Done(row=row), delete=True)
     draft = _canceled(row, op.scope.actor, now, found, None)
-    return Write(row=draft.row, events=draft.events, answer=ops.Done(row=draft.row), delete=True)
+    last = draft.finished()
+    return Write(last, draft.events, ops.Done(last), draft.new, delete=True)
 
 
 def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
@@ -295,8 +290,9 @@ def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
         )
     if op.generation <= row.copied_generation:
         return ops.Done(row=row)
-    new = changed(row, copied_generation=op.generation)
-    return Write(row=new, events=(), answer=ops.Done(row=new))
+    values = {"copied_generation": op.generation}
+    new = changed_by(row, values)
+    return Write(new, (), ops.Done(new), values)
 
 
 _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {

@@ -1,16 +1,19 @@
 """A draft of what an operation writes: the row as it will be and the events, numbered as they are added."""
 
 from collections.abc import Set
-from typing import Final
+from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused
-from taskplane.tasks.domain.messages import extend, interrupted, is_partial, is_status_text, without_partial_mark
-from taskplane.tasks.domain.operations import Answer, Write
+from taskplane.tasks.domain import encoding
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage, read_status
+from taskplane.tasks.domain.fold import Said, text_so_far
+from taskplane.tasks.domain.messages import extend, interrupted, without_partial_mark
+from taskplane.tasks.domain.operations import Answer, Create, Write
 from taskplane.tasks.domain.task import (
     ARTIFACT,
     AT_REST,
+    COMPLETED,
     CREATED,
     MESSAGE,
     NEXT,
@@ -22,7 +25,7 @@ from taskplane.tasks.domain.task import (
     TERMINAL,
     Event,
     Row,
-    changed,
+    changed_by,
 )
 
 # The stored snapshot is rewritten once the events after it outweigh it: they are more than this many times its size,
@@ -41,136 +44,182 @@ def task_not_found(task_id: str) -> PlaneError:
 
 
 class Draft:
-    """Collects the events of one operation on one task."""
+    """Collects the events of one operation on one task.
+
+    `row` is the row as it was, `new` has the fields that will be others, by name, and `finished` makes the row of both.
+    What the rules of events go by stands beside them, as it is by now.
+    """
+
+    __slots__ = (
+        "_actor",
+        "_artifacts",
+        "_event_bytes",
+        "_ids",
+        "_message_id",
+        "_now",
+        "events",
+        "fence",
+        "generation",
+        "new",
+        "partial_id",
+        "row",
+        "said",
+        "state",
+    )
 
     def __init__(self, row: Row, actor: str, now: int, *, artifacts: Set[str] = frozenset()) -> None:
-        """`artifacts`: ids of such that the task has, beside the one that was written to last."""
+        """`row`: as it is. `artifacts`: ids of such that the task has, beside the one that was written to last."""
         self.row = row
         self.events: list[Event] = []
+        # Of status events, by generation; see `fold`.
+        self.said: dict[int, Said] = {}
+        self.generation = row.generation
+        self.state = row.state
+        self.fence = row.fence
+        self.partial_id = row.partial_id
+        self._message_id = row.message_id
+        self._event_bytes = row.event_bytes
+        self.new: dict[str, Any] = {}
         self._actor = actor
         self._now = now
         self._artifacts = {row.artifact_id, *artifacts}
-        # The open text as far as this operation has seen it: what was stored before, and what was added since.
-        self._open_text: a2a.Message | None = None
+        self._ids = encoding.ids_of(row.id, row.context_id)
 
-    def created(self, task: a2a.Task, invocation_id: str, request_hash: bytes) -> None:
-        """The first event of a managed task."""
-        payload = a2a.StreamResponse(task=task).SerializeToString()
-        self._add(CREATED, payload, speaks=True, invocation_id=invocation_id, request_hash=request_hash)
-        size = len(payload)
-        self.row = changed(self.row, snapshot_generation=1, snapshot_bytes=size, folded_bytes=size)
+    def finished(self) -> Row:
+        """The row as it will be."""
+        new = self.new
+        if self.events:
+            new["generation"] = self.generation
+            new["event_bytes"] = self._event_bytes
+            new["updated_at"] = self._now
+        return changed_by(self.row, new)
 
-    def user_message(self, message: a2a.Message, invocation_id: str, request_hash: bytes, *, reopens: bool) -> None:
+    def created(self, op: Create) -> bytes:
+        """The first event of a managed task; returns the task as it begins, serialized."""
+        task = encoding.new_task(op.task_id, op.context_id, self.state, self._now, op.message.serialized, op.metadata)
+        payload = encoding.task_payload(task)
+        self._add(
+            CREATED,
+            payload,
+            state=self.state,
+            speaks=True,
+            invocation_id=op.invocation_id,
+            request_hash=op.request_hash,
+        )
+        self.new["snapshot_generation"] = 1
+        self.new["snapshot_bytes"] = len(task)
+        self.new["folded_bytes"] = len(payload)
+        return task
+
+    def user_message(self, message: UserMessage, invocation_id: str, request_hash: bytes, *, reopens: bool) -> None:
         """A further message of the user; `reopens` where the task was paused."""
-        response = a2a.StreamResponse()
         if reopens:
-            update = response.status_update
-            update.task_id, update.context_id = self.row.id, self.row.context_id
-            update.status.state = SUBMITTED  # type: ignore[assignment]
-            update.status.timestamp.FromMicroseconds(self._now)
-            stored = update.status.message
+            self.state = SUBMITTED
+            update = encoding.reopening(message.serialized, SUBMITTED)
+            payload = encoding.status_payload(update, self._ids, self._now, has_message=True)
+            self.new["state"] = SUBMITTED
+            self.new["status_at"] = self._now
+            self.new["ready_at"] = self._now
+            self.new["attempt"] = 0
         else:
-            stored = response.message
-        stored.CopyFrom(message)
-        stored.task_id, stored.context_id = self.row.id, self.row.context_id
+            payload = encoding.message_payload(message.serialized, self._ids)
         self._add(
             MESSAGE,
-            response.SerializeToString(),
+            payload,
+            state=SUBMITTED if reopens else 0,
             speaks=True,
             invocation_id=invocation_id,
             request_hash=request_hash,
         )
-        at = self.row.generation
-        row = changed(self.row, input_generation=at, message_generation=at, message_id=message.message_id)
-        if reopens:
-            row = changed(row, state=SUBMITTED, status_at=self._now, ready_at=self._now, attempt=0)
-        self.row = row
+        at = self.generation
+        self.new["input_generation"] = at
+        self.new["message_generation"] = at
+        self.new["message_id"] = message.message_id
 
     def replaced(self, state: int) -> None:
         """A document task was written anew."""
         self._add(REPLACED, b"", speaks=False)
-        if state != self.row.state:
-            self.row = changed(self.row, state=state, status_at=self._now)
+        if state != self.state:
+            self.state = state
+            self.new["state"] = state
+            self.new["status_at"] = self._now
 
     def change(
-        self, change: pb.Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
+        self, change: Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
     ) -> PlaneError | None:
         """One change of an executor, or why not. `consumed`: the newest user message its run has consumed."""
-        if change.HasField("artifact"):
-            if not change.artifact.artifact.artifact_id or not change.artifact.artifact.parts:
-                return Invalid("an artifact needs an id and a part", fields={"artifact": "is incomplete"})
-            return self._artifact(change.artifact)
-        if not change.HasField("status"):
+        if isinstance(change, ArtifactUpdate):
+            return self._artifact(change)
+        if change is None:
             return Invalid("a change needs a status or an artifact", fields={"changes": "is empty"})
-        state = int(change.status.status.state)
+        state = change.state
         if state not in STATES:
             return Invalid(f"there is no task state {state}", fields={"status.state": "is unknown"})
-        if state not in NEXT[self.row.state]:
-            names = a2a.TaskState.Name(self.row.state), a2a.TaskState.Name(state)  # type: ignore[arg-type]
+        if state not in NEXT[self.state]:
+            names = a2a.TaskState.Name(self.state), a2a.TaskState.Name(state)  # type: ignore[arg-type]
             return Refused(f"a task does not go from {names[0]} to {names[1]}", reason="ILLEGAL_TRANSITION")
         if state in AT_REST:
             if not last:
                 return Refused("nothing follows the end or the pause of a task", reason="ILLEGAL_TRANSITION")
-            said = change.status.status.message
-            if self.row.partial_id is not None and not (
-                change.status.status.HasField("message") and said.message_id == self.row.partial_id
-            ):
-                self._close_text(open_text, cut_off=state not in PAUSED and state != _COMPLETED)
-        elif change.status.status.HasField("message"):
-            message = change.status.status.message
-            if is_partial(message) and self.row.partial_id not in (None, message.message_id):
-                return Invalid(
-                    f"the text {self.row.partial_id} is still open",
-                    reason="OPEN_TEXT",
-                    fields={"message.message_id": "another text is open"},
-                )
-        self.status(change.status, unread_from=consumed + 1 if consumed < self.row.input_generation else 0)
+            if self.partial_id is not None and change.message_id != self.partial_id:
+                self._close_text(open_text, cut_off=state not in PAUSED and state != COMPLETED)
+        elif change.partial and self.partial_id not in (None, change.message_id):
+            return Invalid(
+                f"the text {self.partial_id} is still open",
+                reason="OPEN_TEXT",
+                fields={"message.message_id": "another text is open"},
+            )
+        self.status(change, unread_from=consumed + 1 if consumed < self.row.input_generation else 0)
         return None
 
-    def status(self, update: a2a.TaskStatusUpdateEvent, *, unread_from: int = 0) -> None:
+    def status(self, update: StatusUpdate, *, unread_from: int = 0) -> None:
         """A status update, already known to be allowed. Ends or pauses the task where its state says so."""
-        response = a2a.StreamResponse()
-        stored = response.status_update
-        stored.CopyFrom(update)
-        row = self.row
-        stored.task_id, stored.context_id = row.id, row.context_id
-        stored.status.timestamp.FromMicroseconds(self._now)
-        state = int(update.status.state)
+        state = update.state
+        message_id = update.message_id
+        serialized = update.serialized
         if unread_from and state in TERMINAL:
-            stored.metadata.fields["unread_from"].number_value = unread_from
-        speaks = False
-        message: a2a.Message | None = None
-        if stored.status.HasField("message"):
-            message = stored.status.message
-            message.task_id, message.context_id = row.id, row.context_id
-            if message.role == a2a.ROLE_UNSPECIFIED:
-                message.role = a2a.ROLE_AGENT
-            speaks = not is_partial(message) and not is_status_text(message)
-            if speaks and state in AT_REST and message.message_id == row.message_id:
-                speaks = False
-        self._add(STATUS, response.SerializeToString(), speaks=speaks)
-        at = self.row.generation
-        values: dict[str, object] = {}
-        if state != row.state:
-            values.update(state=state, status_at=self._now)
-        if message is not None:
-            self._track_text(message, at, values)
-        if speaks and message is not None:
-            values.update(message_generation=at, message_id=message.message_id)
+            serialized = _unread(serialized, unread_from)
+        speaks = message_id is not None and not update.partial and not update.status_text
+        if speaks and state in AT_REST and message_id == self._message_id:
+            speaks = False
+        payload = encoding.status_payload(
+            serialized,
+            self._ids,
+            self._now,
+            has_message=message_id is not None,
+            role=None if update.role else a2a.ROLE_AGENT,
+        )
+        self._add(STATUS, payload, state=state, speaks=speaks)
+        at = self.generation
+        # Whatever makes a task SUBMITTED again has more to say than its message.
+        if state != SUBMITTED:
+            self.said[at] = None if message_id is None else (message_id, update.partial, update.status_text)
+        if state != self.state:
+            self.state = state
+            self.new["state"] = state
+            self.new["status_at"] = self._now
+        if message_id is not None:
+            self._track_text(update, message_id)
+        if speaks:
+            self._message_id = message_id
+            self.new["message_generation"] = at
+            self.new["message_id"] = message_id
         if state in TERMINAL:
-            values.update(terminal_generation=at, lease_owner=None, lease_until=None, ready_at=None)
-        if values:
-            self.row = changed(self.row, **values)  # type: ignore[arg-type]
+            self.new["terminal_generation"] = at
+            self.new["lease_owner"] = None
+            self.new["lease_until"] = None
+            self.new["ready_at"] = None
 
     def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:
         """The status update that queues a lost attempt again: what that had made of artifacts is gone."""
-        self.status(update)
-        self.row = changed(self.row, artifact_id=None, restart_generation=self.row.generation)
+        self.status(read_status(update))
+        self.new["artifact_id"] = None
+        self.new["restart_generation"] = self.generation
         self._artifacts.clear()
 
     def interrupt(self, open_text: a2a.Message | None) -> None:
         """What was streamed of an unfinished text becomes a final message, marked as interrupted."""
-        if self.row.partial_id is not None:
+        if self.partial_id is not None:
             self._close_text(open_text, cut_off=True)
 
     def lose_lease(self) -> None:
@@ -178,66 +227,58 @@ class Draft:
 
         The store's own events come after it: they carry the fence that the row has from now on.
         """
-        self.row = changed(
-            self.row,
-            fence=self.row.fence + 1,
-            lease_owner=None,
-            lease_until=None,
-            started=False,
-        )
+        self.fence += 1
+        self.new["fence"] = self.fence
+        self.new["lease_owner"] = None
+        self.new["lease_until"] = None
+        self.new["started"] = False
 
-    def write(self, answer: Answer, *, refold: bool = False) -> Write:
-        """What is to be written. `answer` was made from this draft's row."""
-        row = self.row
+    def write(self, row: Row, answer: Answer, *, refold: bool = False) -> Write:
+        """What is to be written. `row` is what `finished` gave, `answer` was made of it."""
         tail = row.event_bytes - row.folded_bytes
         heavy = tail > TAIL_FLOOR and tail > OUTWEIGHS * row.snapshot_bytes
-        return Write(row=row, events=self.events, answer=answer, refold=refold or heavy)
+        return Write(row, self.events, answer, self.new, self.said, refold=refold or heavy)
 
-    def _artifact(self, update: a2a.TaskArtifactUpdateEvent) -> PlaneError | None:
-        artifact_id = update.artifact.artifact_id
+    def _artifact(self, update: ArtifactUpdate) -> PlaneError | None:
+        artifact_id = update.artifact_id
+        if not update.complete:
+            return Invalid("an artifact needs an id and a part", fields={"artifact": "is incomplete"})
         if update.append and artifact_id not in self._artifacts:
             return Refused(f"the task has no artifact {artifact_id} to append to", reason="ILLEGAL_APPEND")
-        response = a2a.StreamResponse()
-        stored = response.artifact_update
-        stored.CopyFrom(update)
-        stored.task_id, stored.context_id = self.row.id, self.row.context_id
-        began = None if update.append else artifact_id
-        self._add(ARTIFACT, response.SerializeToString(), speaks=False, artifact_id=began)
-        if self.row.artifact_id != artifact_id:
-            self.row = changed(self.row, artifact_id=artifact_id)
-            self._artifacts.add(artifact_id)
+        payload = encoding.artifact_payload(update.serialized, self._ids)
+        self._add(ARTIFACT, payload, speaks=False, artifact_id=None if update.append else artifact_id)
+        self._artifacts.add(artifact_id)
+        self.new["artifact_id"] = artifact_id
         return None
 
-    def _track_text(self, message: a2a.Message, at: int, values: dict[str, object]) -> None:
-        if is_partial(message):
-            if self.row.partial_id is None:
-                values.update(partial_generation=at, partial_id=message.message_id)
-                self._open_text = a2a.Message()
-                self._open_text.CopyFrom(message)
-            elif self._open_text is not None:
-                extend(self._open_text, message)
-            else:
-                self._open_text = a2a.Message()
-                self._open_text.CopyFrom(message)
-        elif message.message_id == self.row.partial_id and not is_status_text(message):
-            values.update(partial_generation=None, partial_id=None)
-            self._open_text = None
+    def _track_text(self, update: StatusUpdate, message_id: str) -> None:
+        if update.partial:
+            if self.partial_id is None:
+                self.partial_id = message_id
+                self.new["partial_generation"] = self.generation
+                self.new["partial_id"] = message_id
+        elif message_id == self.partial_id and not update.status_text:
+            self.partial_id = None
+            self.new["partial_generation"] = None
+            self.new["partial_id"] = None
 
     def _close_text(self, stored: a2a.Message | None, *, cut_off: bool) -> None:
-        opened_here = any(event.generation == self.row.partial_generation for event in self.events)
-        text = a2a.Message()
-        if stored is not None and not opened_here:
-            text.CopyFrom(stored)
-            if self._open_text is not None:
-                extend(text, self._open_text)
-        elif self._open_text is not None:
-            text.CopyFrom(self._open_text)
+        """`stored`: the open text as it was before this operation."""
+        opened_here: int = self.new.get("partial_generation") or 0
+        here = text_so_far((each for each in self.events if each.generation >= opened_here), self.partial_id or "")
+        if stored is None or opened_here:
+            text = here
         else:
+            text = a2a.Message()
+            text.CopyFrom(stored)
+            if here is not None:
+                extend(text, here)
+        if text is None:
             raise RuntimeError(f"the open text of task {self.row.id} was not read")
         update = a2a.TaskStatusUpdateEvent()
-        update.status.state = self.row.state  # type: ignore[assignment]
+        update.status.state = self.state  # type: ignore[assignment]
         update.status.message.CopyFrom(interrupted(text) if cut_off else without_partial_mark(text))
-        self.status(update)
+        self.status(read_status(update))
 
     def _add(
         self,
@@ -245,32 +286,38 @@ class Draft:
         payload: bytes,
         *,
         speaks: bool,
+        state: int = 0,
         invocation_id: str | None = None,
         request_hash: bytes | None = None,
         artifact_id: str | None = None,
     ) -> None:
         row = self.row
-        at = row.generation + 1
         begins_turn = invocation_id is not None
+        self.generation += 1
+        self._event_bytes += len(payload)
         self.events.append(
             Event(
-                task_uid=row.uid,
-                generation=at,
-                tenant=row.tenant if begins_turn else None,
-                owner=row.owner if begins_turn else None,
-                fence=row.fence,
-                attempt=row.attempt,
-                kind=kind,
-                actor=self._actor,
-                invocation_id=invocation_id,
-                request_hash=request_hash,
-                artifact_id=artifact_id,
-                speaks=speaks,
-                payload=payload,
-                created_at=self._now,
+                row.uid,
+                self.generation,
+                row.tenant if begins_turn else None,
+                row.owner if begins_turn else None,
+                self.fence,
+                row.attempt,
+                kind,
+                state,
+                self._actor,
+                invocation_id,
+                request_hash,
+                artifact_id,
+                speaks,
+                payload,
+                self._now,
             )
         )
-        self.row = changed(row, generation=at, updated_at=self._now, event_bytes=row.event_bytes + len(payload))
 
 
-_COMPLETED: Final = int(a2a.TASK_STATE_COMPLETED)
+def _unread(serialized: bytes, unread_from: int) -> bytes:
+    """A status update that says which message of the user it leaves unread."""
+    update = a2a.TaskStatusUpdateEvent.FromString(serialized)
+    update.metadata.fields["unread_from"].number_value = unread_from
+    return update.SerializeToString()

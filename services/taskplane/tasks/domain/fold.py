@@ -1,19 +1,26 @@
 """The fold: what a task is, given its events. Pure, and the same whether it starts at an event or at a snapshot."""
 
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.tasks.domain.messages import is_partial, is_plain_text, is_status_text
-from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, Event
+from taskplane.tasks.domain.messages import is_partial, is_plain_text, manner
+from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, SUBMITTED, Event
 
 # Metadata of the status event that queues a lost attempt again.
 LOST_ATTEMPT = "taskplane.dev/lost_attempt"
 LOST_MESSAGES = "taskplane.dev/lost_messages"
 
 
-def fold(task: a2a.Task, events: Iterable[Event]) -> a2a.Task:
-    """Applies `events`, in order, to `task`, which is changed and returned. An empty task for a log from its start."""
-    folding = _Folding(task)
+# What is known of the message of a status event: its id, is it partial, is it a status text. None: there is none.
+Said = tuple[str, bool, bool] | None
+
+
+def fold(task: a2a.Task, events: Iterable[Event], said: Mapping[int, Said] | None = None) -> a2a.Task:
+    """Applies `events`, in order, to `task`, which is changed and returned. An empty task for a log from its start.
+
+    `said`: by generation, what is known of status events without reading them, so that not all need be read.
+    """
+    folding = _Folding(task, said or {})
     for event in events:
         folding.apply(event)
     folding.settle()
@@ -65,25 +72,71 @@ class _GrowingText:
         self._pieces = []
 
 
+class _Spoken:
+    """A message of the status, read out of its event when somebody wants it."""
+
+    __slots__ = ("_event", "_message", "id", "partial", "passing")
+
+    def __init__(
+        self, message_id: str, partial: bool, passing: bool, event: Event | None, message: a2a.Message | None = None
+    ) -> None:
+        self.id = message_id
+        self.partial = partial
+        self.passing = passing
+        self._event = event
+        self._message = message
+
+    def message(self) -> a2a.Message:
+        if self._message is None:
+            payload = self._event.payload if self._event is not None else b""
+            self._message = a2a.StreamResponse.FromString(payload).status_update.status.message
+        return self._message
+
+
 class _Folding:
-    def __init__(self, task: a2a.Task) -> None:
+    """A task while events are applied to it.
+
+    Its status is kept apart until `settle`: most of what it was on the way is replaced before anybody sees it.
+    """
+
+    def __init__(self, task: a2a.Task, said: Mapping[int, Said]) -> None:
         self._task = task
-        self._said = {message.message_id for message in task.history}
+        self._known = said
         self._growing = _GrowingText()
+        self._begin()
+
+    def _begin(self) -> None:
+        task = self._task
+        self._said = {message.message_id for message in task.history}
+        # The message of the status, and the event that says what else the status is; None: as the task has it.
+        self._now: _Spoken | None = None
+        self._newest: Event | None = None
+        if task.status.HasField("message"):
+            message = task.status.message
+            self._now = _Spoken(message.message_id, *manner(message), None, message)
 
     def settle(self) -> None:
+        """Makes the task what it is after the events so far."""
         self._growing.settle()
+        status = self._task.status
+        if self._newest is not None:
+            status.state = self._newest.state  # type: ignore[assignment]
+            status.timestamp.FromMicroseconds(self._newest.created_at)
+        if self._now is None:
+            status.ClearField("message")
+        elif self._newest is not None:
+            status.message.CopyFrom(self._now.message())
 
     def apply(self, event: Event) -> None:
-        if event.kind == ARTIFACT:
+        if event.kind == STATUS:
+            self._status(event)
+        elif event.kind == ARTIFACT:
             self._artifact(a2a.StreamResponse.FromString(event.payload).artifact_update)
-        elif event.kind == STATUS:
-            self._status(a2a.StreamResponse.FromString(event.payload).status_update)
         elif event.kind == MESSAGE:
-            self._user_message(a2a.StreamResponse.FromString(event.payload))
+            self._user_message(a2a.StreamResponse.FromString(event.payload), event)
         elif event.kind == CREATED:
             self._task.CopyFrom(a2a.StreamResponse.FromString(event.payload).task)
-            self._said = {message.message_id for message in self._task.history}
+            self._begin()
 
     def _artifact(self, update: a2a.TaskArtifactUpdateEvent) -> None:
         new = update.artifact
@@ -91,7 +144,7 @@ class _Folding:
         if old is None:
             self._task.artifacts.append(new)
         elif not update.append:
-            self.settle()
+            self._growing.settle()
             old.CopyFrom(new)
         else:
             self._growing.extend(old.parts, new.parts)
@@ -102,70 +155,77 @@ class _Folding:
             if new.HasField("metadata"):
                 old.metadata.MergeFrom(new.metadata)
 
-    def _status(self, update: a2a.TaskStatusUpdateEvent) -> None:
-        if LOST_ATTEMPT in update.metadata.fields:
-            self._forget_attempt(update)
-        status = self._task.status
-        new = update.status
-        if new.HasField("message"):
-            self._status_message(new.message)
-        elif not self._text_is_open():
-            self._supersede()
-        status.state = new.state
-        status.timestamp.CopyFrom(new.timestamp)
-
-    def _status_message(self, message: a2a.Message) -> None:
-        status = self._task.status
-        same = status.message.message_id == message.message_id
-        if self._text_is_open():
-            if is_status_text(message):
-                return
-            if is_partial(message):
-                self._growing.extend(status.message.parts, message.parts)
-            elif same:
-                self.settle()
-                status.message.CopyFrom(message)
-            else:
-                self._remember(message)
-            return
-        if not same:
-            self._supersede()
-        status.message.CopyFrom(message)
-
-    def _user_message(self, payload: a2a.StreamResponse) -> None:
-        if not self._text_is_open():
-            self._supersede()
-        if payload.HasField("status_update"):
-            new = payload.status_update.status
-            self._remember(new.message)
-            self._task.status.state = new.state
-            self._task.status.timestamp.CopyFrom(new.timestamp)
+    def _status(self, event: Event) -> None:
+        if event.generation in self._known:
+            said = self._known[event.generation]
+            spoken = _Spoken(*said, event) if said is not None else None
         else:
-            self._remember(payload.message)
+            spoken = self._read(event)
+        if spoken is not None:
+            self._speak(spoken)
+        elif self._now is not None and not self._now.partial:
+            self._supersede()
+        self._newest = event
+
+    def _read(self, event: Event) -> _Spoken | None:
+        update = a2a.StreamResponse.FromString(event.payload).status_update
+        # Only the store makes a task SUBMITTED again.
+        if event.state == SUBMITTED and LOST_ATTEMPT in update.metadata.fields:
+            self._forget_attempt(update)
+        if not update.status.HasField("message"):
+            return None
+        message = update.status.message
+        # What speaks is final.
+        partial, passing = (False, False) if event.speaks else manner(message)
+        return _Spoken(message.message_id, partial, passing, event, message)
+
+    def _speak(self, new: _Spoken) -> None:
+        now = self._now
+        same = now is not None and now.id == new.id
+        if now is not None and now.partial:
+            if new.passing:
+                return
+            if new.partial:
+                self._growing.extend(now.message().parts, new.message().parts)
+                return
+            if not same:
+                self._remember(new.id, new.message)
+                return
+            self._growing.settle()
+        elif not same:
+            self._supersede()
+        self._now = new
+
+    def _user_message(self, payload: a2a.StreamResponse, event: Event) -> None:
+        if self._now is not None and not self._now.partial:
+            self._supersede()
+        message = payload.message
+        if payload.HasField("status_update"):
+            self._newest = event
+            message = payload.status_update.status.message
+        self._remember(message.message_id, lambda: message)
 
     def _forget_attempt(self, update: a2a.TaskStatusUpdateEvent) -> None:
         """A lost attempt's artifacts start anew, and what it had said is marked."""
-        self.settle()
+        self._growing.settle()
         del self._task.artifacts[:]
         attempt = update.metadata.fields[LOST_ATTEMPT].number_value
         lost = {value.string_value for value in update.metadata.fields[LOST_MESSAGES].list_value.values}
-        for message in (*self._task.history, self._task.status.message):
+        said = [self._now.message()] if self._now is not None else []
+        for message in (*self._task.history, *said):
             if message.message_id in lost:
                 message.metadata.fields[LOST_ATTEMPT].number_value = attempt
 
-    def _text_is_open(self) -> bool:
-        return self._task.status.HasField("message") and is_partial(self._task.status.message)
-
     def _supersede(self) -> None:
         """The status message makes way; a final one is kept in the history."""
-        status = self._task.status
-        if status.HasField("message"):
-            if not is_partial(status.message) and not is_status_text(status.message):
-                self._remember(status.message)
-            self.settle()
-            status.ClearField("message")
+        now = self._now
+        if now is not None:
+            if not now.partial and not now.passing:
+                self._remember(now.id, now.message)
+            self._growing.settle()
+            self._now = None
 
-    def _remember(self, message: a2a.Message) -> None:
-        if message.message_id not in self._said:
-            self._said.add(message.message_id)
-            self._task.history.append(message)
+    def _remember(self, message_id: str, message: Callable[[], a2a.Message]) -> None:
+        if message_id not in self._said:
+            self._said.add(message_id)
+            self._task.history.append(message())

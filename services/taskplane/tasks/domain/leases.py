@@ -7,10 +7,11 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
 from taskplane.tasks.domain.operations import Found, Write
-from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row, changed
+from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row, changed_by
 
 STORE_ACTOR: Final = "taskplane"
 _RERUN: Final = int(pb.ON_ORPHAN_RERUN)
@@ -22,16 +23,16 @@ def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
     row = found.row
     if row is None or row.ready_at is None or row.ready_at > now:
         return None
-    new = changed(
-        row,
-        fence=row.fence + 1,
-        attempt=row.attempt + 1,
-        started=False,
-        ready_at=None,
-        lease_owner=op.process_id,
-        lease_until=op.lease_until,
-    )
-    return Write(row=new, events=(), answer=ops.Done(row=new))
+    values = {
+        "fence": row.fence + 1,
+        "attempt": row.attempt + 1,
+        "started": False,
+        "ready_at": None,
+        "lease_owner": op.process_id,
+        "lease_until": op.lease_until,
+    }
+    new = changed_by(row, values)
+    return Write(new, (), ops.Done(new), values)
 
 
 def renew(found: Found, op: ops.Renew, now: int) -> Write | ops.Renewed:
@@ -39,8 +40,9 @@ def renew(found: Found, op: ops.Renew, now: int) -> Write | ops.Renewed:
     row = found.row
     if row is None or row.lease_owner != op.process_id or row.fence != op.fence or row.state in TERMINAL:
         return ops.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
-    new = changed(row, lease_until=op.lease_until)
-    return Write(row=new, events=(), answer=ops.Renewed(still_yours=True, input_generation=row.input_generation))
+    values = {"lease_until": op.lease_until}
+    answer = ops.Renewed(still_yours=True, input_generation=row.input_generation)
+    return Write(changed_by(row, values), (), answer, values)
 
 
 def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
@@ -60,8 +62,10 @@ def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
     if row.started:
         draft.interrupt(found.open_text)
         draft.restart(_requeued(row, found.lost_messages))
-    draft.row = changed(draft.row, attempt=attempts, ready_at=now + _backoff(row.uid, attempts))
-    return draft.write(ops.Done(row=draft.row))
+    draft.new["attempt"] = attempts
+    draft.new["ready_at"] = now + _backoff(row.uid, attempts)
+    new = draft.finished()
+    return draft.write(new, ops.Done(row=new))
 
 
 def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
@@ -70,7 +74,7 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
     update = a2a.TaskStatusUpdateEvent()
     update.status.state = FAILED  # type: ignore[assignment]
     message = update.status.message
-    message.message_id = hashlib.sha256(f"{row.uid}:{row.fence}:{reason}".encode()).hexdigest()[:32]
+    message.message_id = hashlib.sha256(f"{row.uid}:{draft.fence}:{reason}".encode()).hexdigest()[:32]
     message.role = a2a.ROLE_AGENT
     message.parts.add().text = text
     message.metadata.fields["reason"].string_value = reason
@@ -78,8 +82,9 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
         message.metadata.fields["kagent_invocation_id"].string_value = row.invocation_id
     update.metadata.fields["reason"].string_value = reason
     update.metadata.fields["attempt"].number_value = row.attempt
-    draft.status(update)
-    return draft.write(ops.Done(row=draft.row), refold=True)
+    draft.status(read_status(update))
+    new = draft.finished()
+    return draft.write(new, ops.Done(row=new), refold=True)
 
 
 def _requeued(row: Row, lost_messages: Sequence[str]) -> a2a.TaskStatusUpdateEvent:

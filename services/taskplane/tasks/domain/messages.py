@@ -6,22 +6,32 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 PARTIAL_KEYS: Final = ("kagent_adk_partial", "adk_partial")
 STATUS_TEXT: Final = "status-message"
+_KIND: Final = "kind"
+_MARKS: Final = frozenset({*PARTIAL_KEYS, _KIND})
+_FINAL: Final = (False, False)
+
+
+def manner(message: a2a.Message) -> tuple[bool, bool]:
+    """Whether it is partial, and whether it is a status text.
+
+    Partial: a piece of a text that is still growing, delivered live, never kept in a history (T5). Status text: a
+    progress line, shown while it is news, never part of a history.
+    """
+    if not message.HasField("metadata"):
+        return _FINAL
+    fields = message.metadata.fields
+    if _MARKS.isdisjoint(fields):
+        return _FINAL
+    partial = False
+    for key in PARTIAL_KEYS:
+        if key in fields and fields[key].bool_value:
+            partial = True
+    return partial, _KIND in fields and fields[_KIND].string_value == STATUS_TEXT
 
 
 def is_partial(message: a2a.Message) -> bool:
-    """A piece of a text that is still growing: delivered live, never kept in a history (T5)."""
-    if not message.HasField("metadata"):
-        return False
-    fields = message.metadata.fields
-    return any(key in fields and fields[key].bool_value for key in PARTIAL_KEYS)
-
-
-def is_status_text(message: a2a.Message) -> bool:
-    """A progress line: shown while it is news, never part of a history."""
-    if not message.HasField("metadata"):
-        return False
-    fields = message.metadata.fields
-    return "kind" in fields and fields["kind"].string_value == STATUS_TEXT
+    """See `manner`."""
+    return manner(message)[0]
 
 
 def without_partial_mark(message: a2a.Message) -> a2a.Message:

@@ -1,8 +1,9 @@
 """What deciding an operation takes beside the rows: what the store then reads of the log. As a rule nothing."""
 
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import ArtifactUpdate
 from taskplane.tasks.domain.operations import Operation
-from taskplane.tasks.domain.task import PAUSED, TERMINAL, Row
+from taskplane.tasks.domain.task import AT_REST, Row
 
 
 def needs_open_text(row: Row, op: Operation) -> bool:
@@ -10,9 +11,7 @@ def needs_open_text(row: Row, op: Operation) -> bool:
     if row.partial_generation is None:
         return False
     if isinstance(op, ops.Append):
-        last = op.changes[-1] if op.changes else None
-        state = int(last.status.status.state) if last is not None and last.HasField("status") else 0
-        return state in TERMINAL or state in PAUSED
+        return op.state in AT_REST
     return isinstance(op, (ops.Cancel, ops.Delete, ops.Orphan))
 
 
@@ -25,10 +24,10 @@ def needs_artifacts(row: Row, op: Operation) -> list[str]:
     if isinstance(op, ops.Append):
         known = {row.artifact_id}
         for change in op.changes:
-            if change.HasField("artifact") and (artifact_id := change.artifact.artifact.artifact_id) not in known:
-                known.add(artifact_id)
-                if change.artifact.append:
-                    asked.append(artifact_id)
+            if isinstance(change, ArtifactUpdate) and change.artifact_id not in known:
+                known.add(change.artifact_id)
+                if change.append:
+                    asked.append(change.artifact_id)
     return asked
 
 

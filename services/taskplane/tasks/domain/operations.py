@@ -1,17 +1,21 @@
-"""What may be asked of a task, and what comes of it. Each operation concerns one task."""
+"""What may be asked of a task, and what comes of it. Each operation concerns one task.
 
-from collections.abc import Sequence, Set
+None of these is changed once it is made; they are not frozen, since that makes making one four times as dear.
+"""
+
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
+from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.task import Event, Row, Scope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Create:
-    """A new managed task; `uid`, `salt` and `task.id` are made by the caller of the store. Answer: `Created`."""
+    """A new managed task; `uid`, `salt` and `task_id` are made by the caller of the store. Answer: `Created`."""
 
     scope: Scope
     uid: str
@@ -21,17 +25,19 @@ class Create:
     request_hash: bytes
     agent: str
     context_id: str
-    # The task as it begins: submitted, `history` = the user's message, `metadata`. Without its status timestamp.
-    task: a2a.Task
+    # The first of its history.
+    message: UserMessage
     on_orphan: int
     max_attempts: int
-    changes: Sequence[pb.Change] = ()
+    # Of the task, serialized; None: it has none.
+    metadata: bytes | None = None
+    changes: Sequence[Change] = ()
     # Process id; empty: queued.
     claim_for: str = ""
     lease_until: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Append:
     """What an executor produced for one task. Answer: `Appended`."""
 
@@ -39,12 +45,18 @@ class Append:
     task_uid: str
     fence: int
     number: int
-    changes: Sequence[pb.Change] = ()
+    changes: Sequence[Change] = ()
     consumed_generation: int = 0
     copied_generation: int = 0
 
+    @property
+    def state(self) -> int:
+        """The one that the last change asks for; 0 where that is no status, or there is none."""
+        last = self.changes[-1] if self.changes else None
+        return last.state if isinstance(last, StatusUpdate) else 0
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class AddMessage:
     """A user's message for a task that exists. Answer: `Added`."""
 
@@ -52,11 +64,11 @@ class AddMessage:
     task_id: str
     invocation_id: str
     request_hash: bytes
-    message: a2a.Message
+    message: UserMessage
     expected_context: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Cancel:
     """Ends a task as canceled. Answer: `Done`. `metadata` becomes that of the status event."""
 
@@ -65,7 +77,7 @@ class Cancel:
     event_metadata: a2a.TaskStatusUpdateEvent | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Put:
     """A whole document task. `uid` and `salt` are used where it is new. Answer: `Done` with `created`."""
 
@@ -77,7 +89,7 @@ class Put:
     expected_generation: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Delete:
     """Removes a task. A live managed one is canceled first, in the same transaction. Answer: `Done`."""
 
@@ -85,7 +97,7 @@ class Delete:
     task_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Claim:
     """Takes the lease of a queued task. Answer: `Done`; None where it is no longer queued."""
 
@@ -94,7 +106,7 @@ class Claim:
     lease_until: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Renew:
     """Extends a lease while `fence` is current and `process_id` holds it. Answer: `Renewed`; never an error."""
 
@@ -104,7 +116,7 @@ class Renew:
     lease_until: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Orphan:
     """The lease is lost, by expiry or because its holder gave it up; the task's own policy says what follows.
 
@@ -120,7 +132,7 @@ class Orphan:
     released: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MarkCopied:
     """Its messages up to `generation` are in its session. Answer: `Done`."""
 
@@ -131,16 +143,17 @@ class MarkCopied:
 Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Created:
-    """`fence` is 0 unless `claim_for` holds the lease."""
+    """`fence` is 0 unless `claim_for` holds the lease. `first`: the task as it was created, serialized, if it was."""
 
     row: Row
     created: bool
     fence: int
+    first: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Appended:
     """Generations of the item, and of the newest user message. `refusal` where it was not taken."""
 
@@ -150,7 +163,7 @@ class Appended:
     refusal: PlaneError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Added:
     """`added` is False for a repeat."""
 
@@ -159,7 +172,7 @@ class Added:
     added: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Renewed:
     """`still_yours`: the lease was extended. `input_generation`: of the newest user message."""
 
@@ -167,7 +180,7 @@ class Renewed:
     input_generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Done:
     """The row as it is now. `created`: a document task that was not there before."""
 
@@ -178,24 +191,27 @@ class Done:
 Answer = Created | Appended | Added | Renewed | Done | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Write:
     """What is to be written: the row as it will be, its new events, and the answer once that is committed.
 
     `document` is a snapshot to be stored as it is, at `row.snapshot_generation` (a new task, a document). `refold` says
     that the stored snapshot is to be rewritten in this transaction (the task ended, or its tail outweighs the
-    snapshot). `delete` removes the row and its events.
+    snapshot). `delete` removes the row and its events. `fields` are the names of the row's fields that may be others
+    than before, if there was one. `said`: see `fold`.
     """
 
     row: Row
     events: Sequence[Event]
     answer: Answer
+    fields: Collection[str] = ()
+    said: Mapping[int, Said] | None = None
     document: bytes | None = None
     refold: bool = False
     delete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
     """What the log knows of the invocation that a Create or AddMessage names: the event that recorded it."""
 
@@ -204,7 +220,7 @@ class Known:
     request_hash: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Found:
     """What was read for one operation before it is decided.
 

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,8 +48,7 @@ ARTIFACT: Final = int(pb.EVENT_KIND_ARTIFACT)
 REPLACED: Final = int(pb.EVENT_KIND_REPLACED)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """Whose tasks an operation may touch, and who is named in what it writes."""
 
     tenant: str
@@ -115,24 +114,28 @@ class Row(NamedTuple):
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
 
 
+def changed_by(row: Row, values: Mapping[str, object]) -> Row:
+    """A copy of `row` with other `values`, by the names of their fields. KeyError: there is no such field."""
+    fields: list[object] = list(row)
+    for name, value in values.items():
+        fields[_PLACES[name]] = value
+    return Row._make(fields)
+
+
 if TYPE_CHECKING:
     # The method it stands for: so the names and types of the values are checked.
     changed = Row._replace
 else:
 
     def changed(row: Row, /, **values: object) -> Row:
-        """A copy of `row` with other `values`, as `row._replace` makes it, at the cost of these and not of all forty.
-
-        KeyError: there is no such field.
-        """
-        fields = list(row)
-        for name, value in values.items():
-            fields[_PLACES[name]] = value
-        return Row._make(fields)
+        """Like `row._replace`, at the cost of the values and not of all forty. KeyError: there is no such field."""
+        return changed_by(row, values)
 
 
 class Event(NamedTuple):
     """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED.
+
+    `state` is the one that the event puts its task in, or finds it in; 0 where it says nothing about it.
 
     `tenant`, `owner`, `invocation_id` and `request_hash` are set on CREATED and MESSAGE events only: together they are
     the record that makes a turn idempotent. `artifact_id` is set where the event begins an artifact or replaces it.
@@ -145,6 +148,7 @@ class Event(NamedTuple):
     fence: int
     attempt: int
     kind: int
+    state: int
     actor: str
     invocation_id: str | None
     request_hash: bytes | None

@@ -133,7 +133,8 @@ class Claims:
 
     def committed(self, commit: Committed) -> None:
         """Takes in one commit: wakes the dispatcher, and tells holders what happened to their tasks."""
-        for row in commit.rows:
+        for change in commit.changes:
+            row = change.row
             holder = row.lease_owner
             before = self._holders.get(row.uid)
             if holder in self._streams:
@@ -147,12 +148,10 @@ class Claims:
                 self._work.set()
             elif holder is None:
                 self._found_room()
-        for row in commit.deleted:
-            self._hint(self._holders.pop(row.uid, None))
-        if self._holders:
-            for event in commit.events:
-                if event.kind == MESSAGE:
-                    self._hint(self._holders.get(event.task_uid))
+            if change.events and change.events[-1].kind == MESSAGE:
+                self._hint(self._holders.get(row.uid))
+        for change in commit.deleted:
+            self._hint(self._holders.pop(change.row.uid, None))
 
     def heard(self, process_id: str) -> None:
         """The process has just renewed, so it lives. One that is silent for a lease time is given nothing."""

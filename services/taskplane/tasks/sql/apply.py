@@ -3,8 +3,8 @@
 The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Self
 
@@ -21,30 +21,35 @@ from taskplane.tasks.domain.operations import Answer, Found, Operation, Write
 from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import artifacts_among, contents, said_under_fence
-from taskplane.tasks.sql.gather import Gathered, gather, public_id, turn_of
+from taskplane.tasks.sql.contents import Content, artifacts_among, contents, said_under_fence
+from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
+from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.texts import nul_in_write
 from taskplane.tasks.sql.writing import Writing
-from taskplane.tasks.store import Committed
+from taskplane.tasks.store import Changed, Committed
 
 # Tasks whose content one transaction reads and folds; what would be more than this waits for the next one.
 _CONTENT_BYTES: Final = 64 * 1024 * 1024
 _by_key: Final = attrgetter("row.tenant", "row.id")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Parts:
-    """What `apply_batch` works with, made once for an engine."""
+    """What `apply_batch` works with, made once for an engine.
+
+    `recent`: what was written last, where nobody else writes and each commit is told to it.
+    """
 
     locking: sql.Locking
     writing: Writing
     clock: LeaseClock
+    recent: Recent | None = None
 
     @classmethod
-    def of(cls, dialect: Dialect) -> Self:
+    def of(cls, dialect: Dialect, recent: Recent | None = None) -> Self:
         """For an engine that speaks `dialect`."""
-        return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect))
+        return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect), recent)
 
 
 def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts) -> Batch[Answer]:
@@ -54,24 +59,26 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts)
     one whose task another process holds just now (if nothing else is there to do, those are waited for), and what would
     read more content than fits into memory comfortably.
     """
-    gathered = gather(conn, operations, parts.locking)
-    decided = _Decided(conn, operations, gathered, parts.clock.now(conn))
+    gathered = gather(conn, operations, parts.locking, parts.recent)
+    decided = _Decided(conn, operations, gathered, parts)
     for index, op in enumerate(operations):
         decided.take(index, op)
-    effects = _write(conn, decided, parts.writing) if decided.writes else Committed()
+    effects = _write(conn, decided, parts) if decided.writes else Committed()
     return Batch(decided.outcomes, effects)
 
 
 class _Decided:
     """The outcomes so far, and what is to be written for them."""
 
-    def __init__(self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, now: int) -> None:
+    def __init__(self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, parts: Parts) -> None:
         self.outcomes: list[Answer | PlaneError | Later] = [LATER] * len(operations)
         self.writes: dict[int, Write] = {}
-        self.gathered = gathered
+        self.rows = gathered.rows
+        self._targets = gathered.targets
+        self._recent = parts.recent
         # Tasks as stored, folded, where that was read already.
-        self.stored: dict[str, a2a.Task] = {}
-        self._now = now
+        self._stored: dict[str, a2a.Task] = {}
+        self._now = parts.clock.now(conn)
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
         self._artifacts: dict[str, set[str]] = {}
@@ -82,20 +89,17 @@ class _Decided:
 
     def take(self, index: int, op: Operation) -> None:
         """Decides `op`, unless it has to wait for the next batch."""
-        gathered = self.gathered
-        name, turn = public_id(op), turn_of(op)
-        uid = gathered.target(op)
-        keys = {key for key in (uid, name, turn) if key is not None}
-        if gathered.waits(op) or uid in self._too_much or not keys.isdisjoint(self._taken):
+        target = self._targets[index]
+        if target.waits or target.uid in self._too_much or not self._taken.isdisjoint(target.names):
             return
-        outcome = decide(self._found(op, uid), op, self._now)
+        outcome = decide(self._found(target), op, self._now)
         if isinstance(outcome, Write):
-            if outcome.refold and outcome.row.uid not in self.stored and not self._has_room(outcome.row):
+            if outcome.refold and outcome.row.uid not in self._stored and not self._has_room(outcome.row):
                 return
             refusal = nul_in_write(outcome)
             if refusal is None:
                 self.writes[index] = outcome
-                self._taken |= keys
+                self._taken.update(target.names)
                 outcome = outcome.answer
             else:
                 outcome = refusal
@@ -111,41 +115,65 @@ class _Decided:
         del self.writes[index]
         self.outcomes[index] = refusal
 
-    def _found(self, op: Operation, uid: str | None) -> Found:
-        found = self.gathered.found(op)
-        if uid is None or not (uid in self.stored or uid in self._lost or uid in self._artifacts):
+    def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
+        """The tasks whose stored snapshot is rewritten, folded with their new events."""
+        folding = {write.row.uid: write for write in self.writes.values() if write.refold}
+        unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
+        stored = self._contents(conn, unread) if unread else {}
+        tasks: dict[str, a2a.Task] = {}
+        for uid, write in folding.items():
+            if uid in self._stored:
+                tasks[uid] = fold(self._stored[uid], write.events, write.said)
+            elif uid in stored:
+                tasks[uid] = stored[uid].folded(write.events, write.said)
+        return tasks
+
+    def _contents(self, conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
+        found: dict[str, Content] = {}
+        unknown: list[str] = []
+        for uid in uids:
+            content = self._recent.content(uid) if self._recent is not None else None
+            if content is None:
+                unknown.append(uid)
+            else:
+                found[uid] = content
+        if unknown:
+            found.update(contents(conn, unknown))
+        return found
+
+    def _found(self, target: Target) -> Found:
+        found = target.found()
+        uid = target.uid
+        if uid is None or not (uid in self._stored or uid in self._lost or uid in self._artifacts):
             return found
-        text: a2a.Message | None = None
-        if uid in self.stored and found.row is not None and found.row.partial_generation is not None:
-            text = a2a.Message()
-            text.CopyFrom(self.stored[uid].status.message)
-        return replace(
-            found,
-            open_text=text,
-            lost_messages=self._lost.get(uid, ()),
-            artifacts=self._artifacts.get(uid, set[str]()),
-        )
+        if uid in self._stored and target.row is not None and target.row.partial_generation is not None:
+            found.open_text = a2a.Message()
+            found.open_text.CopyFrom(self._stored[uid].status.message)
+        found.lost_messages = self._lost.get(uid, ())
+        found.artifacts = self._artifacts.get(uid, set[str]())
+        return found
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
         """What operations need of the log: open texts, what lost attempts said, and which artifacts there are."""
         texts: set[str] = set()
         lost: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
-        for op in operations:
-            row = self.gathered.rows.get(self.gathered.target(op) or "")
+        for op, target in zip(operations, self._targets, strict=True):
+            row = target.row
             if row is None:
                 continue
             if needs_open_text(row, op) and row.uid not in texts:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
-            artifacts.update((row.uid, artifact_id) for artifact_id in needs_artifacts(row, op))
+            artifacts.update([(row.uid, artifact_id) for artifact_id in needs_artifacts(row, op)])
         if texts:
-            self.stored.update(contents(conn, texts))
+            self._stored = {uid: content.folded() for uid, content in self._contents(conn, texts).items()}
         if lost:
             self._lost.update(said_under_fence(conn, lost))
-        for uid, artifact_id in artifacts_among(conn, artifacts):
-            self._artifacts.setdefault(uid, set()).add(artifact_id)
+        if artifacts:
+            for uid, artifact_id in artifacts_among(conn, artifacts):
+                self._artifacts.setdefault(uid, set()).add(artifact_id)
 
     def _has_room(self, row: Row) -> bool:
         """Whether the content of one more task may be read in this batch; of the first one always."""
@@ -156,30 +184,33 @@ class _Decided:
         return True
 
 
-def _write(conn: Connection, decided: _Decided, writing: Writing) -> Committed:
+def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
+    writing = parts.writing
     _insert_new(conn, decided, writing)
-    writes = list(decided.writes.values())
-    folded = _refold(conn, decided, writes)
-    rows: list[Row] = []
-    deleted: list[Row] = []
+    tasks = decided.refolded(conn)
+    changes: list[Changed] = []
+    deleted: list[Changed] = []
+    updates: list[tuple[Row, Collection[str], bytes | None]] = []
     events: list[Event] = []
-    changes: list[tuple[Row, Row, bytes | None]] = []
-    for write in writes:
+    for write in decided.writes.values():
         row, snapshot = write.row, write.document
-        old = decided.gathered.rows.get(row.uid)
-        events.extend(write.events)
-        if row.uid in folded and not write.delete:
-            snapshot = folded[row.uid].SerializeToString()
+        task = tasks.get(row.uid)
+        if task is not None and not write.delete:
+            snapshot = task.SerializeToString()
             row = changed(
                 row, snapshot_generation=row.generation, snapshot_bytes=len(snapshot), folded_bytes=row.event_bytes
             )
-        (deleted if write.delete else rows).append(row)
-        if old is not None and row is not old:
-            changes.append((old, row, None if snapshot is None else pack(snapshot)))
-    writing.update_tasks(conn, changes)
+        (deleted if write.delete else changes).append(Changed(row, write.events, task, snapshot, write.said))
+        events.extend(write.events)
+        if write.fields and row.uid in decided.rows:
+            updates.append((row, write.fields, None if snapshot is None else pack(snapshot)))
+    gone = [change.row for change in deleted]
+    if parts.recent is not None:
+        parts.recent.set_aside([change.row.uid for change in changes] + [row.uid for row in gone])
+    writing.update_tasks(conn, updates)
     writing.insert_events(conn, events)
-    writing.delete_tasks(conn, deleted)
-    return Committed(rows, events, deleted, folded)
+    writing.delete_tasks(conn, gone)
+    return Committed(changes, deleted)
 
 
 def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
@@ -187,7 +218,7 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
 
     One whose id another process has taken meanwhile is decided again in the next batch, against what is there.
     """
-    known = decided.gathered.rows
+    known = decided.rows
     new = {index: write for index, write in decided.writes.items() if write.row.uid not in known}
     if not new:
         return
@@ -202,12 +233,3 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
             decided.refuse(index, Internal(f"the uid {row.uid} belongs to another task"))
         elif row.uid not in found or len(in_order) == 1:
             decided.later(index)
-
-
-def _refold(conn: Connection, decided: _Decided, writes: Sequence[Write]) -> dict[str, a2a.Task]:
-    """The tasks whose stored snapshot is rewritten, folded with their new events."""
-    folding = [write for write in writes if write.refold and write.row.uid in decided.gathered.rows]
-    missing = {write.row.uid for write in folding} - decided.stored.keys()
-    if missing:
-        decided.stored.update(contents(conn, missing))
-    return {write.row.uid: fold(decided.stored[write.row.uid], write.events) for write in folding}

@@ -1,6 +1,7 @@
 """What tasks are: the stored snapshot and the events after it, read in one statement for any number of tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -20,7 +21,7 @@ from sqlalchemy import (
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.prepared import KeyQuery, Query, key_table, padded
-from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.fold import Said, fold
 from taskplane.tasks.domain.task import STATUS, Event
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, to_event
@@ -35,6 +36,7 @@ _SNAPSHOTS: Final = select(
     cast(null(), Text),
     cast(null(), Text),
     cast(0, BigInteger),
+    cast(0, Integer),
     cast(0, Integer),
     cast(0, Integer),
     cast("", Text),
@@ -64,20 +66,32 @@ _SAID_UNDER_FENCE: Final = (
 _AT_ONCE: Final = 1000
 
 
-def contents(conn: Connection, uids: Iterable[str]) -> dict[str, a2a.Task]:
-    """The tasks as the log stands, folded. One statement; a task that is not there is left out."""
-    tasks: dict[str, a2a.Task] = {}
+@dataclass(slots=True)
+class Content:
+    """What a task is: its stored snapshot, a serialized task, and the events after it, in order. `said`: see `fold`."""
+
+    snapshot: bytes
+    tail: list[Event]
+    said: dict[int, Said]
+
+    def folded(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
+        """The task, after further `events` of which `said` is known."""
+        return fold(a2a.Task.FromString(self.snapshot), (*self.tail, *events), {**self.said, **(said or {})})
+
+
+def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
+    """The tasks as the log stands. One statement; a task that is not there is left out."""
+    snapshots: dict[str, bytes] = {}
     tails: dict[str, list[Event]] = {}
     for values in _CONTENTS.all(conn, uids):
         found = to_event(values)
         if found.generation == 0:
-            tasks[found.task_uid] = a2a.Task.FromString(unpack(found.payload))
+            snapshots[found.task_uid] = unpack(found.payload)
         else:
             tails.setdefault(found.task_uid, []).append(found)
-    for uid, tail in tails.items():
-        tail.sort(key=_generation)
-        fold(tasks[uid], tail)
-    return tasks
+    return {
+        uid: Content(snapshot, sorted(tails.get(uid, ()), key=_generation), {}) for uid, snapshot in snapshots.items()
+    }
 
 
 def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:

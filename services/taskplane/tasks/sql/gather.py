@@ -1,121 +1,134 @@
 """What a batch of operations concerns, read and locked before anything is decided."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from taskplane.storage.prepared import Query
-from taskplane.tasks.domain.operations import (
-    AddMessage,
-    Append,
-    Cancel,
-    Claim,
-    Create,
-    Delete,
-    Found,
-    Known,
-    MarkCopied,
-    Operation,
-    Orphan,
-    Put,
-    Renew,
-)
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.operations import Found, Known, Operation
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
+from taskplane.tasks.sql.recent import Recent
 
 PublicId = tuple[str, str]
 Turn = tuple[str, str, str]
+# How an operation names what it concerns: its task by uid, or by tenant and id; and the turn that it begins, by tenant,
+# owner and invocation. What it does not name is None.
+Names = tuple[str | None, PublicId | None, Turn | None]
 
 
-def public_id(op: Operation) -> PublicId | None:
-    """(tenant, id) where the operation names its task so; None where it names it by uid."""
-    match op:
-        case Create() | AddMessage() | Cancel() | Delete():
-            return op.scope.tenant, op.task_id
-        case Put():
-            return op.scope.tenant, op.task.id
-        case _:
-            return None
+def names_of(op: Operation) -> Names:
+    """What the operation names."""
+    return _NAMES[type(op)](op)
 
 
-def named_uid(op: Operation) -> str | None:
-    """The uid where the operation names its task so."""
-    return op.task_uid if isinstance(op, Append | Claim | Renew | Orphan | MarkCopied) else None
+def _by_uid(op: ops.Append | ops.Claim | ops.Renew | ops.Orphan | ops.MarkCopied) -> Names:
+    return op.task_uid, None, None
 
 
-def turn_of(op: Operation) -> Turn | None:
-    """(tenant, owner, invocation) of an operation that begins a turn."""
-    if isinstance(op, Create | AddMessage):
-        return op.scope.tenant, op.scope.owner, op.invocation_id
-    return None
+def _by_id(op: ops.Cancel | ops.Delete) -> Names:
+    return None, (op.scope.tenant, op.task_id), None
 
 
-@dataclass(frozen=True, slots=True)
+def _by_document(op: ops.Put) -> Names:
+    return None, (op.scope.tenant, op.task.id), None
+
+
+def _by_id_and_turn(op: ops.Create | ops.AddMessage) -> Names:
+    tenant, owner, _ = op.scope
+    return None, (tenant, op.task_id), (tenant, owner, op.invocation_id)
+
+
+_NAMES: Final[dict[type, Callable[[Any], Names]]] = {
+    ops.Create: _by_id_and_turn,
+    ops.Append: _by_uid,
+    ops.AddMessage: _by_id_and_turn,
+    ops.Cancel: _by_id,
+    ops.Put: _by_document,
+    ops.Delete: _by_id,
+    ops.Claim: _by_uid,
+    ops.Renew: _by_uid,
+    ops.Orphan: _by_uid,
+    ops.MarkCopied: _by_uid,
+}
+
+
+@dataclass(slots=True)
+class Target:
+    """What one operation concerns. `names`: each thing that at most one operation of a batch may concern."""
+
+    uid: str | None
+    names: tuple[object, ...]
+    row: Row | None
+    known: Known | None
+    known_row: Row | None
+    # Another process holds what it needs.
+    waits: bool
+
+    def found(self) -> Found:
+        """What `decide` needs to know, except what is said."""
+        return Found(self.row, self.known, self.known_row)
+
+
+@dataclass(slots=True)
 class Gathered:
-    """Rows are locked until the transaction ends. `held`: uids of tasks that another process has locked."""
+    """One target per operation, in their order. The rows, by uid, are locked until the transaction ends."""
 
-    uids: Mapping[PublicId, str]
-    turns: Mapping[Turn, Known]
+    targets: Sequence[Target]
     rows: Mapping[str, Row]
-    held: frozenset[str]
-
-    def target(self, op: Operation) -> str | None:
-        """The uid of the task that `op` names, as far as there is one."""
-        name = public_id(op)
-        return named_uid(op) if name is None else self.uids.get(name)
-
-    def waits(self, op: Operation) -> bool:
-        """Whether another process holds what `op` needs."""
-        if not self.held:
-            return False
-        known = self._known(op)
-        return self.target(op) in self.held or (known is not None and known.task_uid in self.held)
-
-    def found(self, op: Operation) -> Found:
-        """What `decide` needs to know about `op`, except what is said."""
-        uid = self.target(op)
-        known = self._known(op)
-        return Found(
-            row=self.rows.get(uid) if uid is not None else None,
-            known=known,
-            known_row=self.rows.get(known.task_uid) if known is not None else None,
-        )
-
-    def _known(self, op: Operation) -> Known | None:
-        turn = turn_of(op)
-        return self.turns.get(turn) if turn is not None else None
 
 
-def gather(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> Gathered:
+def gather(
+    conn: Connection, operations: Sequence[Operation], locking: sql.Locking, recent: Recent | None = None
+) -> Gathered:
     """Two statements at most, a third where another process holds rows or a task is unknown.
 
     Rows that another process holds are left out, not waited for; if that leaves nothing at all to decide, they are.
     """
-    uids, turns = _names(conn, operations)
-    wanted = {uid for op in operations if (uid := named_uid(op)) is not None}
+    names = [names_of(op) for op in operations]
+    uids, turns = _look_up(conn, names)
+    wanted = {uid for uid, _, _ in names if uid is not None}
     wanted.update(uids.values())
-    wanted.update(known.task_uid for known in turns.values())
-    rows = _rows(conn, locking.rows_not_held_elsewhere, wanted)
+    wanted.update([known.task_uid for known in turns.values()])
+    rows = recent.rows(wanted) if recent is not None else {}
+    if len(rows) < len(wanted):
+        rows.update(_rows(conn, locking.rows_not_held_elsewhere, wanted - rows.keys()))
     held = _existing(conn, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
-    gathered = Gathered(uids, turns, rows, held)
-    if held and all(gathered.waits(op) for op in operations):
-        return Gathered(uids, turns, _rows(conn, locking.rows, wanted), frozenset())
-    return gathered
+    targets = [_target(each, uids, turns, rows, held) for each in names]
+    if held and all(target.waits for target in targets):
+        rows = _rows(conn, locking.rows, wanted)
+        targets = [_target(each, uids, turns, rows, frozenset()) for each in names]
+    return Gathered(targets, rows)
 
 
-def _names(conn: Connection, operations: Iterable[Operation]) -> tuple[dict[PublicId, str], dict[Turn, Known]]:
-    ids: set[PublicId] = set()
-    turns: set[Turn] = set()
-    for op in operations:
-        if (name := public_id(op)) is not None:
-            ids.add(name)
-        if (turn := turn_of(op)) is not None:
-            turns.add(turn)
+def _target(
+    names: Names,
+    uids: Mapping[PublicId, str],
+    turns: Mapping[Turn, Known],
+    rows: Mapping[str, Row],
+    held: frozenset[str],
+) -> Target:
+    uid, name, turn = names
+    if name is None:
+        return Target(uid, (uid,), rows.get(uid or ""), None, None, uid in held)
+    uid = uids.get(name)
+    row = rows.get(uid) if uid is not None else None
+    known = turns.get(turn) if turn is not None else None
+    known_row = rows.get(known.task_uid) if known is not None else None
+    waits = uid in held or (known is not None and known.task_uid in held)
+    return Target(uid, tuple([each for each in (uid, name, turn) if each is not None]), row, known, known_row, waits)
+
+
+def _look_up(conn: Connection, names: Iterable[Names]) -> tuple[dict[PublicId, str], dict[Turn, Known]]:
+    ids = {name for _, name, _ in names if name is not None}
     uids: dict[PublicId, str] = {}
     known: dict[Turn, Known] = {}
     if not ids:
         return uids, known
+    turns = {turn for _, _, turn in names if turn is not None}
     keys, tenants = {task_id for _, task_id in ids}, {tenant for tenant, _ in ids}
     if turns:
         found = sql.NAMES_AND_TURNS.all(conn, keys, tenants, {invocation for _, _, invocation in turns})

@@ -14,8 +14,9 @@ from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
 from taskplane.tasks.sql import reads, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
-from taskplane.tasks.sql.gather import named_uid, public_id, turn_of
+from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
+from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, Committed, EventFilter, Page, TaskFilter, TaskPage
 
@@ -40,7 +41,8 @@ class SqlTaskLog:
         """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most."""
         self._engine = engine
         self._on_commit = on_commit
-        parts = Parts.of(engine.dialect)
+        self._recent = Recent() if engine.dialect.alone else None
+        parts = Parts.of(engine.dialect, self._recent)
         self._clock = parts.clock
         self._meta: Meta | None = None
         self._committer: Committer[Operation, Answer] = Committer(
@@ -75,6 +77,8 @@ class SqlTaskLog:
     async def submit_all(self, ops: Sequence[Operation]) -> list[Answer | PlaneError]:
         """See `TaskLog.submit_all`."""
         refusals = [nul_in_operation(op) for op in ops]
+        if not any(refusals):
+            return await self._committer.submit_all(ops)
         answers = iter(
             await self._committer.submit_all([op for op, refusal in zip(ops, refusals, strict=True) if refusal is None])
         )
@@ -147,7 +151,9 @@ class SqlTaskLog:
 
     def _committed(self, batch: Batch[Answer]) -> None:
         effects: Committed = batch.effects
-        if self._on_commit is not None and (effects.rows or effects.deleted):
+        if self._recent is not None:
+            self._recent.committed(effects)
+        if self._on_commit is not None and (effects.changes or effects.deleted):
             self._on_commit(effects)
 
 
@@ -156,21 +162,24 @@ def key_of(op: Operation) -> Hashable:
 
     Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
     """
-    if isinstance(op, ops.Create):
-        return turn_of(op)
-    return public_id(op) or named_uid(op)
+    uid, name, turn = names_of(op)
+    return turn if isinstance(op, ops.Create) else name or uid
 
 
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
+    size = _OVERHEAD
     if isinstance(op, ops.Append | ops.Create):
-        size = sum(change.ByteSize() for change in op.changes)
-        return _OVERHEAD + size + (2 * op.task.ByteSize() if isinstance(op, ops.Create) else 0)
-    if isinstance(op, ops.AddMessage):
-        return _OVERHEAD + op.message.ByteSize()
-    if isinstance(op, ops.Put):
-        return _OVERHEAD + op.task.ByteSize()
-    return _OVERHEAD
+        for change in op.changes:
+            if change is not None:
+                size += len(change.serialized)
+        if isinstance(op, ops.Create):
+            size += 2 * (len(op.message.serialized) + len(op.metadata or b""))
+    elif isinstance(op, ops.AddMessage):
+        size += len(op.message.serialized)
+    elif isinstance(op, ops.Put):
+        size += op.task.ByteSize()
+    return size
 
 
 def _known_text(uid: str) -> str:

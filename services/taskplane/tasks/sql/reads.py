@@ -46,7 +46,7 @@ def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
 def get_task(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
     """See `TaskLog.get`."""
     row = get_row(conn, scope, task_id)
-    return row, contents(conn, [row.uid])[row.uid]
+    return row, contents(conn, [row.uid])[row.uid].folded()
 
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
@@ -81,7 +81,7 @@ def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: byte
     if not query.content:
         return TaskPage(page, (), token, total)
     tasks = contents(conn, [row.uid for row in page])
-    return TaskPage(page, [tasks[row.uid] for row in page], token, total)
+    return TaskPage(page, [tasks[row.uid].folded() for row in page], token, total)
 
 
 def _filters(scope: Scope, query: TaskFilter) -> tuple[list[ColumnElement[bool]], dict[str, object]]:

@@ -35,8 +35,13 @@ def nul_in_operation(op: Operation) -> Invalid | None:
 
 def nul_in_write(write: Write) -> Invalid | None:
     """Why `write` cannot be stored, if the id of a message or an artifact in it holds U+0000."""
-    began = [event.artifact_id for event in write.events if event.artifact_id]
-    return _refusal() if has_nul(write.row.message_id or "", write.row.partial_id or "", *began) else None
+    row = write.row
+    if "\0" in (row.message_id or "") or "\0" in (row.partial_id or ""):
+        return _refusal()
+    for event in write.events:
+        if event.artifact_id is not None and "\0" in event.artifact_id:
+            return _refusal()
+    return None
 
 
 def _refusal() -> Invalid:

@@ -3,8 +3,7 @@
 They get their parameters by position, straight from the domain's tuples.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, update
@@ -13,19 +12,52 @@ from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import Many
 from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.sql.guards import FIXED
-from taskplane.tasks.tables import INDEXED, event, task
+from taskplane.tasks.tables import event, task
 
 _ROW: Final = {name: place for place, name in enumerate(Row._fields)}
 _ROW_AND_SNAPSHOT: Final = {**_ROW, "snapshot": len(_ROW)}
-_CHANGING: Final = [name for name in Row._fields if name not in FIXED]
-_UNINDEXED: Final = [name for name in _CHANGING if name not in INDEXED]
-_indexed_values: Final[Callable[[Row], Any]] = itemgetter(*(_ROW[name] for name in sorted(INDEXED)))
+
+# What an UPDATE writes: the first of these that has every column which changes. Few statements, so that many rows share
+# one; and narrow ones, since SQLite writes every index anew that has a column which SET names, changed or not.
+ITEM: Final = frozenset(
+    {
+        "generation",
+        "event_bytes",
+        "updated_at",
+        "item_fence",
+        "item_number",
+        "item_first",
+        "item_last",
+        "started",
+        "message_id",
+        "partial_generation",
+        "partial_id",
+        "artifact_id",
+    }
+)
+_CHANGING: Final = frozenset(Row._fields) - FIXED
+_WIDTHS: Final[Sequence[frozenset[str]]] = (
+    # A renewed lease.
+    frozenset({"lease_until"}),
+    # An append, in no index.
+    ITEM,
+    ITEM | {"message_generation", "copied_generation"},
+    # Whatever happens to a managed task. Snapshots are written with these or the next.
+    _CHANGING - {"agent", "context_id"},
+    _CHANGING,
+)
+_WITH_SNAPSHOT: Final = 3
+
+# A statement that fails takes its transaction with it. So SQLite need not be able to take back the statement alone, for
+# which it would make a savepoint each time, as soon as a table has triggers.
+_OR_FAIL: Final = "OR FAIL"
 
 
 def _update(columns: Iterable[str]) -> Many:
     values: dict[str, Any] = {name: bindparam(name) for name in columns}
     places = {**_ROW_AND_SNAPSHOT, "of_uid": _ROW["uid"]}
-    return Many(update(task).where(task.c.uid == bindparam("of_uid")).values(values), places)
+    statement = update(task).where(task.c.uid == bindparam("of_uid")).values(values)
+    return Many(statement.prefix_with(_OR_FAIL, dialect="sqlite"), places)
 
 
 class Writing:
@@ -33,15 +65,16 @@ class Writing:
 
     def __init__(self, dialect: Dialect) -> None:
         self._insert_tasks = Many(dialect.insert_ignore(task), _ROW_AND_SNAPSHOT)
-        # SQLite writes every index anew that has a column which SET names, changed or not; so an append, which changes
-        # none of those as a rule, has statements of its own.
-        self._updates = {
-            (False, False): _update(_UNINDEXED),
-            (False, True): _update([*_UNINDEXED, "snapshot"]),
-            (True, False): _update(_CHANGING),
-            (True, True): _update([*_CHANGING, "snapshot"]),
-        }
-        self._insert_events = Many(insert(event), {name: place for place, name in enumerate(Event._fields)})
+        # By the number of their width, and whether they write a snapshot.
+        self._updates = {(width, False): _update(columns) for width, columns in enumerate(_WIDTHS)}
+        for width in range(_WITH_SNAPSHOT, len(_WIDTHS)):
+            self._updates[width, True] = _update([*_WIDTHS[width], "snapshot"])
+        # The narrowest width for fields in the order in which they were named.
+        self._widths: dict[tuple[str, ...], int] = {}
+        self._insert_events = Many(
+            insert(event).prefix_with(_OR_FAIL, dialect="sqlite"),
+            {name: place for place, name in enumerate(Event._fields)},
+        )
         self._delete_tasks = Many(delete(task).where(task.c.uid == bindparam("of_uid")), {"of_uid": _ROW["uid"]})
         self._delete_events = Many(
             delete(event).where(event.c.task_uid == bindparam("of_uid")), {"of_uid": _ROW["uid"]}
@@ -51,14 +84,25 @@ class Writing:
         """Rows with their snapshots; one whose key is taken is left out. For a single row: how many went in."""
         return self._insert_tasks.execute(conn, ((*row, snapshot) for row, snapshot in new))
 
-    def update_tasks(self, conn: Connection, changes: Iterable[tuple[Row, Row, bytes | None]]) -> None:
-        """The row as it was, as it will be, and its new snapshot if it has one."""
-        groups: dict[tuple[bool, bool], list[Sequence[Any]]] = {}
-        for old, new, snapshot in changes:
-            kind = _indexed_values(old) != _indexed_values(new), snapshot is not None
-            groups.setdefault(kind, []).append(new if snapshot is None else (*new, snapshot))
+    def update_tasks(self, conn: Connection, changes: Iterable[tuple[Row, Collection[str], bytes | None]]) -> None:
+        """The row as it will be, the names of the fields that may have changed, and its new snapshot if it has one."""
+        groups: dict[tuple[int, bool], list[Sequence[Any]]] = {}
+        for row, fields, snapshot in changes:
+            width = self._width(fields)
+            if snapshot is None:
+                groups.setdefault((width, False), []).append(row)
+            else:
+                groups.setdefault((max(width, _WITH_SNAPSHOT), True), []).append((*row, snapshot))
         for kind, rows in groups.items():
             self._updates[kind].execute(conn, rows)
+
+    def _width(self, fields: Collection[str]) -> int:
+        names = tuple(fields)
+        width = self._widths.get(names)
+        if width is None:
+            width = next(number for number, columns in enumerate(_WIDTHS) if columns.issuperset(names))
+            self._widths[names] = width
+        return width
 
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
         """After their tasks; the events of a task in order."""

@@ -1,12 +1,11 @@
 """What was committed a moment ago, kept in memory for those who are caught up."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.store import Committed
+from taskplane.tasks.domain.task import CREATED, Row
+from taskplane.tasks.store import Changed, Committed
 from taskplane.tasks.watch.ring import Render, Ring
 
 RING_EVENTS: Final = 256
@@ -17,38 +16,41 @@ _ROW_BYTES: Final = 1024
 class HotTask:
     """A task that was written to lately: its row after the last commit, its newest events, perhaps its content."""
 
-    __slots__ = ("_task", "ring", "row")
+    __slots__ = ("_task", "_task_at", "ring", "row", "size")
 
     def __init__(self, row: Row) -> None:
         self.row = row
         self.ring = Ring(RING_EVENTS, RING_BYTES)
-        self._task: tuple[int, a2a.Task, int] | None = None
+        # Bytes, about.
+        self.size = _ROW_BYTES
+        self._task: a2a.Task | None = None
+        self._task_at = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes, about."""
-        return _ROW_BYTES + self.ring.size + (self._task[2] if self._task is not None else 0)
-
-    def commit(self, row: Row, events: Sequence[Event], task: a2a.Task | None) -> None:
+    def commit(self, change: Changed) -> None:
         """Takes what one commit did to the task."""
-        self.row = row
-        if events:
-            self.ring.add(events)
+        self.row = change.row
+        if change.events:
+            self.ring.add(change.events)
             self._task = None
-        if task is not None:
-            self._task = (row.generation, task, task.ByteSize())
+        elif change.task is None:
+            return
+        self.size = _ROW_BYTES + self.ring.size
+        if change.task is not None:
+            self._task, self._task_at = change.task, change.row.generation
+            self.size += len(change.snapshot or b"")
 
     def task_at(self, generation: int, render: Render) -> a2a.Task | None:
         """The task folded at exactly `generation`, if it is at hand. Shared: never change it."""
-        if self._task is not None and self._task[0] == generation:
-            return self._task[1]
-        return self.first(render) if generation == 1 else None
+        if self._task is not None and self._task_at == generation:
+            return self._task
+        return self._first(render) if generation == 1 else None
 
-    def first(self, render: Render) -> a2a.Task | None:
+    def _first(self, render: Render) -> a2a.Task | None:
         """A managed task as its first event has it."""
-        steps = self.ring.after(0, 1)
-        message = steps[0].message(render) if steps else None
-        return message.event.task if message is not None and message.event.HasField("task") else None
+        events = self.ring.after(0, 1)
+        if not events or events[0].kind != CREATED:
+            return None
+        return self.ring.message(events[0], render).event.task
 
 
 class Hot:
@@ -82,34 +84,27 @@ class Hot:
         hot = self._tasks.get(uid)
         return hot.task_at(generation, self.render) if hot is not None else None
 
-    def first(self, uid: str) -> a2a.Task | None:
-        """A managed task as it was created, if that is at hand. Shared: never change it."""
-        hot = self._tasks.get(uid)
-        return hot.first(self.render) if hot is not None else None
-
     def committed(self, commit: Committed) -> None:
         """Takes in one commit; commits must come in their order."""
-        events: dict[str, list[Event]] = {}
-        for event in commit.events:
-            events.setdefault(event.task_uid, []).append(event)
-        for row in commit.rows:
-            self._commit(row, events.get(row.uid, ()), commit.folded.get(row.uid))
-        for row in commit.deleted:
-            self._drop(row.uid)
+        for change in commit.changes:
+            self._commit(change)
+        for change in commit.deleted:
+            self._drop(change.row.uid)
         while len(self._tasks) > self._max_tasks or (self._size > self._max_bytes and self._tasks):
             self._drop(next(iter(self._tasks)))
 
-    def _commit(self, row: Row, events: Sequence[Event], task: a2a.Task | None) -> None:
+    def _commit(self, change: Changed) -> None:
+        row = change.row
         hot = self._tasks.get(row.uid)
         if hot is None:
-            if not events:
+            if not change.events:
                 return
             hot = self._tasks[row.uid] = HotTask(row)
             self._uids[row.tenant, row.id] = row.uid
         else:
             self._size -= hot.size
             self._tasks.move_to_end(row.uid)
-        hot.commit(row, events, task)
+        hot.commit(change)
         self._size += hot.size
 
     def _drop(self, uid: str) -> None:

@@ -9,11 +9,11 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import DOCUMENT, Row, Scope, cursor_of
+from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope, cursor_of
 from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, TaskLog
 from taskplane.tasks.watch import cursor as cursors
 from taskplane.tasks.watch.hot import Hot
-from taskplane.tasks.watch.ring import Ring, Step, batch
+from taskplane.tasks.watch.ring import Ring, batch
 from taskplane.tasks.watch.watched import Watched
 
 MAX_FINAL: Final = 1024 * 1024
@@ -75,7 +75,9 @@ class Watch:
             place = parsed[1]
         # A commit between the read above and this line left its trace in what is hot.
         hot = self._hot.get(row.uid)
-        with self._watched.enter(row.uid, max(row.generation, hot.row.generation if hot else 0)) as seat:
+        head = max(row.generation, hot.row.generation if hot else 0)
+        seat = self._watched.enter(row.uid, head, place, until=stop_at if end_only else None)
+        try:
             if task is not None:
                 yield self._snapshot(row, task, incarnation)
                 await afp("watch.after_snapshot")
@@ -86,6 +88,7 @@ class Watch:
                     raise task_not_found(task_id)
                 if self._watched.draining:
                     return
+                place = seat.place
                 if place >= seat.head:
                     if row.generation == place and row.state in stop_at:
                         break
@@ -101,26 +104,28 @@ class Watch:
                 if row.origin == DOCUMENT:
                     row, task = await self._current(scope, row)
                     while place < row.generation and not end_only:
-                        _, ring, steps = await self._steps(row.uid, place, PAGE_EVENTS)
-                        steps = [step for step in steps if step.event.generation <= row.generation]
-                        yield self._batch(ring, steps)
-                        place = steps[-1].event.generation
+                        _, ring, events = await self._events(row.uid, place, PAGE_EVENTS)
+                        events = [event for event in events if event.generation <= row.generation]
+                        yield self._batch(ring, events)
+                        place = events[-1].generation
                     if not end_only:
                         yield self._snapshot(row, task, incarnation)
                         spoke = time.monotonic()
-                    place = row.generation
+                    seat.place = row.generation
                     continue
-                row, ring, steps = await self._steps(row.uid, place, limit)
-                limit = min(2 * limit, LONGEST_PAGE) if len(steps) == limit else PAGE_EVENTS
-                steps, stopped = self._until(steps, stop_at)
+                row, ring, events = await self._events(row.uid, place, limit)
+                limit = min(2 * limit, LONGEST_PAGE) if len(events) == limit else PAGE_EVENTS
+                events, stopped = _until(events, stop_at)
                 if not end_only:
                     await afp("watch.before_send")
-                    yield self._batch(ring, steps)
+                    yield self._batch(ring, events)
                     spoke = time.monotonic()
-                place = steps[-1].event.generation
+                seat.place = place = events[-1].generation
                 if stopped:
                     break
             yield await self._end(scope, row, place, incarnation)
+        finally:
+            seat.leave()
 
     async def _start(self, scope: Scope, task_id: str, *, whole: bool, beyond: int) -> tuple[Row, a2a.Task | None]:
         """The row to begin with, and the task at exactly its generation if it is wanted `whole`."""
@@ -137,28 +142,20 @@ class Watch:
             return await self._log.get(scope, task_id)
         return await self._log.row(scope, task_id), None
 
-    async def _steps(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Step]]:
+    async def _events(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Event]]:
         """What follows `place`, at least one event; the row it was found with, and the ring if it is from there."""
         hot = self._hot.get(uid)
         if hot is not None:
-            steps = hot.ring.after(place, PAGE_BYTES)
-            if steps:
-                return hot.row, hot.ring, steps
+            events = hot.ring.after(place, PAGE_BYTES)
+            if events:
+                return hot.row, hot.ring, events
         page = await self._log.read_after(uid, place, limit)
         if not page.events:
             raise Unavailable("the log of this task is shorter than it was", reason="LOG_CHANGED")
-        return page.row, None, [Step(event) for event in page.events]
+        return page.row, None, page.events
 
-    def _until(self, steps: Sequence[Step], stop_at: Collection[int]) -> tuple[Sequence[Step], bool]:
-        """The steps up to and with the first that puts the task in a state of `stop_at`, and whether there is one."""
-        if stop_at:
-            for index, step in enumerate(steps, 1):
-                if step.state(self._hot.render) in stop_at:
-                    return steps[:index], True
-        return steps, False
-
-    def _batch(self, ring: Ring | None, steps: Sequence[Step]) -> pb.WatchTaskResponse:
-        return ring.batch(steps, self._hot.render) if ring is not None else batch(steps, self._hot.render)
+    def _batch(self, ring: Ring | None, events: Sequence[Event]) -> pb.WatchTaskResponse:
+        return ring.batch(events, self._hot.render) if ring is not None else batch(events, self._hot.render)
 
     async def _current(self, scope: Scope, row: Row) -> tuple[Row, a2a.Task]:
         """The task as it is now. NotFound also if another one has its id by now."""
@@ -183,9 +180,18 @@ class Watch:
         task = self._hot.task_at(row.uid, place) if row.generation == place else None
         if task is None and row.snapshot_bytes <= MAX_FINAL:
             row, task = await self._current(scope, row)
-        if task is not None and task.ByteSize() > MAX_FINAL:
-            task = None
+        if task is not None:
+            size = row.snapshot_bytes if row.snapshot_generation == row.generation else task.ByteSize()
+            task = task if size <= MAX_FINAL else None
         response = pb.WatchTaskResponse()
         response.end.cursor = cursor_of(incarnation, place)
         self._records.fill(response.end.record, row, task)
         return response
+
+
+def _until(events: Sequence[Event], states: Collection[int]) -> tuple[Sequence[Event], bool]:
+    """The events up to and with the first that puts the task in one of `states`, and whether there is one."""
+    for index, event in enumerate(events, 1):
+        if event.state in states:
+            return events[:index], True
+    return events, False

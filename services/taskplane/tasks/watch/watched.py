@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError, Unavailable
-from taskplane.storage.bell import Bell, Listener
+from taskplane.storage.bell import Listener
+from taskplane.tasks.domain.task import REPLACED, Event
 from taskplane.tasks.store import Committed, TaskLog
 
 _log = logging.getLogger(__name__)
@@ -25,15 +25,25 @@ class _Known:
     def __init__(self) -> None:
         self.head = 0
         self.gone = False
-        self.seats = 0
+        self.seats: set[Seat] = set()
 
 
-class Seat:
-    """One watcher's place to wait."""
+class Seat(Listener):
+    """One watcher's place to wait, until `leave`.
 
-    def __init__(self, known: _Known, listener: Listener) -> None:
+    `place`: how far it has come. A watcher that waits for some states only names them in `until`, and is not woken for
+    events that follow its place and do not put the task in one of them; they move its place.
+    """
+
+    __slots__ = ("_known", "_uid", "_until", "_watched", "place")
+
+    def __init__(self, watched: "Watched", uid: str, known: _Known, place: int, until: Collection[int] | None) -> None:
+        super().__init__()
+        self._watched = watched
+        self._uid = uid
         self._known = known
-        self._listener = listener
+        self._until = until
+        self.place = place
 
     @property
     def head(self) -> int:
@@ -45,9 +55,23 @@ class Seat:
         """The task was deleted."""
         return self._known.gone
 
-    async def wait(self, timeout: float) -> None:
-        """Returns when something may have changed, at the latest after `timeout` seconds."""
-        await self._listener.wait(timeout)
+    def notice(self, events: Sequence[Event]) -> None:
+        """These are the newest events of the task, committed just now."""
+        if self._until is not None and events and events[0].generation == self.place + 1:
+            for event in events:
+                if event.state in self._until or event.kind == REPLACED:
+                    break
+            else:
+                self.place = events[-1].generation
+                return
+        self.hear()
+
+    def leave(self) -> None:
+        """Gives the place up."""
+        known = self._known
+        known.seats.discard(self)
+        if not known.seats:
+            self._watched.forget(self._uid, known)
 
 
 class Watched:
@@ -62,44 +86,42 @@ class Watched:
         self._log = log
         self._poll_every = poll_every
         self._tasks: dict[str, _Known] = {}
-        self._bell = Bell()
         self.draining = False
         self.outage: PlaneError | None = None
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    @contextmanager
-    def enter(self, uid: str, head: int) -> Generator[Seat, None, None]:
+    def enter(self, uid: str, head: int, place: int, until: Collection[int] | None = None) -> Seat:
         """Takes a seat at a task known to go as far as `head`. What is committed from now on is noticed."""
-        known = self._tasks.setdefault(uid, _Known())
+        known = self._tasks.get(uid)
+        if known is None:
+            known = self._tasks[uid] = _Known()
         known.head = max(known.head, head)
-        known.seats += 1
-        try:
-            with self._bell.listen(uid) as listener:
-                yield Seat(known, listener)
-        finally:
-            known.seats -= 1
-            if not known.seats and self._tasks.get(uid) is known:
-                del self._tasks[uid]
+        seat = Seat(self, uid, known, place, until)
+        known.seats.add(seat)
+        return seat
+
+    def forget(self, uid: str, known: _Known) -> None:
+        """Nobody sits there any more."""
+        if self._tasks.get(uid) is known:
+            del self._tasks[uid]
 
     def committed(self, commit: Committed) -> None:
         """Wakes the watchers of the tasks that this commit changed."""
         if not self._tasks:
             return
-        rung: list[str] = []
-        for row in commit.rows:
-            known = self._tasks.get(row.uid)
-            if known is not None and row.generation > known.head:
-                known.head = row.generation
-                rung.append(row.uid)
-        for row in commit.deleted:
-            known = self._tasks.get(row.uid)
+        for change in commit.changes:
+            known = self._tasks.get(change.row.uid)
+            if known is not None and change.row.generation > known.head:
+                known.head = change.row.generation
+                for seat in known.seats:
+                    seat.notice(change.events)
+        for change in commit.deleted:
+            known = self._tasks.get(change.row.uid)
             if known is not None:
                 known.gone = True
-                rung.append(row.uid)
-        if rung:
-            self._bell.ring(rung)
+                _ring(known)
 
     async def run(self) -> None:
         """The re-check; ends when it is cancelled.
@@ -116,7 +138,7 @@ class Watched:
                 _log.warning("watched tasks could not be checked for %.0f s: %s", silent, error)
                 if silent > OUTAGE:
                     self.outage = Unavailable("the database has not been reached for a while", retry_after=1.0)
-                    self._bell.ring_all()
+                    self._ring_all()
             else:
                 reached = time.monotonic()
                 self.outage = None
@@ -128,7 +150,6 @@ class Watched:
         heads: dict[str, int] = {}
         for first in range(0, len(uids), _TOGETHER):
             heads.update(await self._log.heads(uids[first : first + _TOGETHER]))
-        rung: list[str] = []
         for uid in uids:
             known = self._tasks.get(uid)
             if known is None:
@@ -137,11 +158,18 @@ class Watched:
             known.gone = known.gone or head is None
             if head is None or head > known.head:
                 known.head = head or known.head
-                rung.append(uid)
-        if rung:
-            self._bell.ring(rung)
+                _ring(known)
 
     def drain(self) -> None:
         """Asks every watcher to leave at its next boundary."""
         self.draining = True
-        self._bell.ring_all()
+        self._ring_all()
+
+    def _ring_all(self) -> None:
+        for known in self._tasks.values():
+            _ring(known)
+
+
+def _ring(known: _Known) -> None:
+    for seat in known.seats:
+        seat.hear()

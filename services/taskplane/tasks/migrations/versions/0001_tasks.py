@@ -58,6 +58,7 @@ def _create_event() -> None:
         sa.Column("fence", sa.BigInteger, nullable=False),
         sa.Column("attempt", sa.Integer, nullable=False),
         sa.Column("kind", sa.Integer, nullable=False),
+        sa.Column("state", sa.Integer, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("invocation_id", sa.Text),
         sa.Column("request_hash", sa.LargeBinary),

@@ -1,0 +1,113 @@
+"""Serialized messages put together from serialized parts, so that what is stored needs no copy of what was sent.
+
+Protocol Buffers define what this rests on: the fields of a message may stand in any order; of a scalar that comes twice
+the last one counts; a message that comes twice is merged. So what the store adds is written after what it was given.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+_SECOND: Final = 1_000_000
+# The numbers of the fields that are written here; a test compares them with the contract.
+_MESSAGE_CONTEXT, _MESSAGE_TASK, _MESSAGE_ROLE = 2, 3, 4
+_STATUS_STATE, _STATUS_MESSAGE, _STATUS_TIMESTAMP = 1, 2, 3
+_UPDATE_TASK, _UPDATE_CONTEXT, _UPDATE_STATUS = 1, 2, 3
+_TASK_ID, _TASK_CONTEXT, _TASK_STATUS, _TASK_HISTORY, _TASK_METADATA = 1, 2, 3, 5, 6
+_OF_TASK, _OF_MESSAGE, _OF_STATUS_UPDATE, _OF_ARTIFACT_UPDATE = 1, 2, 3, 4
+
+
+class Ids(NamedTuple):
+    """The ids of a task and its context, as fields of an update (status or artifact) and as fields of a message."""
+
+    update: bytes
+    message: bytes
+
+
+@lru_cache(4096)
+def ids_of(task_id: str, context_id: str) -> Ids:
+    """Ids of a task, to be written after what an update or a message says."""
+    task, context = task_id.encode(), context_id.encode()
+    return Ids(
+        field(_UPDATE_TASK, task) + field(_UPDATE_CONTEXT, context),
+        field(_MESSAGE_CONTEXT, context) + field(_MESSAGE_TASK, task),
+    )
+
+
+def new_task(task_id: str, context_id: str, state: int, at: int, message: bytes, metadata: bytes | None) -> bytes:
+    """A Task that begins with one serialized message, at `at` (microseconds)."""
+    return (
+        field(_TASK_ID, task_id.encode())
+        + field(_TASK_CONTEXT, context_id.encode())
+        + field(_TASK_STATUS, number(_STATUS_STATE, state) + _time(at))
+        + field(_TASK_HISTORY, message + ids_of(task_id, context_id).message)
+        + (field(_TASK_METADATA, metadata) if metadata is not None else b"")
+    )
+
+
+def task_payload(task: bytes) -> bytes:
+    """The StreamResponse of a serialized Task."""
+    return field(_OF_TASK, task)
+
+
+def message_payload(message: bytes, ids: Ids) -> bytes:
+    """The StreamResponse of a serialized Message."""
+    return field(_OF_MESSAGE, message + ids.message)
+
+
+def artifact_payload(update: bytes, ids: Ids) -> bytes:
+    """The StreamResponse of a serialized TaskArtifactUpdateEvent."""
+    return field(_OF_ARTIFACT_UPDATE, update + ids.update)
+
+
+def status_payload(update: bytes, ids: Ids, at: int, *, has_message: bool, role: int | None = None) -> bytes:
+    """The StreamResponse of a serialized TaskStatusUpdateEvent, at `at` (microseconds).
+
+    The message, where it `has_message`, gets the `role`, if one is given.
+    """
+    message = b""
+    if has_message:
+        said = ids.message if role is None else ids.message + number(_MESSAGE_ROLE, role)
+        message = field(_STATUS_MESSAGE, said)
+    return field(_OF_STATUS_UPDATE, update + ids.update + field(_UPDATE_STATUS, message + _time(at)))
+
+
+def reopening(message: bytes, state: int) -> bytes:
+    """A TaskStatusUpdateEvent with a serialized Message."""
+    return field(_UPDATE_STATUS, number(_STATUS_STATE, state) + field(_STATUS_MESSAGE, message))
+
+
+def field(place: int, content: bytes) -> bytes:
+    """A field that holds a message, a string or bytes; `place` is its number, up to 15."""
+    return _NESTED_TAGS[place] + varint(len(content)) + content
+
+
+def number(place: int, value: int) -> bytes:
+    """A field that holds a whole number, not negative, also where it is 0; `place` is its number, up to 15."""
+    return _NUMBER_TAGS[place] + varint(value)
+
+
+def varint(value: int) -> bytes:
+    """A whole number, not negative, in groups of seven bits, the lowest first."""
+    if value < 0x80:
+        return _LAST[value]
+    if value < 0x4000:
+        return _FOLLOWED[value & 0x7F] + _LAST[value >> 7]
+    groups: list[bytes] = []
+    while value > 0x7F:
+        groups.append(_FOLLOWED[value & 0x7F])
+        value >>= 7
+    groups.append(_LAST[value])
+    return b"".join(groups)
+
+
+_NUMBER_TAGS: Final = [bytes((place << 3,)) for place in range(16)]
+_NESTED_TAGS: Final = [bytes((place << 3 | 2,)) for place in range(16)]
+_LAST: Final = [bytes((group,)) for group in range(0x80)]
+_FOLLOWED: Final = [bytes((group | 0x80,)) for group in range(0x80)]
+
+
+@lru_cache(64)
+def _time(micros: int) -> bytes:
+    """The time of a status. Its nanoseconds are written also where they are 0: so they count, whatever was sent."""
+    seconds, rest = divmod(micros, _SECOND)
+    return field(_STATUS_TIMESTAMP, number(1, seconds) + number(2, rest * 1000))
