@@ -106,6 +106,20 @@ async def test_a_task_lost_after_it_began_fails_by_default(plane: Plane) -> None
     await plane.check(row)
 
 
+async def test_what_is_said_of_a_lost_run_belongs_to_the_turn_it_was_in(plane: Plane) -> None:
+    """C9, R1: the message has the invocation of the user's newest message, not of the one that created the task."""
+    row = await plane.create()
+    await plane.pause(row)
+    await plane.say(row, "second")
+    claimed = await plane.claim(row)
+    assert claimed is not None
+    await plane.append(claimed, status(WORKING))
+    assert await plane.orphan(claimed) is not None
+    _, task = await plane.log.get(ADA, row.id)
+    assert task.status.state == FAILED
+    assert task.status.message.metadata.fields["kagent_invocation_id"].string_value == "second"
+
+
 async def test_a_task_lost_before_it_began_is_queued_silently(plane: Plane) -> None:
     """C9: no event, a new fence, and the next claim is the next attempt."""
     row = await plane.queued()

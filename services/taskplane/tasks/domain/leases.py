@@ -78,8 +78,9 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
     message.role = a2a.ROLE_AGENT
     message.parts.add().text = text
     message.metadata.fields["reason"].string_value = reason
-    if row.invocation_id:
-        message.metadata.fields["kagent_invocation_id"].string_value = row.invocation_id
+    turn = found.turn or row.invocation_id
+    if turn:
+        message.metadata.fields["kagent_invocation_id"].string_value = turn
     update.metadata.fields["reason"].string_value = reason
     update.metadata.fields["attempt"].number_value = row.attempt
     draft.status(read_status(update))

@@ -34,3 +34,8 @@ def needs_artifacts(row: Row, op: Operation) -> list[str]:
 def needs_lost_messages(row: Row, op: Operation) -> bool:
     """Whether deciding `op` on `row` takes the ids of what was said under its fence (`Found.lost_messages`)."""
     return isinstance(op, ops.Orphan) and row.started and row.on_orphan == 2
+
+
+def needs_turn(row: Row, op: Operation) -> bool:
+    """Whether deciding `op` on `row` takes the invocation of its newest user message (`Found.turn`)."""
+    return isinstance(op, ops.Orphan) and row.input_generation > 1

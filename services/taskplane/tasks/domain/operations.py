@@ -228,7 +228,8 @@ class Found:
     invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the open
     partial message, read where `needs.needs_open_text` says so. `lost_messages` are the ids of the messages that the
     task said under its current fence, read where `needs.needs_lost_messages` says so. `artifacts` are those that the
-    task has of the artifacts that `needs.needs_artifacts` names.
+    task has of the artifacts that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the
+    user, read where `needs.needs_turn` says so; elsewhere the row has it.
     """
 
     row: Row | None
@@ -237,3 +238,4 @@ class Found:
     open_text: a2a.Message | None = None
     lost_messages: Sequence[str] = ()
     artifacts: Set[str] = frozenset()
+    turn: str = ""

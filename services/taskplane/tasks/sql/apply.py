@@ -3,7 +3,7 @@
 The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Self
@@ -16,12 +16,12 @@ from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
+from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_turn
 from taskplane.tasks.domain.operations import Answer, Found, Operation, Write
 from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import Content, artifacts_among, contents, said_under_fence
+from taskplane.tasks.sql.contents import Content, artifacts_among, contents, newest_turns, said_under_fence
 from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.recent import Recent
@@ -82,6 +82,7 @@ class _Decided:
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
         self._artifacts: dict[str, set[str]] = {}
+        self._turns: Mapping[str, str] = {}
         self._content = 0
         # Tasks whose open text is for the next batch to read.
         self._too_much: set[str] = set()
@@ -144,19 +145,21 @@ class _Decided:
     def _found(self, target: Target) -> Found:
         found = target.found()
         uid = target.uid
-        if uid is None or not (uid in self._stored or uid in self._lost or uid in self._artifacts):
+        if uid is None or not any(uid in known for known in (self._stored, self._lost, self._artifacts, self._turns)):
             return found
         if uid in self._stored and target.row is not None and target.row.partial_generation is not None:
             found.open_text = a2a.Message()
             found.open_text.CopyFrom(self._stored[uid].status.message)
         found.lost_messages = self._lost.get(uid, ())
         found.artifacts = self._artifacts.get(uid, set[str]())
+        found.turn = self._turns.get(uid, "")
         return found
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
         """What operations need of the log: open texts, what lost attempts said, and which artifacts there are."""
         texts: set[str] = set()
         lost: set[str] = set()
+        turns: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
         for op, target in zip(operations, self._targets, strict=True):
             row = target.row
@@ -166,11 +169,15 @@ class _Decided:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
+            if needs_turn(row, op):
+                turns.add(row.uid)
             artifacts.update([(row.uid, artifact_id) for artifact_id in needs_artifacts(row, op)])
         if texts:
             self._stored = {uid: content.folded() for uid, content in self._contents(conn, texts).items()}
         if lost:
             self._lost.update(said_under_fence(conn, lost))
+        if turns:
+            self._turns = newest_turns(conn, turns)
         if artifacts:
             for uid, artifact_id in artifacts_among(conn, artifacts):
                 self._artifacts.setdefault(uid, set()).add(artifact_id)

@@ -54,6 +54,12 @@ _TAILS: Final = (
 )
 _CONTENTS: Final = Query(union_all(_SNAPSHOTS, _TAILS), "uids")
 
+_NEWEST_TURNS: Final = Query(
+    select(task.c.uid, event.c.invocation_id)
+    .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation == task.c.input_generation))
+    .where(task.c.uid.in_(UIDS)),
+    "uids",
+)
 _SAID_UNDER_FENCE: Final = (
     select(event.c.task_uid, event.c.payload)
     .join(task, (task.c.uid == event.c.task_uid) & (event.c.fence == task.c.fence))
@@ -104,6 +110,11 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
             message = a2a.StreamResponse.FromString(payload).status_update.status.message
             said.setdefault(uid, []).append(message.message_id)
     return said
+
+
+def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:
+    """The invocation of each task's newest user message."""
+    return {row[0]: row[1] for row in _NEWEST_TURNS.all(conn, uids)}
 
 
 def artifacts_among(conn: Connection, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
