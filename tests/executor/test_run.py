@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, text, until
@@ -423,7 +422,7 @@ async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(st
 async def test_an_item_whose_answer_was_lost_is_sent_again_and_stored_once(stores: Stores) -> None:
     """C6: exactly once into the log."""
     lost = 0
-    service = stores.tasks(replace(ANN, service=True))
+    service = stores.tasks(ANN._replace(service=True))
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         for index in range(5):

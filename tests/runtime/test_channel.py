@@ -53,7 +53,21 @@ async def test_metadata_arrives_as_it_was_sent(dial: Dial) -> None:
     assert [pair for pair in seen if pair[0] in ("x-one", "x-raw-bin")] == list(sent)
 
 
-@pytest.mark.parametrize("pair", [("X-Upper", "1"), ("x-text", "gr\u00fcn"), ("x-text", "a\nb"), ("x-text", b"\xff")])
+async def test_bytes_arrive_as_text_unless_their_key_says_otherwise(dial: Dial) -> None:
+    seen: dict[str, object] = {}
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        seen.update(dict(context.invocation_metadata() or ()))
+        return request
+
+    async with dial(echo_services(say)) as channel:
+        await as_alice(channel).Say(HELLO, metadata=(("x-text", b"a b"), ("x-raw-bin", b"a b")))
+    assert (seen["x-text"], seen["x-raw-bin"]) == ("a b", b"a b")
+
+
+@pytest.mark.parametrize(
+    "pair", [("X-Upper", "1"), ("x-text", "gr\u00fcn"), ("x-text", "a\nb"), ("x-text", b"\xff"), ("x-bin", "1")]
+)
 async def test_metadata_that_http2_cannot_carry_is_refused(dial: Dial, pair: tuple[str, Any]) -> None:
     async with dial(echo_services()) as channel:
         with pytest.raises(Exception, match=r"[Mm]etadata|Illegal"):

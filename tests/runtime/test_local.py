@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 from tests.runtime.conftest import ALICE, Held, as_alice, echo_services
 
+from taskplane.runtime import errors
 from taskplane.runtime.channel import LocalChannel, client
+from taskplane.runtime.exchange import Exchange
+from taskplane.runtime.running import Running
 from taskplane.runtime.server import Context
 
 HELLO = BytesValue(value=b"hello")
@@ -99,11 +103,88 @@ async def test_a_producer_is_never_more_than_one_message_ahead() -> None:
         assert taken == 5
 
 
+async def test_a_message_written_to_a_waiting_reader_does_not_hold_up_the_handler() -> None:
+    ended = asyncio.Event()
+
+    async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        yield request
+        ended.set()
+
+    async with LocalChannel(echo_services(tell=tell)) as channel:
+        stream = as_alice(channel).Tell(HELLO)
+        assert await stream.read() == HELLO
+        assert ended.is_set()
+        assert not stream.cancel()
+        assert await stream.read() is grpc.aio.EOF
+
+
+async def test_each_call_ends_at_its_own_deadline_whatever_others_were_given() -> None:
+    held = Held()
+    ends: list[str] = []
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        return request if request == HELLO else await held.say(request, context)
+
+    async with LocalChannel(echo_services(say)) as channel:
+        stub = as_alice(channel)
+
+        async def call(name: str, seconds: float) -> None:
+            with pytest.raises(errors.DeadlineExceeded):
+                await stub.Say(BytesValue(), timeout=seconds)
+            ends.append(name)
+
+        # An answered call is the first of its row, and leaves it before the others.
+        assert await stub.Say(HELLO, timeout=0.2) == HELLO
+        async with asyncio.TaskGroup() as calls:
+            for name, seconds in (("d", 0.3), ("b", 0.2), ("a", 0.1), ("c", 0.2), ("e", 0.3)):
+                calls.create_task(call(name, seconds))
+                await asyncio.sleep(0.001)
+        assert ends == ["a", "b", "c", "d", "e"]
+        await channel.close()
+        assert channel.running == set()
+
+
+async def test_the_clock_strikes_for_no_call_before_its_time_and_forgets_those_that_ended() -> None:
+    loop = asyncio.get_running_loop()
+    running = Running()
+    row = running.row(0.02, loop)
+    ended, due, later = (Exchange(loop, ()) for _ in range(3))
+    for exchange, seconds in ((ended, 0.02), (due, 0.02), (later, 3_600)):
+        exchange.deadline = loop.time() + seconds
+        exchange.row = row
+        row[exchange] = None
+    ended.leave()
+    assert running.all() == {due, later}
+    await due.settling()
+    assert [each.status for each in (ended, due, later)] == [None, grpc.StatusCode.DEADLINE_EXCEEDED, None]
+    assert running.all() == {due, later}
+    for exchange in (due, later):
+        exchange.leave()
+    assert running.all() == set()
+    running.stop()
+
+
+async def test_a_number_of_seconds_that_nobody_gives_any_more_is_forgotten() -> None:
+    loop = asyncio.get_running_loop()
+    running = Running()
+    running.row(0.01, loop)
+    last = Exchange(loop, ())
+    last.deadline = loop.time() + 0.02
+    running.row(0.02, loop)[last] = None
+    await last.settling()
+    last.leave()
+    assert running.rows == {None: {}}
+
+
 async def test_nothing_is_left_behind() -> None:
     before = asyncio.all_tasks()
     held = Held()
     async with LocalChannel(echo_services(held.say, held.tell)) as channel:
         stub = as_alice(channel)
+        before_it_began = stub.Say(HELLO)
+        assert before_it_began.cancel()
+        assert await before_it_began.code() is grpc.StatusCode.CANCELLED
+        assert channel.running == set()
         calls = [stub.Say(HELLO), stub.Tell(HELLO)]
         await held.begun.wait()
         await channel.close()

@@ -9,7 +9,7 @@ Over 300 lines, since the order of these writes and what follows when one is ref
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -103,7 +103,7 @@ class Submits:
         return _Send(
             hosted=hosted,
             caller=caller,
-            acting=replace(caller, service=True),
+            acting=Principal(caller.tenant, caller.owner, caller.actor, service=True),
             invocation_id=invocation_id,
             request_hash=request_hash,
             keyed=bool(request.idempotency_key),

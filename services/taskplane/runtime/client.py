@@ -4,7 +4,7 @@ grpc.aio's own client interceptors need a channel with a socket; this works for 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -12,15 +12,20 @@ import grpc
 
 from taskplane.runtime import logs, principal, status
 from taskplane.runtime.errors import Unavailable
+from taskplane.runtime.exchange import ChannelClosed, Pairs
 from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
 from taskplane.runtime.interceptors import REQUEST_ID_KEY
 from taskplane.runtime.local import unserved
+from taskplane.runtime.local_method import Habits, LocalMethod
+from taskplane.runtime.memo import Memo
 from taskplane.runtime.principal import Principal
 
 DEADLINE: Final = 10.0
 
-_Metadata = grpc.aio.Metadata | Sequence[tuple[str, str | bytes]]
-_Outgoing = Callable[[_Metadata | None], tuple[tuple[str, str | bytes], ...]]
+_principal: Final = principal.current
+_request_id: Final = logs.request_id.get
+_Metadata = Iterable[tuple[str, str | bytes]]
+_Outgoing = Callable[[_Metadata | None], Pairs]
 
 
 def client(
@@ -39,32 +44,31 @@ class _Client(grpc.aio.Channel):
     def __init__(self, channel: grpc.aio.Channel, identity: Principal, seal: Seal, deadline: float) -> None:
         self._channel = channel
         self._identity = identity
-        self._write = seal.write
+        self._sealed: Memo[Principal, tuple[str, str]] = Memo(lambda who: (PRINCIPAL_KEY, seal.write(who)))
         self._deadline = deadline
-        # The principal of the last call, and what was written for it.
-        self._last = (identity, seal.write(identity))
 
-    def _outgoing(self, extra: _Metadata | None) -> tuple[tuple[str, str | bytes], ...]:
-        who = principal.current() or self._identity
-        if who is not self._last[0]:
-            self._last = (who, self._write(who))
-        metadata = (
-            (PRINCIPAL_KEY, self._last[1]),
-            (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id()),
+    def _outgoing(self, given: _Metadata | None) -> Pairs:
+        own = (
+            self._sealed[_principal() or self._identity],
+            (REQUEST_ID_KEY, _request_id() or logs.new_request_id()),
         )
-        return metadata if extra is None else (*metadata, *extra)
+        return own if given is None else (*own, *given)
 
     def unary_unary(
         self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
     ) -> Any:
-        return _Unary(
-            self._channel.unary_unary(method, request_serializer, response_deserializer), self._outgoing, self._deadline
-        )
+        call = self._channel.unary_unary(method, request_serializer, response_deserializer)
+        if isinstance(call, LocalMethod):
+            return call.of(Habits(self._outgoing, self._deadline, _translated))
+        return _Unary(call, self._outgoing, self._deadline)
 
     def unary_stream(
         self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
     ) -> Any:
-        return _Stream(self._channel.unary_stream(method, request_serializer, response_deserializer), self._outgoing)
+        call = self._channel.unary_stream(method, request_serializer, response_deserializer)
+        if isinstance(call, LocalMethod):
+            return call.of(Habits(self._outgoing, None, _translated))
+        return _Stream(call, self._outgoing)
 
     def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:
         return unserved(method)
@@ -150,10 +154,8 @@ class _Call:
         return cast("bool", self._call.cancel())
 
     def _failed(self, error: BaseException) -> BaseException:
-        if isinstance(error, grpc.aio.AioRpcError):
-            return status.from_rpc_error(error)
-        if isinstance(error, grpc.aio.UsageError):
-            return _closed()
+        if not isinstance(error, asyncio.CancelledError):
+            return _translated(error)
         task = asyncio.current_task()
         if self._cancelled or task is None or task.cancelling():
             # grpc.aio does it only if the cancellation comes at the right moment (1.85: not while the headers arrive).
@@ -206,6 +208,18 @@ class _StreamCall(_Call):
             if failed is error:
                 raise
             raise failed from error
+
+
+def _translated(error: BaseException) -> BaseException:
+    """What we raise for an error of gRPC; any other error is itself."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        ours: BaseException = status.from_rpc_error(error)
+    elif isinstance(error, (grpc.aio.UsageError, ChannelClosed)):
+        ours = _closed()
+    else:
+        return error
+    ours.__cause__ = error
+    return ours
 
 
 def _closed() -> Unavailable:

@@ -11,11 +11,15 @@ EMPTY: Final[Any] = object()
 OK: Final = grpc.StatusCode.OK
 LOCALLY_CANCELLED: Final = "Locally cancelled by application!"
 
-_Pairs = tuple[tuple[str, str | bytes], ...]
+Pairs = tuple[tuple[str, str | bytes], ...]
 
 
 class TooLarge(Exception):
     """A message beyond what its receiver takes."""
+
+
+class ChannelClosed(asyncio.CancelledError):
+    """A call was cancelled because its channel was closed."""
 
 
 def too_large(what: str, size: int, limit: int) -> str:
@@ -29,27 +33,29 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
     What says nothing of its own keeps the promise of `grpc.aio.ServicerContext`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, metadata: _Pairs, measured: Callable[[Any], Any]) -> None:
-        """`measured` gives a message the form its client knows, or raises TooLarge."""
+    # What few calls ever change.
+    text = ""
+    initial: Pairs = ()
+    trailing: Pairs = ()
+    _details = ""
+    _aborted: BaseException | None = None
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, metadata: Pairs) -> None:
         self.loop = loop
-        self.settled: asyncio.Future[None] = loop.create_future()
+        self.metadata = metadata
         self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.row: dict[Exchange, None] | None = None
+        """Where it stands among the calls that run."""
         self.deadline: float | None = None
+        self.settled: asyncio.Future[None] | None = None
+        """Done with the call, if anybody waits for it; see `settling`."""
         self.status: grpc.StatusCode | None = None
-        self.text = ""
-        self.initial: _Pairs = ()
-        self.trailing: _Pairs = ()
         self.reply: Any = EMPTY
-        self.locally_cancelled = False
-        self.callbacks: list[Callable[[], Any]] | None = None
-        self._metadata = metadata
-        self._measured = measured
-        self._code: grpc.StatusCode | None = None
-        self._details = ""
-        self._aborted: BaseException | None = None
-        self._reader: asyncio.Future[None] | None = None
-        self._taken: asyncio.Future[None] | None = None
+        self.cancellation: type[asyncio.CancelledError] | None = None
+        """Why this side cancelled the call, if it did."""
+        self.chosen: grpc.StatusCode | None = None
+        """The status that the handler set."""
+        self.callbacks: tuple[Callable[[], Any], ...] = ()
 
     # How it ends.
 
@@ -57,17 +63,23 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
         """Ends the call for its client. The first end counts, and a cancellation whatever came of it."""
         if self.status is not None:
             return
-        if self.locally_cancelled:
+        if self.cancellation is not None:
             code, text, self.trailing = grpc.StatusCode.CANCELLED, LOCALLY_CANCELLED, ()
         self.status = code
-        self.text = text
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        if not self.settled.done():
-            self.settled.set_result(None)
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        if text:
+            self.text = text
+        settled = self.settled
+        if settled is not None and not settled.done():
+            settled.set_result(None)
+
+    def leave(self) -> None:
+        """The handler has run to its end: what it registered for that is run."""
+        if self.row is not None:
+            self.row.pop(self, None)
+        if self.callbacks:
+            callbacks, self.callbacks = self.callbacks, ()
+            for callback in callbacks:
+                callback()
 
     def expire(self) -> None:
         """The deadline: the client is answered now, and the handler is cancelled."""
@@ -75,13 +87,21 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
         self.finish(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
         self._stop()
 
-    def cancel(self) -> bool:
+    def cancel(self, why: type[asyncio.CancelledError] = asyncio.CancelledError) -> bool:
         """The client's cancellation: the handler is cancelled, and the call ends with it. False: too late."""
-        if self.status is not None or self.locally_cancelled:
+        if self.status is not None or self.cancellation is not None:
             return False
-        self.locally_cancelled = True
+        self.cancellation = why
         self._stop()
         return True
+
+    def settling(self) -> asyncio.Future[None]:
+        """Done when the call has ended for its client."""
+        if self.settled is None:
+            self.settled = self.loop.create_future()
+            if self.status is not None:
+                self.settled.set_result(None)
+        return self.settled
 
     async def ended(self) -> None:
         """Returns when the handler has run to its end, `finally` and all."""
@@ -90,8 +110,8 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
 
     def failure(self) -> BaseException:
         """What the client of a call without an answer gets."""
-        if self.locally_cancelled:
-            return asyncio.CancelledError()
+        if self.cancellation is not None:
+            return self.cancellation()
         return grpc.aio.AioRpcError(
             self.status or grpc.StatusCode.UNKNOWN,
             grpc.aio.Metadata(*self.initial),
@@ -100,22 +120,19 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
         )
 
     def refused(self) -> bool:
-        """Whether the handler set a status other than OK; the call then ends with it."""
-        if self._code is None or self._code is OK:
+        """Whether the handler set a status other than OK or aborted; the call then ends with that.
+
+        A handler may have swallowed its own abort; the call is aborted nevertheless.
+        """
+        if self.chosen is None or (self.chosen is OK and self._aborted is None):
             return False
-        self.finish(self._code, self._details)
+        self.finish(self.chosen if self.chosen is not OK else grpc.StatusCode.UNKNOWN, self._details)
         return True
 
     def raise_if_aborted(self) -> None:
-        """A handler may have swallowed its own abort; the call is aborted nevertheless."""
+        """AbortError: the handler aborted the call, whatever it made of that."""
         if self._aborted is not None:
             raise self._aborted
-
-    def call_back(self) -> None:
-        """Runs what the handler registered for the end of the call, once."""
-        callbacks, self.callbacks = self.callbacks, None
-        for callback in callbacks or ():
-            callback()
 
     def _stop(self) -> None:
         task = self.task
@@ -123,46 +140,19 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
             self.finish(grpc.StatusCode.CANCELLED, LOCALLY_CANCELLED)
         elif not task.done():
             # A handler that has not begun yet ends without a word of its own.
-            task.add_done_callback(lambda _: self.finish(grpc.StatusCode.CANCELLED, LOCALLY_CANCELLED))
+            task.add_done_callback(self._stopped)
             task.cancel()
 
-    # A stream, handed over one message at a time.
-
-    async def take(self) -> Any:
-        """The next message, or EMPTY when the call has ended."""
-        if self._reader is not None and not self._reader.done():
-            raise grpc.aio.UsageError("another read of this stream is waiting")
-        while self.status is None:
-            if self.reply is not EMPTY:
-                message, self.reply = self.reply, EMPTY
-                if self._taken is not None and not self._taken.done():
-                    self._taken.set_result(None)
-                return message
-            self._reader = self.loop.create_future()
-            await self._reader
-        return EMPTY
-
-    async def write(self, message: Any) -> None:
-        """Hands over a message and returns when it has been taken. CancelledError: the client is gone."""
-        self.raise_if_aborted()
-        if self.status is not None:
-            raise asyncio.CancelledError
-        try:
-            self.reply = self._measured(message)
-        except TooLarge as error:
-            self.finish(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-            raise asyncio.CancelledError from error
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-        self._taken = self.loop.create_future()
-        await self._taken
+    def _stopped(self, _: object) -> None:
+        self.finish(grpc.StatusCode.CANCELLED, LOCALLY_CANCELLED)
+        self.leave()
 
     # What a handler may ask of its context.
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
         if self._aborted is not None:
             raise grpc.aio.UsageError("Abort already called!")
-        self._code = code
+        self.chosen = code
         self._details = details or self._details
         self.trailing = tuple(trailing_metadata) or self.trailing
         self._aborted = grpc.aio.AbortError("Locally aborted.")
@@ -174,6 +164,9 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
     async def read(self) -> Never:
         raise grpc.aio.UsageError("the request of this call is not a stream")
 
+    async def write(self, message: Any) -> None:
+        raise grpc.aio.UsageError("the reply of this call is not a stream")
+
     async def send_initial_metadata(self, initial_metadata: Any) -> None:
         self.initial = tuple(initial_metadata)
 
@@ -184,13 +177,13 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
         return self.trailing
 
     def invocation_metadata(self) -> Any:
-        return self._metadata
+        return self.metadata
 
     def set_code(self, code: grpc.StatusCode) -> None:
-        self._code = code
+        self.chosen = code
 
     def code(self) -> Any:
-        return self._code
+        return self.chosen
 
     def set_details(self, details: str) -> None:
         self._details = details
@@ -220,10 +213,57 @@ class Exchange(grpc.aio.ServicerContext[Any, Any]):
         return None if self.deadline is None else max(0.0, self.deadline - self.loop.time())
 
     def add_done_callback(self, callback: Any) -> None:
-        self.callbacks = [*(self.callbacks or ()), lambda: callback(self)]
+        self.callbacks = (*self.callbacks, lambda: callback(self))
 
     def cancelled(self) -> bool:
         return self.status is grpc.StatusCode.CANCELLED
 
     def done(self) -> bool:
         return self.status is not None
+
+
+class Stream(Exchange):
+    """An exchange with a stream of replies, handed over one at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, metadata: Pairs, measured: Callable[[Any], Any]) -> None:
+        """`measured` gives a message the form its client knows, or raises TooLarge."""
+        super().__init__(loop, metadata)
+        self._measured = measured
+        self._reader: asyncio.Future[Any] | None = None
+        self._taken: asyncio.Future[None] | None = None
+
+    def finish(self, code: grpc.StatusCode, text: str = "") -> None:
+        super().finish(code, text)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(EMPTY)
+
+    async def take(self) -> Any:
+        """The next message, or EMPTY when the call has ended."""
+        if self.status is not None:
+            return EMPTY
+        if self._reader is not None and not self._reader.done():
+            raise grpc.aio.UsageError("another read of this stream is waiting")
+        if self.reply is EMPTY:
+            self._reader = self.loop.create_future()
+            return await self._reader
+        message, self.reply = self.reply, EMPTY
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_result(None)
+        return message
+
+    async def write(self, message: Any) -> None:
+        """Hands a message to the client that waits for it, or waits until it is taken. CancelledError: it has gone."""
+        self.raise_if_aborted()
+        if self.status is not None:
+            raise asyncio.CancelledError
+        try:
+            message = self._measured(message)
+        except TooLarge as error:
+            self.finish(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            raise asyncio.CancelledError from error
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(message)
+            return
+        self.reply = message
+        self._taken = self.loop.create_future()
+        await self._taken

@@ -9,17 +9,16 @@ import hashlib
 import hmac
 import json
 import re
-from functools import lru_cache
 from typing import Any, Final, cast
 
 from taskplane.runtime.errors import Unauthenticated
+from taskplane.runtime.memo import Memo
 from taskplane.runtime.principal import Principal
 
 PRINCIPAL_KEY: Final = "x-taskplane-principal"
 
 # What else is signed with the same secret (page tokens, for one) can never be taken for a principal.
 _PURPOSE: Final = b"taskplane principal 1\0"
-_REMEMBERED: Final = 1_024
 MAX_NAME: Final = 255
 """Characters of a tenant, an owner or an actor at most."""
 # What no database text holds: U+0000, and the halves of a surrogate pair, which JSON can spell.
@@ -27,22 +26,23 @@ _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class Seal:
-    """Writes principals into metadata and reads them back. Values seen before cost one look-up."""
+    """Writes principals into metadata and reads them back."""
 
     def __init__(self, secret: bytes) -> None:
         """Without a secret values are neither signed nor checked: for loopback only."""
         self._secret = secret
-        self.write = lru_cache(_REMEMBERED)(self._write)
-        self.read = lru_cache(_REMEMBERED)(self._read)
+        self.known: Memo[str, Principal] = Memo(self.read)
+        """What `read` gives for a value, one look-up if it was seen before."""
 
-    def _write(self, principal: Principal) -> str:
+    def write(self, principal: Principal) -> str:
+        """The value for a principal."""
         fields = {"t": principal.tenant, "o": principal.owner, "a": principal.actor, "s": principal.service}
         payload = base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).rstrip(b"=")
         if not self._secret:
             return payload.decode()
         return f"{payload.decode()}.{self._signature(payload).decode()}"
 
-    def _read(self, value: str) -> Principal:
+    def read(self, value: str) -> Principal:
         """The principal of a value. Unauthenticated: not a principal, or not signed with our secret."""
         payload, _, signature = value.partition(".")
         if self._secret and not hmac.compare_digest(signature.encode(), self._signature(payload.encode())):

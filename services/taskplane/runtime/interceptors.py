@@ -1,16 +1,16 @@
 """What happens around every call, whatever its shape and whichever channel it came through.
 
-A method's handler is wrapped once, when its service is registered. Around it stand the concerns of `CONCERNS`,
-outermost first: the request id, log and metrics, principal and policy, errors. A concern has `enter` and `leave` and
-does not know whether the call is unary or a stream, socket or local, so none of the four can differ. A stream is
-handed to gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
+A method's handler is wrapped once, when its service is registered. Around it stand, outermost first: the request id,
+log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a socket or a
+local channel, and unary calls and streams have the same one, so none of the four can differ. A stream is handed to gRPC
+as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
 """
 
 import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, cast
 
@@ -20,7 +20,8 @@ from google.protobuf.message import DecodeError
 from taskplane.runtime import logs, principal, status
 from taskplane.runtime.errors import Conflict, Internal, Invalid, PermissionDenied, PlaneError, Unauthenticated
 from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
-from taskplane.runtime.metrics import CALLS, SECONDS, STREAMS
+from taskplane.runtime.memo import Memo
+from taskplane.runtime.metrics import CALLS, SECONDS, STREAMS, Value
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 
@@ -29,7 +30,19 @@ SLOW: Final = 1.0
 """Seconds after which an answered unary call is worth a line in the log."""
 
 _log = logging.getLogger(__name__)
+_clock: Final = time.perf_counter
+_enter_request: Final = logs.request_id.set
+_enter_principal: Final = principal.enter
 _REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+
+
+def _fit(given: object) -> str:
+    """What a caller gave for a request id; "" if it is none."""
+    return given if isinstance(given, str) and _REQUEST_ID.fullmatch(given) else ""
+
+
+# The calls that belong to one request have its id, so most ids come several times.
+_request_ids: Final[Memo[object, str]] = Memo(_fit)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler = Callable[[Any, Context], Awaitable[Any]]
@@ -70,82 +83,41 @@ class Method:
     default: Principal | None
 
 
-class Call:
-    """One call being served."""
-
-    __slots__ = ("context", "metadata", "principal", "request_id", "started")
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.metadata: dict[str, Any] = dict(context.invocation_metadata() or ())
-        self.request_id = ""
-        self.principal: Principal | None = None
-        self.started = time.perf_counter()
-
-
-class Concern:
-    """One thing that is done around every call of one method. What it does not define is not called."""
-
-    def __init__(self, method: Method) -> None:
-        """For the calls of `method`."""
-
-    def enter(self, call: Call) -> None:
-        """Before the handler; a PlaneError raised here is the answer."""
-
-    def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
-        """After the handler, or after a refusal further in. Returns the error that goes on outwards. Never raises."""
-        return error
-
-
-class RequestId(Concern):
-    """The id of the caller's request, or a new one, in every log line of the call."""
-
-    def enter(self, call: Call) -> None:
-        given = call.metadata.get(REQUEST_ID_KEY)
-        if not isinstance(given, str) or not _REQUEST_ID.fullmatch(given):
-            given = logs.new_request_id()
-        call.request_id = given
-        logs.request_id.set(given)
-
-
-class Observe(Concern):
+class _Observer:
     """One line in the log and one count per call; failures and slow calls are seen at INFO, the rest at DEBUG."""
 
     def __init__(self, method: Method) -> None:
         self._path = method.path
         self._slow = float("inf") if method.streaming else SLOW
-        self._ok = CALLS.labels(method.path, "OK")
+        self._answered = CALLS.of(method.path, "OK")
         self._seconds = None if method.streaming else SECONDS.of(method.path)
-        self._streams = STREAMS.labels(method.path) if method.streaming else None
 
-    def enter(self, call: Call) -> None:
-        if self._streams is not None:
-            self._streams.inc()
-
-    def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
-        seconds = time.perf_counter() - call.started
-        if self._streams is not None:
-            self._streams.dec()
+    def answered(self, seconds: float, caller: Principal | None) -> None:
+        """A call took `seconds` and nothing went wrong."""
+        self._answered.now += 1
         if self._seconds is not None:
             self._seconds.observe(seconds)
-        if error is None:
-            self._ok.inc()
-            if seconds >= self._slow:
-                self._line(logging.INFO, call, seconds, "OK", None)
-            elif _log.isEnabledFor(logging.DEBUG):
-                self._line(logging.DEBUG, call, seconds, "OK", None)
-            return None
+        if seconds >= self._slow:
+            self._line(logging.INFO, "OK", seconds, None, caller)
+        elif _log.isEnabledFor(logging.DEBUG):
+            self._line(logging.DEBUG, "OK", seconds, None, caller)
+
+    def failed(self, seconds: float, error: BaseException, context: Context, caller: Principal | None) -> None:
+        """A call took `seconds`, and `error` goes to its client."""
+        if self._seconds is not None:
+            self._seconds.observe(seconds)
         code = "CANCELLED"
         if isinstance(error, PlaneError):
             code = error.code
         elif isinstance(error, grpc.aio.AbortError):
-            code = call.context.code().name
-        CALLS.labels(self._path, code).inc()
+            code = context.code().name
+        CALLS.of(self._path, code).now += 1
         level = {"INTERNAL": logging.ERROR, "CANCELLED": logging.DEBUG}.get(code, logging.INFO)
-        self._line(level, call, seconds, code, error)
-        return error
+        self._line(level, code, seconds, error, caller)
 
-    def _line(self, level: int, call: Call, seconds: float, code: str, error: BaseException | None) -> None:
+    def _line(
+        self, level: int, code: str, seconds: float, error: BaseException | None, caller: Principal | None
+    ) -> None:
         cause = error.__cause__ if code == "INTERNAL" and error is not None else None
         _log.log(
             level,
@@ -155,68 +127,46 @@ class Observe(Concern):
                 "code": code,
                 "reason": error.reason if isinstance(error, PlaneError) else None,
                 "ms": round(seconds * 1000, 2),
-                "actor": call.principal.actor if call.principal else None,
+                "actor": caller.actor if caller else None,
             },
             exc_info=cause,
         )
 
 
-class Authorise(Concern):
-    """Finds out who calls and whether the policy lets them. What they may see is decided by scope, in the stores."""
-
-    def __init__(self, method: Method) -> None:
-        self._access = method.access
-        self._read = method.seal.read
-        self._signed = method.signed
-        self._default = method.default
-
-    def enter(self, call: Call) -> None:
-        value = call.metadata.get(PRINCIPAL_KEY)
-        if value is not None:
-            caller: Principal | None = self._read(value)
-        else:
-            caller = None if self._signed else self._default
-        call.principal = caller
-        principal.enter(caller)
-        access = self._access
-        if access is Access.PUBLIC:
-            return
-        if access is None:
-            raise PermissionDenied("this operation is not open to anyone", reason="NO_POLICY")
-        if caller is None:
-            raise Unauthenticated("this call has no principal", reason="NO_PRINCIPAL")
-        if access is Access.SERVICE and not caller.service:
-            raise PermissionDenied("only a service may call this operation", reason="SERVICE_ONLY")
+def _admit(access: Access | None, caller: Principal | None) -> None:
+    """Whether the policy lets the caller in. What they may see is decided by scope, in the stores."""
+    if access is Access.PUBLIC:
+        return
+    if access is None:
+        raise PermissionDenied("this operation is not open to anyone", reason="NO_POLICY")
+    if caller is None:
+        raise Unauthenticated("this call has no principal", reason="NO_PRINCIPAL")
+    if access is Access.SERVICE and not caller.service:
+        raise PermissionDenied("only a service may call this operation", reason="SERVICE_ONLY")
 
 
-class Errors(Concern):
-    """Whatever a handler raises becomes an error of ours, except its cancellation and a status it sent by itself.
+def _answer(error: BaseException, request_id: str) -> BaseException:
+    """What the client is told of an error: one of ours, except its cancellation and a status the handler sent itself.
 
     What nobody foresaw is INTERNAL: the text goes to the log, the caller gets the request id. A CancelledError that no
     one asked for would leave a gRPC client waiting until its deadline (grpc/grpc#29248), so it is ABORTED.
     """
-
-    def leave(self, call: Call, error: BaseException | None) -> BaseException | None:
-        if error is None or isinstance(error, (ClientGone, grpc.aio.AbortError)):
-            return error
-        if isinstance(error, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                return error
-            aborted = Conflict("the operation was abandoned by the service", reason="ABANDONED")
-            aborted.__cause__ = error
-            return aborted
-        if isinstance(error, PlaneError) and not isinstance(error, Internal):
-            return error
-        if isinstance(error, Exception):
-            internal = Internal(f"internal error, request id {call.request_id}")
-            internal.__cause__ = error
-            return internal
+    if isinstance(error, (ClientGone, grpc.aio.AbortError)):
         return error
-
-
-CONCERNS: Final[Sequence[Callable[[Method], Concern]]] = (RequestId, Observe, Authorise, Errors)
-"""Outermost first."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            return error
+        aborted = Conflict("the operation was abandoned by the service", reason="ABANDONED")
+        aborted.__cause__ = error
+        return aborted
+    if isinstance(error, PlaneError) and not isinstance(error, Internal):
+        return error
+    if isinstance(error, Exception):
+        internal = Internal(f"internal error, request id {request_id}")
+        internal.__cause__ = error
+        return internal
+    return error
 
 
 def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
@@ -225,7 +175,7 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
         raise TypeError(f"{method.path}: methods that stream requests are not served here")
     if handler.response_streaming:
         return grpc.unary_stream_rpc_method_handler(
-            cast("Any", _around(_written(cast("Any", handler.unary_stream)), method)),
+            cast("Any", _around(_written(cast("Any", handler.unary_stream), STREAMS.of(method.path)), method)),
             handler.request_deserializer,
             handler.response_serializer,
         )
@@ -237,36 +187,42 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
 
 
 def _around(behaviour: Handler, method: Method) -> Handler:
-    concerns = [make(method) for make in CONCERNS]
-    placed = list(enumerate(concerns))
-    enters = [(at, one.enter) for at, one in placed if type(one).enter is not Concern.enter]
-    leaves = [(at, one.leave) for at, one in reversed(placed) if type(one).leave is not Concern.leave]
-    all_the_way = len(concerns)
+    observer = _Observer(method)
+    answered = observer.answered
+    access = method.access
+    open_to_all = access is Access.USER
+    known = method.seal.known
+    default = None if method.signed else method.default
 
     async def serve(request: Any, context: Context) -> Any:
-        call = Call(context)
-        reply: Any = None
-        error: BaseException | None = None
-        # How far in the call has come: the number of concerns that it has passed.
-        inside = 0
+        started = _clock()
+        given = sealed = None
+        for key, value in context.invocation_metadata() or ():
+            if key == PRINCIPAL_KEY:
+                sealed = value
+            elif key == REQUEST_ID_KEY:
+                given = value
+        request_id = _request_ids[given] or logs.new_request_id()
+        _enter_request(request_id)
+        caller: Principal | None = None
         try:
-            for inside, enter in enters:  # noqa: B007 - read below
-                enter(call)
-            inside = all_the_way
+            caller = known[sealed] if sealed is not None else default
+            _enter_principal(caller)
+            if caller is None or not open_to_all:
+                _admit(access, caller)
             if type(request) is Malformed:
                 raise Invalid("the request is not a message of this method's type", reason="MALFORMED_REQUEST")
             reply = await behaviour(request, context)
-        except BaseException as raised:  # noqa: BLE001 - handed to the concerns, then raised or sent
-            error = raised
-        for at, leave in leaves:
-            if at < inside:
-                error = leave(call, error)
-        if error is None:
+        except BaseException as raised:  # noqa: BLE001 - answered below
+            error = _answer(raised, request_id)
+        else:
+            answered(_clock() - started, caller)
             return reply
+        observer.failed(_clock() - started, error, context, caller)
         try:
             await _refuse(context, error)
         finally:
-            error = None  # a frame that holds its own exception is a cycle
+            del error  # a frame that holds its own exception is a cycle
 
     return serve
 
@@ -278,18 +234,22 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 
 
-def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Handler:
+def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Value) -> Handler:
     async def write_all(request: Any, context: Context) -> None:
         replies = behaviour(request, context)
+        open_streams.now += 1
         try:
             async for reply in replies:
                 try:
                     await context.write(reply)
                 except grpc.aio.InternalError as error:  # what a write raises after the client has gone
                     raise ClientGone from error
-        finally:
+        except BaseException:
             aclose = getattr(replies, "aclose", None)
             if aclose is not None:
                 await aclose()
+            raise
+        finally:
+            open_streams.now -= 1
 
     return write_all

@@ -6,20 +6,24 @@ from typing import Any
 
 import grpc
 
-from taskplane.runtime.exchange import EMPTY, OK, Exchange
+from taskplane.runtime.exchange import EMPTY, OK, Exchange, Stream
+
+Failed = Callable[[BaseException], BaseException]
+"""What a client raises for an error of gRPC."""
 
 
 class _Call:
     """A call as its client holds it."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, failed: Failed) -> None:
         self._exchange = exchange
+        self._failed = failed
 
     def cancel(self) -> bool:
         return self._exchange.cancel()
 
     def cancelled(self) -> bool:
-        return self._exchange.locally_cancelled or self._exchange.cancelled()
+        return self._exchange.cancellation is not None or self._exchange.cancelled()
 
     def done(self) -> bool:
         return self._exchange.done()
@@ -29,11 +33,7 @@ class _Call:
         return remaining
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        exchange = self._exchange
-        if exchange.status is not None:
-            exchange.loop.call_soon(callback, self)
-        else:
-            exchange.settled.add_done_callback(lambda _: callback(self))
+        self._exchange.settling().add_done_callback(lambda _: callback(self))
 
     async def initial_metadata(self) -> grpc.aio.Metadata:
         await self._end()
@@ -57,7 +57,7 @@ class _Call:
     async def _end(self) -> None:
         exchange = self._exchange
         if exchange.status is None and exchange.task is not None:
-            await asyncio.wait((exchange.settled, exchange.task), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((exchange.settling(), exchange.task), return_when=asyncio.FIRST_COMPLETED)
             if exchange.status is None:
                 await exchange.ended()
 
@@ -68,39 +68,51 @@ class UnaryCall(_Call, grpc.aio.UnaryUnaryCall[Any, Any]):
     def __await__(self) -> Generator[Any, Any, Any]:
         exchange = self._exchange
         if exchange.status is None:
+            settled = exchange.settled
+            if settled is None:
+                settled = exchange.settled = exchange.loop.create_future()
             try:
-                yield from exchange.settled
+                yield from settled
             except asyncio.CancelledError:
                 exchange.cancel()
                 yield from exchange.ended().__await__()
                 raise
         if exchange.status is OK:
             return exchange.reply
-        raise exchange.failure()
+        raise self._failed(exchange.failure())
 
 
 class StreamCall(_Call, grpc.aio.UnaryStreamCall[Any, Any]):
-    """A call with a stream of replies."""
+    """A call with a stream of replies. It is cancelled when nobody refers to it any more."""
+
+    def __init__(self, stream: Stream, failed: Failed) -> None:
+        super().__init__(stream, failed)
+        self._stream = stream
+
+    def __del__(self) -> None:
+        stream = self._stream
+        if stream.status is None and not stream.loop.is_closed():
+            stream.cancel()
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
 
     async def __anext__(self) -> Any:
-        message = await self.read()
-        if message is grpc.aio.EOF:
-            raise StopAsyncIteration
-        return message
-
-    async def read(self) -> Any:
-        exchange = self._exchange
+        stream = self._stream
         try:
-            message = await exchange.take()
+            message = await stream.take()
         except asyncio.CancelledError:
-            exchange.cancel()
-            await exchange.ended()
+            stream.cancel()
+            await stream.ended()
             raise
         if message is not EMPTY:
             return message
-        if exchange.status is OK:
+        if stream.status is OK:
+            raise StopAsyncIteration
+        raise self._failed(stream.failure())
+
+    async def read(self) -> Any:
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
             return grpc.aio.EOF
-        raise exchange.failure()

@@ -1,33 +1,96 @@
 """The process's metrics in the Prometheus text format. Labels carry method names and codes, never ids or owners."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import prometheus_client
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_RECENT: Final = 1_000
+
+
+class Value:
+    """A number that is exported. Whoever counts writes to it."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
+class Values(Collector):
+    """Numbers with labels, written to by one thread; prometheus_client's own take a lock for each change."""
+
+    def __init__(
+        self,
+        family: type[CounterMetricFamily] | type[GaugeMetricFamily],
+        name: str,
+        documentation: str,
+        labels: Sequence[str],
+    ) -> None:
+        """Registers itself. `family`: counters only go up. ValueError: there is a metric of this name."""
+        self._family = family
+        self._name = name
+        self._documentation = documentation
+        self._labels = labels
+        self._values: dict[tuple[str, ...], Value] = {}
+        REGISTRY.register(self)
+
+    def of(self, *labels: str) -> Value:
+        """The number with these values of the labels."""
+        found = self._values.get(labels)
+        if found is None:
+            found = self._values[labels] = Value()
+        return found
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        """What they are now."""
+        family = self._family(self._name, self._documentation, labels=self._labels)
+        for labels, value in list(self._values.items()):
+            family.add_metric(labels, value.now)
+        return [family]
 
 
 class Timing:
     """How long one thing took, each time it was done."""
 
-    __slots__ = ("_bounds", "counts", "total")
+    __slots__ = ("_bounds", "_counts", "_recent", "_total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self._counts = [0] * (len(bounds) + 1)
+        self._total = 0.0
+        # What is not in the counts yet: many at once are sorted into them in a fraction of the time.
+        self._recent: list[float] = []
 
     def observe(self, seconds: float) -> None:
         """It took `seconds`."""
-        self.counts[bisect_left(self._bounds, seconds)] += 1
-        self.total += seconds
+        recent = self._recent
+        recent.append(seconds)
+        if len(recent) == _RECENT:
+            self._count()
+
+    def counted(self) -> tuple[list[int], float]:
+        """How often it took at most each bound but longer than the one before, then longer than all; and the sum."""
+        self._count()
+        return list(self._counts), self._total
+
+    def _count(self) -> None:
+        recent, self._recent = self._recent, []
+        self._total += sum(recent)
+        recent.sort()
+        before = 0
+        for index, bound in enumerate(self._bounds):
+            upto = bisect_right(recent, bound, before)
+            self._counts[index] += upto - before
+            before = upto
+        self._counts[-1] += len(recent) - before
 
 
 class Timings(Collector):
@@ -58,16 +121,19 @@ class Timings(Collector):
         for value, timing in list(self._series.items()):
             together = 0
             buckets: list[tuple[str, float]] = []
-            for bound, count in zip((*map(str, self._buckets), "+Inf"), list(timing.counts), strict=True):
+            counts, total = timing.counted()
+            for bound, count in zip((*map(str, self._buckets), "+Inf"), counts, strict=True):
                 together += count
                 buckets.append((bound, together))
-            family.add_metric([value], buckets, timing.total)
+            family.add_metric([value], buckets, total)
         return [family]
 
 
-CALLS: Final = Counter("taskplane_rpc_calls", "RPCs answered, by method and status code.", ["method", "code"])
+CALLS: Final = Values(
+    CounterMetricFamily, "taskplane_rpc_calls", "RPCs answered, by method and status code.", ["method", "code"]
+)
 SECONDS: Final = Timings("taskplane_rpc_seconds", "Seconds a unary RPC took.", "method")
-STREAMS: Final = Gauge("taskplane_rpc_open_streams", "Streams being served.", ["method"])
+STREAMS: Final = Values(GaugeMetricFamily, "taskplane_rpc_open_streams", "Streams being served.", ["method"])
 
 
 def exposition() -> tuple[bytes, str]:

@@ -1,18 +1,17 @@
 """Who calls. A principal is made by an authenticator, travels in signed metadata and scopes every query."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from taskplane.runtime.errors import Unauthenticated
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(NamedTuple):
     """A caller: `owner` in `tenant`, named `actor` in logs and in what it writes.
 
-    `service` marks our own processes, which may act for any owner and call what only executors may.
+    `service` marks our own processes, which may act for any owner and call what only executors may. A tuple, because
+    every call looks up what belongs to its principal.
     """
 
     tenant: str
@@ -32,21 +31,23 @@ def caller() -> Principal:
     return principal
 
 
-def current() -> Principal | None:
-    """Like `caller`, but None instead of an error."""
-    return _current.get()
+current: Final[Callable[[], Principal | None]] = _current.get
+"""Like `caller`, but None instead of an error."""
+
+enter: Final[Callable[[Principal | None], object]] = _current.set
+"""Makes a principal, or nobody, the caller for the rest of this context. For the server, once per call."""
 
 
-def enter(principal: Principal | None) -> None:
-    """Makes `principal`, or nobody, the caller for the rest of this context. For the server, once per call."""
-    _current.set(principal)
+class acting_as:
+    """`with acting_as(principal):` calls made inside, in this task and those it starts, act for `principal`."""
 
+    __slots__ = ("_principal", "_token")
 
-@contextmanager
-def acting_as(principal: Principal) -> Generator[None]:
-    """Calls made inside, in this task and those it starts, act for `principal`."""
-    token = _current.set(principal)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._principal)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
