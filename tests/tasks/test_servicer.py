@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 
 import pytest
 from google.protobuf import json_format
@@ -87,7 +86,7 @@ async def test_creating_again_under_the_same_invocation_is_answered_with_the_sam
     with pytest.raises(Refused) as refused:
         await plane.store().CreateTask(request)
     assert refused.value.reason == "KEY_REUSED"
-    assert (await plane.store(replace(BOB, service=True)).CreateTask(request)).created
+    assert (await plane.store(BOB._replace(service=True)).CreateTask(request)).created
 
 
 async def test_one_append_carries_items_of_many_tasks_and_refuses_each_by_itself(plane: Plane) -> None:

@@ -196,7 +196,8 @@ def _around(behaviour: Handler, method: Method) -> Handler:
 
     async def serve(request: Any, context: Context) -> Any:
         started = _clock()
-        given = sealed = None
+        given: Any = None
+        sealed: Any = None
         for key, value in context.invocation_metadata() or ():
             if key == PRINCIPAL_KEY:
                 sealed = value
