@@ -92,9 +92,14 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
     options = parser.parse_args()
     runs, seconds = (1, 1.5) if options.quick else (options.runs, options.seconds)
+    durability = asyncio.run(servers.durability())
+    print("\n".join(durability), flush=True)
     figures = asyncio.run(measure(runs, seconds))
     sizes = asyncio.run(bytes_per_event())
-    setting = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, median of {runs} alternating runs"
+    setting = (
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, median of {runs} alternating runs; "
+    )
+    setting += "; ".join(durability)
     target = None if options.no_write else Path(__file__).parent.parent / "docs" / "benchmarks.md"
     write(figures, sizes, setting, target)
 

@@ -11,9 +11,9 @@ INTRODUCTION = """# Benchmarks
 
 taskplane side by side with the server of the official A2A SDK (a2a-sdk 1.3.0, its in-memory store and its SQLite
 store), on one machine in one run, on the same HTTP stack. Every event of taskplane is committed and synced before it
-is sent (`synchronous` is read back as FULL at start); the SDK's in-memory store keeps nothing. Both sides parse every
-event and check its bytes. Absolute figures say little on a shared machine; the ratios are what to look at. `make bench`
-writes this page.
+is sent (`synchronous` as read back stands below; 2 is FULL); the SDK's in-memory store keeps nothing. Both sides parse
+every event and check its bytes. Absolute figures say little on a shared machine; the ratios are what to look at.
+`make bench` writes this page.
 """
 
 

@@ -6,9 +6,11 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+
+import orjson
 
 from bench import load
 
@@ -21,14 +23,20 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def _process(*command: str, **environment: str) -> AsyncGenerator[None]:
+async def _process(
+    *command: str, log: Path | None = None, environment: Mapping[str, str] | None = None
+) -> AsyncGenerator[None]:
+    """A Python program; what it logs goes to `log`, else to this terminal."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")}
+    errors = log.open("wb") if log is not None else None
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, env=kept | environment, stdout=asyncio.subprocess.DEVNULL
+        sys.executable, *command, env=kept | dict(environment or {}), stdout=asyncio.subprocess.DEVNULL, stderr=errors
     )
     try:
         yield
     finally:
+        if errors is not None:
+            errors.close()
         if process.returncode is None:
             process.terminate()
         try:
@@ -60,6 +68,20 @@ async def peer(kind: str) -> AsyncGenerator[int]:
             yield port
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def durability() -> list[str]:
+    """What `taskplane dev` reads back of the settings of its two SQLite files, in its own words."""
+    folder = Path(tempfile.mkdtemp())
+    port, log = free_port(), folder / "log"
+    command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), "--data", str(folder))
+    try:
+        async with _process("-m", "taskplane.cli", *command, log=log):
+            await _answering(port, "/.well-known/agent-card.json")
+        texts = [str(orjson.loads(line)["message"]) for line in log.read_bytes().splitlines() if line.startswith(b"{")]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return [text.replace(f"{folder}/", "") for text in texts if " synchronous = " in text]
 
 
 @asynccontextmanager
@@ -98,7 +120,7 @@ async def four_processes() -> AsyncGenerator[int]:
     try:
         async with AsyncExitStack() as stack:
             for name in ("tasks", "sessions", "executor", "gateway"):
-                await stack.enter_async_context(_process("-m", "taskplane.cli", "serve", name, **environment))
+                await stack.enter_async_context(_process("-m", "taskplane.cli", "serve", name, environment=environment))
             await _answering(gateway, "/.well-known/agent-card.json")
             await _warm(gateway)
             yield gateway

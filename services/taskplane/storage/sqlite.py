@@ -154,6 +154,7 @@ def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connectio
         # There a plain fsync does not reach the medium.
         conn.execute("PRAGMA fullfsync = ON")
         conn.execute("PRAGMA checkpoint_fullfsync = ON")
+    read_back: dict[str, object] = {}
     for pragma, wanted in {"journal_mode": "wal", "synchronous": level, "foreign_keys": 1}.items():
         (found,) = conn.execute(f"PRAGMA {pragma}").fetchone()
         if found != wanted:
@@ -163,6 +164,8 @@ def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connectio
                 reason="WEAK_DATABASE",
                 suggestion="keep the file on a local disk, or use PostgreSQL",
             )
+        read_back[pragma] = found
+    _log.info("%s answers %s", file, ", ".join(f"{pragma} = {found}" for pragma, found in read_back.items()))
     return conn
 
 
