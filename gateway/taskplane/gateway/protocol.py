@@ -116,7 +116,9 @@ class Protocol(asyncio.Protocol):
             _log.warning("a client asked for a protocol that is not spoken here")
         except (httptools.HttpParserError, HeadersTooLarge):
             _log.warning("a client sent what is not HTTP, or too large a head")
-            self._refuse()
+            if self._answering is None:
+                self.transport.write(_REFUSAL)
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client takes less than it is sent."""
@@ -274,14 +276,3 @@ def _target(url: bytes) -> tuple[bytes, str, bytes]:
     makes one of its errors of."""
     parsed = httptools.parse_url(url)
     return parsed.path, unquote(parsed.path.decode("ascii")), parsed.query or b""
-
-    def _refuse(self) -> None:
-        """Answers what cannot be read, unless that would stand in or for another answer, and closes the connection."""
-        reading, answering = self._reading, self._answering
-        if reading is not None and not reading.whole:
-            unanswered = reading is answering and not reading.begun
-        else:
-            unanswered = answering is None
-        if unanswered:
-            self.transport.write(_REFUSAL)
-        self.transport.close()
