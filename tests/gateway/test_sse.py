@@ -22,7 +22,6 @@ def test_an_event_is_its_id_one_data_line_and_one_blank_line() -> None:
     assert event(b"{}", "abc-1") == b"id: abc-1\ndata: {}\n\n"
     assert event(b"{}") == b"data: {}\n\n"
     assert event(b"{}", name="error") == b"event: error\ndata: {}\n\n"
-    assert event(b"{}", "abc-1", "error") == b"id: abc-1\nevent: error\ndata: {}\n\n"
 
 
 @pytest.mark.parametrize("cursor", ["a\nb", "a\rb", "a\0b", "a\r\ndata: forged"])

@@ -1,57 +1,57 @@
 """Waiting for as long as somebody waits for the answer: a blocked request ends when its client leaves or we do."""
 
 import asyncio
-from types import TracebackType
-from typing import Final
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from taskplane.gateway.http import ClientGone, Request
 from taskplane.gateway.limits import Streams
 from taskplane.runtime.errors import Unavailable
 
-# What a client sends without waiting for an answer is begun all the same. In seconds.
-_LEAST: Final = 1.0
+# Most requests are answered before it is worth looking whether the client is still there. In seconds.
+_LOOK_AFTER: Final = 1.0
 
 
-class Attended:
-    """What runs inside is cancelled, and ClientGone raised, when the client closes the connection, at the earliest a
-    second after its request. Unavailable `SHUTTING_DOWN`: this process drains meanwhile, or did already, when nothing
-    inside has begun."""
-
-    __slots__ = ("_end", "_exchange", "_leaving", "_request", "_streams")
-
-    def __init__(self, request: Request, streams: Streams) -> None:
-        self._request = request
-        self._exchange = request.exchange
-        self._streams = streams
-        # Why we cancelled what runs inside; and what will, for a client that left in the first second.
-        self._end: Exception | None = None
-        self._leaving: asyncio.TimerHandle | None = None
-
-    def __enter__(self) -> None:
-        if self._streams.draining:
-            raise Unavailable(
-                "this server is shutting down; nothing was sent",
-                reason="SHUTTING_DOWN",
-                suggestion="send it again in a moment",
-                retry_after=1.0,
-            )
-        self._streams.begin(self)
-        self._exchange.call_when_gone(self._gone)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._streams.end(self)
-        self._exchange.call_when_gone(None)
-        if self._leaving is not None:
-            self._leaving.cancel()
-        task = self._exchange.task
-        if self._end is not None and isinstance(error, asyncio.CancelledError) and task is not None:
+@asynccontextmanager
+async def attended(request: Request, streams: Streams) -> AsyncGenerator[None]:
+    """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. Unavailable
+    `SHUTTING_DOWN`: this process drains meanwhile, or did already, when nothing inside has begun."""
+    if streams.draining:
+        raise Unavailable(
+            "this server is shutting down; nothing was sent",
+            reason="SHUTTING_DOWN",
+            suggestion="send it again in a moment",
+            retry_after=1.0,
+        )
+    task = asyncio.current_task()
+    assert task is not None
+    attendance = _Attendance(request, task)
+    with streams.running(attendance):
+        timer = asyncio.get_running_loop().call_later(_LOOK_AFTER, attendance.look)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if attendance.end is None:
+                raise
             task.uncancel()
-            raise self._end from None
+            raise attendance.end from None
+        finally:
+            timer.cancel()
+            attendance.close()
+
+
+class _Attendance:
+    def __init__(self, request: Request, task: asyncio.Task[Any]) -> None:
+        self.end: Exception | None = None
+        self._request = request
+        self._task = task
+        self._looking: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        self._looking = asyncio.create_task(self._look())
 
     def drain(self) -> None:
-        """Ends what runs inside, for the process does."""
         self._stop(
             Unavailable(
                 "this server is shutting down; what was sent goes on",
@@ -61,11 +61,16 @@ class Attended:
             )
         )
 
-    def _gone(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._leaving = loop.call_at(self._request.accepted + _LEAST, self._stop, ClientGone())
+    def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        self._stop(ClientGone())
 
     def _stop(self, end: Exception) -> None:
-        if self._end is None and self._exchange.task is not None:
-            self._end = end
-            self._exchange.task.cancel()
+        if self.end is None:
+            self.end = end
+            self._task.cancel()

@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from taskplane.gateway.exchange import EXCHANGE, Exchange
 from taskplane.runtime.errors import Invalid, PlaneError
 
 Headers = list[tuple[bytes, bytes]]
@@ -78,12 +77,6 @@ class Request:
         method: str = self.scope["method"]
         return method
 
-    @property
-    def exchange(self) -> Exchange:
-        """What our server knows of the request beyond ASGI."""
-        exchange: Exchange = self.scope["extensions"][EXCHANGE]
-        return exchange
-
     def raw(self, name: bytes) -> bytes:
         """Like `header`, as it was sent."""
         return self._headers.get(name, b"")
@@ -135,20 +128,14 @@ class Request:
 
     async def body(self, limit: int, timeout: float) -> bytes:
         """The whole body. BodyTooLarge: it has over `limit` bytes. Invalid: it took over `timeout` seconds."""
-        body = self.exchange.take_body()
-        if body is None:
-            length = self.header(b"content-length")
-            if length and (not length.isdigit() or int(length) > limit):
-                raise BodyTooLarge(limit)
-            try:
-                async with asyncio.timeout(timeout):
-                    body = await self._whole(limit)
-            except TimeoutError:
-                raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
-        elif len(body) > limit:
+        length = self.header(b"content-length")
+        if length and (not length.isdigit() or int(length) > limit):
             raise BodyTooLarge(limit)
-        self.size = len(body)
-        return body
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._whole(limit)
+        except TimeoutError:
+            raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
 
     async def _whole(self, limit: int) -> bytes:
         chunks: list[bytes] = []

@@ -9,7 +9,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskplane.gateway import operations, sse
 from taskplane.gateway.agents import Agent
-from taskplane.gateway.attendance import Attended
+from taskplane.gateway.attendance import attended
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import error_0_3, error_1_0
 from taskplane.gateway.follow import Flow, Item, size_of
@@ -146,7 +146,7 @@ async def _send(call: Call) -> Reply:
     if request.header(b"last-event-id"):
         raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
     if send.wait is Wait.REST:
-        with Attended(request, call.plane.streams):
+        async with attended(request, call.plane.streams):
             answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     else:
         answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)

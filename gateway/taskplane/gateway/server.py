@@ -148,6 +148,7 @@ async def _serving(plane: Plane, listener: socket.socket) -> AsyncGenerator[None
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=plane.settings.shutdown_timeout,
+        reset_contextvars=True,
     )
     server = _Server(config)
     running = asyncio.create_task(server.serve([listener]), name="http server")

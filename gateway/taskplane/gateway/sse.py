@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from taskplane.gateway.exchange import EXCHANGE, Exchange
 from taskplane.gateway.http import Headers
 from taskplane.gateway.limits import Slot, Streams
 from taskplane.gateway.measures import STREAMS
 
 CONTENT_TYPE: Final = b"text/event-stream"
+ABORT: Final = "taskplane.abort"
+"""Name of the ASGI extension that cuts a connection off without waiting for what was written to it."""
 HEADERS: Final[Headers] = [
     (b"content-type", CONTENT_TYPE),
     (b"cache-control", b"no-store, no-transform"),
@@ -96,8 +97,6 @@ class EventStream:
         attendant: asyncio.Task[None] | None = None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-            # An answer is not begun without a piece of its body, and the client wants to know that it has a stream.
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
             with self._streams.running(self), STREAMS.track_inprogress():
                 attendant = asyncio.create_task(self._attend(receive, send))
                 if self._streams.draining:
@@ -168,8 +167,10 @@ class EventStream:
         if end is _End.GONE:
             return
         if end is _End.STUCK:
-            exchange: Exchange = scope["extensions"][EXCHANGE]
-            exchange.cut()
+            abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT)
+            if abort is None:
+                raise ConnectionAbortedError(end.value)
+            abort()
             async with asyncio.timeout(_LAST_WRITE):
                 while (await receive())["type"] != "http.disconnect":
                     pass
