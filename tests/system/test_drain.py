@@ -13,7 +13,10 @@ from tests.system.wire import client
 
 # Seconds that runs have to finish, short enough that some do not.
 DRAIN = 1.0
+# Seconds; longer than a process of the plane takes to come back, also on a machine that is busy.
+LEASE = 4.0
 SETTINGS = {
+    "TASKPLANE_TASKS_LEASE_TTL": str(LEASE),
     "TASKPLANE_EXECUTOR_DRAIN_TIMEOUT": str(DRAIN),
     "TASKPLANE_EXECUTOR_CANCEL_GRACE": "1.0",
     "TASKPLANE_GATEWAY_DRAIN_DELAY": "0.3",
@@ -48,7 +51,7 @@ async def test_a_drain_under_load_ends_in_time_and_loses_nothing(
                     await plane.start(target)
                 async with asyncio.timeout(20):
                     await asyncio.gather(*followers)
-            await at_rest(plane)
+            await at_rest(plane, LEASE + 5.0)
             verdict = judge(await held(plane), recorder.seen(), recorder.acknowledged)
             retries = [record.retries for record in recorder.records]
             print(

@@ -75,7 +75,7 @@ async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(
         async with asyncio.timeout(20):
             while not (holders := {row["lease_owner"] for row in (await held(plane)).tasks} - {None}):
                 await asyncio.sleep(0.02)
-        store = rpc.TaskStoreStub(wrapped(channel, identity=Principal("default", "local", "local")))
+        store = rpc.TaskStoreStub(wrapped(channel, identity=Principal("default", "local", "local", service=True)))
         request = pb.CreateTaskRequest(
             invocation_id="lost",
             request_hash=bytes(32),

@@ -76,7 +76,7 @@ async def test_after_a_cancel_the_agent_stops_and_nothing_is_appended(plane: Pla
         assert refused["error"]["code"] == -32002
 
 
-@pytest.mark.parametrize("command", ["chunks 5 64", "ask"])
+@pytest.mark.parametrize("command", ["chunks 60 64", "ask"])
 async def test_a_message_to_a_running_task_is_answered_before_it_rests(plane: Plane, command: str) -> None:
     """I1, C8: 100 races of a message against a completion and against a pause; none lost, none stuck."""
     rng = random.Random(11)

@@ -1,7 +1,7 @@
 """How far a write-ahead log has grown, read from its file, since SQLite tells only who checkpoints.
 
-The format is https://www.sqlite.org/fileformat2.html#walformat. No locks are taken on this file, so that closing it
-here takes none away from SQLite, as it would with the database or its shared memory.
+The format is that of "Database File Format", section 4, in SQLite's documentation. No locks are taken on this file, so
+that closing it here takes none away from SQLite, as it would with the database or its shared memory.
 """
 
 import os
