@@ -1,8 +1,7 @@
 """Processes are killed in mid-stream; what clients saw stays, every task comes to rest, streams go on with their id.
 
 The number of kills per case is KILLS in the environment (by default 2 on SQLite and 1 on PostgreSQL, so that the suite
-stays short), and what the
-random moments are drawn from is FAULT_SEED.
+stays short), and what the random moments are drawn from is FAULT_SEED.
 """
 
 import asyncio
