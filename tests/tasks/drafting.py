@@ -8,7 +8,7 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.changes import read_changes, read_message
 from taskplane.tasks.domain.decide import decide
-from taskplane.tasks.domain.fold import fold, text_so_far
+from taskplane.tasks.domain.fold import Said, fold, text_so_far
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
 from taskplane.tasks.domain.operations import Found, Known, Write
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
@@ -65,6 +65,7 @@ class Log:
 
     row: Row | None = None
     events: list[Event] = field(default_factory=list[Event])
+    said: dict[int, Said] = field(default_factory=dict[int, Said])
     now: int = 100
     number: int = 0
 
@@ -74,6 +75,7 @@ class Log:
         if isinstance(outcome, Write):
             self.row = outcome.row
             self.events.extend(outcome.events)
+            self.said.update(outcome.said or {})
             return outcome.answer
         return outcome
 

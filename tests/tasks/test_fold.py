@@ -8,7 +8,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, TERMINAL, WORKING, Event
+from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, STATUS, SUBMITTED, TERMINAL, WORKING, Event
 
 words = st.text("ab ", min_size=1, max_size=3)
 steps = st.one_of(
@@ -149,6 +149,27 @@ def test_the_fold_may_start_at_any_snapshot(script: list[tuple[str, str]], data:
     cut = data.draw(st.integers(0, len(log.events)))
     snapshot = a2a.Task.FromString(fold(a2a.Task(), log.events[:cut]).SerializeToString())
     assert fold(snapshot, log.events[cut:]) == log.task()
+
+
+@given(st.lists(steps, max_size=25), st.data())
+def test_what_is_known_of_status_events_folds_to_what_reading_them_does(
+    script: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    """All of it, or what is left of it in part; from the start and from a snapshot."""
+    log = play(script)
+    known = {at: said for at, said in log.said.items() if data.draw(st.booleans())}
+    cut = data.draw(st.integers(0, len(log.events)))
+    for said in (log.said, known):
+        snapshot = a2a.Task.FromString(fold(a2a.Task(), log.events[:cut], said).SerializeToString())
+        assert snapshot == fold(a2a.Task(), log.events[:cut])
+        assert fold(snapshot, log.events[cut:], said) == log.task()
+
+
+def test_the_rules_tell_what_they_know_of_every_status_but_of_one_that_queues_a_task_again() -> None:
+    log = play([("partial", "a"), ("progress", "b"), ("working", "c"), ("chunk", "d"), ("lose", "e"), ("say", "f")])
+    known = {event.generation for event in log.events if event.kind == STATUS and event.state != SUBMITTED}
+    assert log.said.keys() == known
+    assert len(known) > 3
 
 
 @given(st.lists(steps, max_size=25))

@@ -95,10 +95,10 @@ class _Problems:
         if isinstance(change, StatusUpdate):
             if change.message_id is not None:
                 self.name(f"{field}.status.message.message_id", change.message_id)
-                self.texts(f"{field}.status.message", change.update().status.message.parts)
+                self.texts(f"{field}.status.message", change.update(field).status.message.parts)
         elif isinstance(change, ArtifactUpdate):
             self.name(f"{field}.artifact.artifact_id", change.artifact_id)
-            self.texts(f"{field}.artifact", change.update().artifact.parts)
+            self.texts(f"{field}.artifact", change.update(field).artifact.parts)
         else:
             self.add(field, "is empty")
 
@@ -119,7 +119,7 @@ def _is_sound(change: Change) -> bool:
 def _check_depth(field: str, changes: Iterable[Change]) -> None:
     for change in changes:
         if change is not None and not harmless(change.serialized):
-            shallow(field, of_update(change.update()))
+            shallow(field, of_update(change.update(field)))
 
 
 def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequence[Change]) -> None:

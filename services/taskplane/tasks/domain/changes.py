@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from google.protobuf.message import EncodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -26,9 +26,12 @@ class StatusUpdate:
     partial: bool = False
     status_text: bool = False
 
-    def update(self) -> a2a.TaskStatusUpdateEvent:
-        """All that it says."""
-        return a2a.TaskStatusUpdateEvent.FromString(self.serialized)
+    def update(self, field: str) -> a2a.TaskStatusUpdateEvent:
+        """All that it says. Invalid `TOO_DEEP`, naming the `field` of the request."""
+        try:
+            return a2a.TaskStatusUpdateEvent.FromString(self.serialized)
+        except DecodeError:
+            raise too_deep(field) from None
 
 
 @dataclass(slots=True)
@@ -43,9 +46,12 @@ class ArtifactUpdate:
     append: bool
     complete: bool
 
-    def update(self) -> a2a.TaskArtifactUpdateEvent:
-        """All that it says."""
-        return a2a.TaskArtifactUpdateEvent.FromString(self.serialized)
+    def update(self, field: str) -> a2a.TaskArtifactUpdateEvent:
+        """All that it says. Invalid `TOO_DEEP`, naming the `field` of the request."""
+        try:
+            return a2a.TaskArtifactUpdateEvent.FromString(self.serialized)
+        except DecodeError:
+            raise too_deep(field) from None
 
 
 @dataclass(slots=True)
