@@ -81,7 +81,7 @@ async def durability() -> list[str]:
         texts = [str(orjson.loads(line)["message"]) for line in log.read_bytes().splitlines() if line.startswith(b"{")]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return [text.replace(f"{folder}/", "") for text in texts if " synchronous = " in text]
+    return sorted({text.replace(f"{folder}/", "") for text in texts if " synchronous = " in text})
 
 
 @asynccontextmanager
