@@ -72,27 +72,23 @@ async def peer(kind: str) -> AsyncGenerator[int]:
 
 async def durability() -> list[str]:
     """What `taskplane dev` reads back of the settings of its two SQLite files, in its own words."""
-    folder = Path(tempfile.mkdtemp())
-    port, log = free_port(), folder / "log"
-    command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), "--data", str(folder))
-    try:
-        async with _process("-m", "taskplane.cli", *command, log=log):
-            await _answering(port, "/.well-known/agent-card.json")
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        async with one_process(log=log):
+            pass
         texts = [str(orjson.loads(line)["message"]) for line in log.read_bytes().splitlines() if line.startswith(b"{")]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return sorted({text.replace(f"{folder}/", "") for text in texts if " synchronous = " in text})
+    return sorted({text.rpartition("/")[2] for text in texts if " synchronous = " in text})
 
 
 @asynccontextmanager
-async def one_process(counting: int = 0) -> AsyncGenerator[int]:
+async def one_process(counting: int = 0, log: Path | None = None) -> AsyncGenerator[int]:
     """`taskplane dev` on SQLite files; its HTTP port. `counting`: a port that tells the bytes it bound."""
     port = free_port()
     folder = Path(tempfile.mkdtemp())
     program = ("-m", "bench.counted", str(counting)) if counting else ("-m", "taskplane.cli")
     command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), "--data", str(folder))
     try:
-        async with _process(*program, *command):
+        async with _process(*program, *command, log=log):
             await _answering(port, "/.well-known/agent-card.json")
             yield port
     finally:

@@ -14,7 +14,7 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.card import agent_name, find, version_of
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply
-from taskplane.gateway.measures import REQUESTS, SECONDS
+from taskplane.gateway.measures import SECONDS, answered
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Dialect
@@ -56,7 +56,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         params = envelope.get("params")
         call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo)
         reply = await method.serve(call)
-        REQUESTS.count(name)
+        answered(name)
     except PlaneError as error:
         reply = _failed(name, rpc_id, error)
     except ClientGone:
@@ -78,7 +78,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
         error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND"), 404
     elif isinstance(error, PermissionDenied):
         status = 403
-    REQUESTS.count(name if name in METHODS else "unknown", error.reason)
+    answered(name if name in METHODS else "unknown", error.reason)
     body = error_body(_dialect_of(name), error)
     return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body})
 

@@ -62,19 +62,11 @@ class Streams:
     @contextmanager
     def running(self, stream: Stream) -> Generator[None]:
         """While it is inside, `drain` reaches the stream."""
-        self.begin(stream)
+        self._running.add(stream)
         try:
             yield
         finally:
-            self.end(stream)
-
-    def begin(self, stream: Stream) -> None:
-        """From now on `drain` reaches the stream."""
-        self._running.add(stream)
-
-    def end(self, stream: Stream) -> None:
-        """It does not any more."""
-        self._running.discard(stream)
+            self._running.discard(stream)
 
     def drain(self) -> None:
         """Ends every stream at an event boundary, and from now on those that begin; and what waits."""
