@@ -143,3 +143,20 @@ def test_an_artifact_too_deep_is_refused(levels: int, passes_: bool, text: str) 
     change.artifact.artifact.parts.add().raw = text.encode()
     change.artifact.artifact.metadata.fields["k"].CopyFrom(nested("o" * levels))
     assert passes(lambda: append(change)) is passes_
+
+
+@MADE
+@pytest.mark.parametrize("levels", [1, 60, 90])
+@pytest.mark.parametrize("beside", [0, 300])
+def test_what_has_unknown_groups_is_refused_before_it_cannot_be_read(
+    make: Callable[..., a2a.Message], levels: int, beside: int
+) -> None:
+    message = make(nested("", "t"), beside="x" * beside)
+    message.MergeFromString(b"\x9b\x06" * levels + b"\x9c\x06" * levels)
+    assert readable(message) if accepted(message) else levels + beside > 60
+
+
+def test_an_unknown_field_that_is_no_group_passes_whatever_it_holds() -> None:
+    message = a2a.Message(message_id="m", role=a2a.ROLE_USER, parts=[a2a.Part(text="hi")])
+    message.MergeFromString(b"\x9a\x06\xc8\x01" + b"\x9b" * 200)
+    assert accepted(message)

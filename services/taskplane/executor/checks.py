@@ -10,7 +10,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.executor.changes import MAX_DEPTH
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.nesting import MOST_NESTED, readable_within
+from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.runtime.server import MAX_REQUEST
 
 MAX_ID: Final = 255
@@ -48,6 +48,8 @@ def submit(request: pb.SubmitRequest) -> None:
     size = request.ByteSize()
     if size > MAX_SEND_BYTES:
         raise Invalid(f"the request has {size} bytes; {MAX_SEND_BYTES} is the most", reason="REQUEST_TOO_LARGE")
+    if size > MOST_NESTED and has_groups(request.request):
+        raise Invalid("the request has a group among its unknown fields", reason="TOO_DEEP")
     if any(_too_deep(value) for value in _values(request.request)):
         raise Invalid(
             f"the request has data that is nested deeper than {MAX_DEPTH} levels",

@@ -1,9 +1,11 @@
-"""How deep JSON values in messages are nested, found out by a parser of protobuf instead of by walking them."""
+"""How deep messages are nested, found out by a parser of protobuf instead of by walking them."""
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 MOST_NESTED: Final = 100
 """So many messages inside one another a parser of protobuf reads; its builder makes more."""
@@ -20,6 +22,36 @@ def readable_within(value: Struct | Value, wrappers: int) -> bool:
     except (DecodeError, EncodeError):
         return False
     return True
+
+
+_START_GROUP: Final = 3
+
+
+def has_groups(message: Message) -> bool:
+    """Whether there is a group among the unknown fields of a message or of one in it.
+
+    Unknown fields are kept, and of them only groups (wire type 3 of the protobuf encoding) nest for a parser; a
+    contract in proto3 has none.
+    """
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    return known.ByteSize() != message.ByteSize() and _has_groups(message)
+
+
+def _has_groups(message: Message) -> bool:
+    unknown: Any = UnknownFieldSet(message)
+    if any(field.wire_type == _START_GROUP for field in unknown):
+        return True
+    return any(_has_groups(inner) for field, value in message.ListFields() for inner in _inside(field, value))
+
+
+def _inside(field: Any, value: Any) -> Iterable[Message]:
+    if field.message_type is None:
+        return ()
+    if field.message_type.GetOptions().map_entry:
+        return value.values() if field.message_type.fields_by_name["value"].message_type else ()
+    return value if field.is_repeated else (value,)
 
 
 def _wrapping(size: int, struct: bool, wrappers: int) -> bytes:

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.depth import harmless, of_artifact, of_message, of_update, shallow
+from taskplane.tasks.depth import harmless, known, of_artifact, of_message, of_update, shallow
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.operations import Append
 from taskplane.tasks.domain.task import STATES
@@ -119,7 +119,15 @@ def _is_sound(change: Change) -> bool:
 def _check_depth(field: str, changes: Iterable[Change]) -> None:
     for change in changes:
         if change is not None and not harmless(change.serialized):
-            shallow(field, of_update(change.update(field)))
+            update = change.update(field)
+            shallow(field, of_update(update))
+            known(field, update)
+
+
+def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
+    if not harmless(read.serialized):
+        shallow("message", of_message(message))
+        known("message", message)
 
 
 def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequence[Change]) -> None:
@@ -145,8 +153,8 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     problems.done()
     if request.HasField("metadata"):
         shallow("metadata", (request.metadata,))
-    if not harmless(message.serialized):
-        shallow("message", of_message(request.message))
+        known("metadata", request.metadata)
+    _check_message_depth(request.message, message)
     _check_depth("first_changes", changes)
 
 
@@ -182,8 +190,7 @@ def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
     problems.request_hash(request.request_hash)
     problems.message(request.message, message)
     problems.done()
-    if not harmless(message.serialized):
-        shallow("message", of_message(request.message))
+    _check_message_depth(request.message, message)
 
 
 def watch(request: pb.WatchTaskRequest, stop_at: frozenset[int]) -> None:
@@ -238,6 +245,7 @@ def cancel(request: pb.CancelTaskRequest) -> None:
     """Of CancelTask."""
     task_id(request.task_id)
     shallow("metadata", (request.metadata,))
+    known("metadata", request.metadata)
 
 
 def task_id(value: str, field: str = "task_id") -> None:
@@ -270,6 +278,7 @@ def put(request: pb.PutTaskRequest) -> None:
         shallow("task.history", of_message(message))
     for artifact in task.artifacts:
         shallow("task.artifacts", of_artifact(artifact))
+    known("task", task)
 
 
 def list_uncopied(request: pb.ListUncopiedRequest) -> None:

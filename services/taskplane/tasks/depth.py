@@ -1,12 +1,13 @@
-"""JSON values in requests: none may be nested so deeply that what carries it could not be read again."""
+"""What nests in requests: JSON values and unknown groups. None may be so deep that it could not be read again."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.nesting import MOST_NESTED, readable_within
+from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.tasks.domain.changes import too_deep
 
 # A parser of protobuf gives up at 100 nested messages, and whatever stores or shows a value wraps it in some more.
@@ -16,6 +17,8 @@ _LEVELS: Final = MOST_NESTED - _WRAPPERS
 # (field 6: a ListValue and the next Value are two); it has such a tag of one byte.
 _OBJECT: Final = b"\x2a"
 _LIST: Final = b"\x32"
+# A group begins with a tag of wire type 3, in the lowest three bits of its first byte.
+_NO_GROUPS: Final = bytes(byte for byte in range(256) if byte & 7 != 3)
 # Not nested by such tags: the outermost value itself and the empty object or list within the innermost one.
 _OTHERS: Final = 4
 
@@ -54,12 +57,14 @@ def of_update(update: a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent) -
 def harmless(serialized: bytes) -> bool:
     """Whether a message has so few bytes, or so few that can be tags of nested values, that none is too deep.
 
-    Texts have such bytes, too (they are `*` and `2`): where there are many, only a look at the values tells.
+    Texts have such bytes, too (`*` and `2`, and one in eight for groups): where there are many, only a look at the
+    message tells.
     """
     # A nested message takes at least two bytes.
     if len(serialized) <= 2 * _LEVELS:
         return True
-    return 3 * serialized.count(_OBJECT) + 2 * serialized.count(_LIST) + _OTHERS <= _LEVELS
+    groups = len(serialized.translate(None, _NO_GROUPS))
+    return groups + 3 * serialized.count(_OBJECT) + 2 * serialized.count(_LIST) + _OTHERS <= _LEVELS
 
 
 def shallow(field: str, values: Iterable[Struct | Value]) -> None:
@@ -70,3 +75,9 @@ def shallow(field: str, values: Iterable[Struct | Value]) -> None:
     for value in values:
         if not readable_within(value, _WRAPPERS):
             raise too_deep(field)
+
+
+def known(field: str, message: Message) -> None:
+    """Refuses groups, which no field of the contract is, for they nest as well: Invalid `TOO_DEEP`."""
+    if has_groups(message):
+        raise too_deep(field)
