@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text
@@ -223,12 +224,12 @@ async def test_an_unknown_session_and_somebody_elses_are_not_found(plane: Plane,
     ],
 )
 async def test_a_control_message_that_makes_no_sense_is_invalid(
-    plane: Plane, field: str, given: dict[str, object]
+    plane: Plane, field: str, given: dict[str, Any]
 ) -> None:
     """R2: and nothing of it is stored."""
     await turns(plane, "one")
     before = await session(plane)
-    values: dict[str, object] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
+    values: dict[str, Any] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
     with pytest.raises(Invalid) as invalid:
         await plane.submit("", **values)
     assert list(invalid.value.fields) == [field]
