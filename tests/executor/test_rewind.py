@@ -143,6 +143,7 @@ async def test_a_repeat_of_a_rewind_with_words_rewinds_and_runs_nothing_again(st
         one, two = await turns(plane, "one", "two")
         replies = [await rewind(plane, invocation(two), "new", key="k", message_id="m") for _ in range(2)]
         assert len({reply.rewound.next.task_id for reply in replies}) == 1
+        assert all(texts(reply.rewound.task) == ["one", "answer to one"] for reply in replies)
         await plane.at_rest(pb.SubmitResponse(task=replies[0].rewound.next))
         assert await plane.conversation("c") == ["one", "answer to one", "new", "answer to new"]
         with pytest.raises(Refused) as refused:
@@ -344,6 +345,60 @@ async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: 
         task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
         assert text(task.status.message) == "blue it is"
         assert await plane.conversation("c") == ["one", "which?", "blue", "blue it is"]
+
+
+async def test_a_task_that_was_answered_is_superseded_when_the_answer_is_cut(stores: Stores) -> None:
+    """R4: what is kept of it is in the session, and is what the next turn sees."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("which?") if turn.text == "two" else Complete(f"answer to {turn.text}")
+
+    agent = Scripted(script)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, asked = await turns(plane, "one", "two")
+        await plane.submit("blue", task_id=asked.id)
+        task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 6)
+        before = task.history[-1].metadata.fields["kagent_invocation_id"].string_value
+        assert before != invocation(task)
+        kept = ["one", "answer to one", "two", "which?"]
+        assert texts((await rewind(plane, before)).rewound.task) == kept
+        assert await listed(plane) == [one.id]
+        assert (await plane.record(asked.id)).state == a2a.TASK_STATE_COMPLETED
+        await turns(plane, "three")
+        assert [text(message) for message in agent.turns[-1].history] == kept
+
+
+@pytest.mark.parametrize("loser", ["Rewind", "Undo"])
+async def test_of_two_executors_that_steer_a_session_at_once_one_wins(stores: Stores, loser: str) -> None:
+    """R9: the entry that would come second finds that the session was steered since it was read."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as here, open_plane(stores, ("a", agent)) as there:
+        one, two, three = await turns(here, "one", "two", "three")
+        await rewind_session(here, invocation(three))
+        held = Held(stores, loser)
+        late = asyncio.ensure_future(rewind_session(here, invocation(one)) if loser == "Rewind" else undo(here))
+        await held.reached.wait()
+        stores.channel.before.clear()
+        await rewind_session(there, invocation(two))
+        held.let_go.set()
+        with pytest.raises(Conflict) as refused:
+            await late
+        assert refused.value.reason == "REWIND_IN_FLIGHT"
+        assert refused.value.metadata["version"] == str((await session(here)).version)
+        assert await listed(here) == [one.id] and await here.conversation("c") == ["one", "answer to one"]
+
+
+async def test_a_rewind_is_not_refused_for_a_message_that_came_meanwhile(stores: Stores, plane: Plane) -> None:
+    one, two = await turns(plane, "one", "two")
+    held = Held(stores, "Rewind")
+    late = asyncio.ensure_future(rewind_session(plane, invocation(two)))
+    await held.reached.wait()
+    stores.channel.before.clear()
+    await turns(plane, "three")
+    held.let_go.set()
+    assert len((await late).task.history) == 2
+    assert await listed(plane) == [one.id]
 
 
 @pytest.mark.parametrize("words", [None, "new"])
