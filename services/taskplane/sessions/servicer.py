@@ -31,6 +31,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "Rewind": Access.USER,
     _HISTORY + "Undo": Access.USER,
     _HISTORY + "ListCut": Access.USER,
+    _HISTORY + "GetState": Access.USER,
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
@@ -52,7 +53,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.GetSessionResponse(session=wire.session(await self._log.session(_scope(), request.context_id)))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token)
+        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token, request.title)
         return pb.ListSessionsResponse(
             sessions=[wire.session(session) for session in page.sessions], next_page_token=page.next_page_token
         )
@@ -90,6 +91,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
         session, invocations = await self._log.cut(_scope(), request.context_id)
         return pb.ListCutResponse(invocation_ids=invocations, session=wire.session(session))
+
+    async def GetState(self, request: pb.GetStateRequest, context: Context) -> pb.GetStateResponse:
+        session, state = await self._log.state(_scope(), request.context_id)
+        return pb.GetStateResponse(state=state, session=wire.session(session))
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
         return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from google.protobuf.struct_pb2 import Struct
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import MAX_PAGE_SIZE
@@ -113,8 +115,8 @@ class SessionLog(Protocol):
         """The session without its entries. NotFound."""
         ...
 
-    async def list(self, scope: Scope, page_size: int, page_token: str) -> SessionPage:
-        """One page of the sessions of `scope`, newest update first.
+    async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
+        """One page of the sessions of `scope`, newest update first; only those with `title` in theirs, in any case.
 
         A session that is updated between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`;
         `BAD_PAGE_TOKEN`: not made for this listing.
@@ -157,6 +159,13 @@ class SessionLog(Protocol):
         """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
 
         NotFound.
+        """
+        ...
+
+    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
+        """The state that the session's events in effect made, with that of its owner and its agent.
+
+        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
         """
         ...
 
