@@ -1,5 +1,7 @@
 """The service of the session history: wire, log, wire. No rule about sessions stands here."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -8,14 +10,17 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
 from taskplane.sessions import wire
+from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.session import Scope
+from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.store import SessionLog
+from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch
 
 _HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
 _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
+_UNAPPLIED_PAGE: Final = 100
 
 # A service acts for the owner that its principal names, so it needs no line of its own, but for what is of all owners.
 POLICY: Final[dict[str, Access]] = {
@@ -27,6 +32,13 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "AppendEntries": Access.USER,
     _HISTORY + "ListEntries": Access.USER,
     _HISTORY + "GetSessionTask": Access.USER,
+    _HISTORY + "Rewind": Access.USER,
+    _HISTORY + "Undo": Access.USER,
+    _HISTORY + "ListCut": Access.USER,
+    _HISTORY + "WatchEntries": Access.USER,
+    _HISTORY + "GetState": Access.USER,
+    _HISTORY + "ListUnapplied": Access.SERVICE,
+    _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
     _HISTORY + "MarkSettled": Access.SERVICE,
 }
@@ -35,8 +47,9 @@ POLICY: Final[dict[str, Access]] = {
 class SessionHistory(pb_grpc.SessionHistoryServicer):
     """Every call acts for the caller and sees the caller's sessions only; executors see what is unsettled in any."""
 
-    def __init__(self, log: SessionLog) -> None:
+    def __init__(self, log: SessionLog, watch: Watch) -> None:
         self._log = log
+        self._watch = watch
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         created = await self._log.create(wire.create(request, _scope(), context_id=new_id()))
@@ -46,7 +59,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.GetSessionResponse(session=wire.session(await self._log.session(_scope(), request.context_id)))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token)
+        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token, request.title)
         return pb.ListSessionsResponse(
             sessions=[wire.session(session) for session in page.sessions], next_page_token=page.next_page_token
         )
@@ -73,12 +86,55 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         session, history = await self._log.conversation(_scope(), request.context_id)
         return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
 
+    async def Rewind(self, request: pb.RewindRequest, context: Context) -> pb.RewindResponse:
+        done = await self._log.rewind(wire.rewind(request, _scope()))
+        return pb.RewindResponse(seq=done.seq, session=wire.session(done.session), rewound=done.done)
+
+    async def Undo(self, request: pb.UndoRequest, context: Context) -> pb.UndoResponse:
+        done = await self._log.undo(wire.undo(request, _scope(), entry_id=new_id()))
+        return pb.UndoResponse(seq=done.seq, session=wire.session(done.session))
+
+    async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
+        session, invocations = await self._log.cut(_scope(), request.context_id)
+        return pb.ListCutResponse(invocation_ids=invocations, session=wire.session(session))
+
+    async def WatchEntries(
+        self, request: pb.WatchEntriesRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchEntriesResponse, None]:
+        after = request.after_seq if request.HasField("after_seq") else None
+        limits.check_after(after)
+        async with aclosing(self._watch.stream(_scope(), request.context_id, after)) as stream:
+            async for seen in stream:
+                yield _watched(seen)
+
+    async def GetState(self, request: pb.GetStateRequest, context: Context) -> pb.GetStateResponse:
+        session, state = await self._log.state(_scope(), request.context_id)
+        return pb.GetStateResponse(state=state, session=wire.session(session))
+
+    async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
+        return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))
+
+    async def MarkApplied(self, request: pb.MarkAppliedRequest, context: Context) -> pb.MarkAppliedResponse:
+        await self._log.mark_applied(ops.MarkApplied(scope=_scope(), context_id=request.context_id, seq=request.seq))
+        return pb.MarkAppliedResponse()
+
     async def ListUnsettled(self, request: pb.ListUnsettledRequest, context: Context) -> pb.ListUnsettledResponse:
         return wire.unsettled(await self._log.unsettled(request.min_age, request.limit or _UNSETTLED_PAGE))
 
     async def MarkSettled(self, request: pb.MarkSettledRequest, context: Context) -> pb.MarkSettledResponse:
         await self._log.mark_settled(wire.micros(request.until))
         return pb.MarkSettledResponse()
+
+
+def _watched(seen: Seen) -> pb.WatchEntriesResponse:
+    match seen:
+        case Session():
+            return pb.WatchEntriesResponse(session=wire.session(seen))
+        case Deleted():
+            return pb.WatchEntriesResponse(deleted=pb.Deleted())
+        case Quiet():
+            return pb.WatchEntriesResponse(quiet=pb.Quiet())
+    return pb.WatchEntriesResponse(entries=wire.entries(seen))
 
 
 def _scope() -> Scope:

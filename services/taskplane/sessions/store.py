@@ -1,8 +1,10 @@
 """The port of the session log: what is promised to whoever writes to it or reads from it, whatever is below."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import operations as ops
@@ -41,6 +43,14 @@ class EntryPage:
     session: Session
     entries: Sequence[Entry]
     next_page_token: str
+
+
+class UnappliedSession(NamedTuple):
+    """A session whose tasks are not in line with its history."""
+
+    tenant: str
+    owner: str
+    context_id: str
 
 
 class UnsettledTurn(NamedTuple):
@@ -105,8 +115,8 @@ class SessionLog(Protocol):
         """The session without its entries. NotFound."""
         ...
 
-    async def list(self, scope: Scope, page_size: int, page_token: str) -> SessionPage:
-        """One page of the sessions of `scope`, newest update first.
+    async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
+        """One page of the sessions of `scope`, newest update first; only those with `title` in theirs, in any case.
 
         A session that is updated between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`;
         `BAD_PAGE_TOKEN`: not made for this listing.
@@ -126,6 +136,61 @@ class SessionLog(Protocol):
         """All messages in effect, in reading order; of equal messageIds the first. NotFound.
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
+        """
+        ...
+
+    async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+        """The entries after number `seq`, oldest first, at most `limit`, and fewer where they are large. NotFound."""
+        ...
+
+    async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
+        """When each of these sessions was created and how many entries it has, by (tenant, owner, context id).
+
+        Those that do not exist are left out.
+        """
+        ...
+
+    async def rewind(self, op: ops.Rewind) -> ops.Steered:
+        """Cuts an invocation and all first seen after it from what is in effect.
+
+        It is decided on the history as it is in the transaction that writes the entry. NotFound, also
+        `INVOCATION_NOT_FOUND`: the invocation is not in effect; then the entry is stored without effect, and a repeat
+        is answered the same. Refused `KEY_REUSED`: the id is that of another request. Conflict `VERSION_MISMATCH`.
+        """
+        ...
+
+    async def undo(self, op: ops.Undo) -> ops.Steered:
+        """Takes the newest rewind that counts back.
+
+        NotFound. Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
+        """
+        ...
+
+    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+        """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
+
+        NotFound.
+        """
+        ...
+
+    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
+        """The state that the session's events in effect made, with that of its owner and its agent.
+
+        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
+        """
+        ...
+
+    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
+        """Sessions of all owners whose tasks are not in line with their history, oldest change first.
+
+        Invalid `BAD_LIMIT`.
+        """
+        ...
+
+    async def mark_applied(self, op: ops.MarkApplied) -> Session:
+        """The tasks are in line with the history up to an entry; never goes back, raises no version.
+
+        NotFound. Invalid `BEYOND_HEAD`.
         """
         ...
 

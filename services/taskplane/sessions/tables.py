@@ -57,6 +57,18 @@ session: Final = Table(
     Column("has_session_task", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("steered_seq", BigInteger, nullable=False, server_default=text("0")),
+    Column(
+        "applied_seq",
+        BigInteger,
+        # Here and not below, since SQLite adds constraints to a table with a column only.
+        CheckConstraint(
+            "applied_seq >= 0 AND applied_seq <= steered_seq AND steered_seq <= COALESCE(seq, 0)",
+            name="session_applied_up_to_steered",
+        ),
+        nullable=False,
+        server_default=text("0"),
+    ),
     PrimaryKeyConstraint("context_id", "owner", "tenant", name="session_pkey"),
     # The newest entry exists when the transaction ends. Together with the guard that an entry follows its predecessor
     # this makes gaps impossible.
@@ -76,6 +88,7 @@ session: Final = Table(
 )
 # Queries repeat these conditions word for word: only then does either engine see that a partial index serves them.
 LISTED: Final = "updated_at > 0"
+UNAPPLIED: Final = "applied_seq < steered_seq"
 # An entry after which a turn may come to nothing: it is to be a task (an outcome), or it was begun (a message) or taken
 # up again (a void taken back) and is not decided yet.
 OPENS: Final = (
@@ -90,6 +103,12 @@ Index(
     session.c.context_id,
     sqlite_where=text(LISTED),
     postgresql_where=text(LISTED),
+)
+Index(
+    "session_unapplied",
+    session.c.updated_at,
+    sqlite_where=text(UNAPPLIED),
+    postgresql_where=text(UNAPPLIED),
 )
 
 entry: Final = Table(
@@ -123,6 +142,50 @@ entry: Final = Table(
         ondelete="CASCADE",
     ),
     CheckConstraint("seq >= 1", name="entry_seq_from_one"),
+)
+# What an event changes of the state of its session, for those that do.
+event_delta: Final = Table(
+    "event_delta",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    # When it was written: its number, as a rule; in a session that was made of another one, where it stood there.
+    Column("place", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    # See `domain.state.Delta`.
+    Column("own", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("context_id", "owner", "tenant", "place", name="event_delta_pkey"),
+    ForeignKeyConstraint(
+        ["context_id", "owner", "tenant"],
+        ["session.context_id", "session.owner", "session.tenant"],
+        name="event_delta_session",
+        ondelete="CASCADE",
+    ),
+)
+
+# The state of an owner and that of everybody, each with one agent; a value is a serialized `Value`. Sessions come and
+# go, it stays.
+user_state: Final = Table(
+    "user_state",
+    metadata,
+    Column("owner", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("owner", "agent", "tenant", "key", name="user_state_pkey"),
+    sqlite_with_rowid=False,
+)
+app_state: Final = Table(
+    "app_state",
+    metadata,
+    Column("agent", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("agent", "tenant", "key", name="app_state_pkey"),
+    sqlite_with_rowid=False,
 )
 Index(
     "entry_opens",

@@ -10,7 +10,8 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
-from taskplane.sessions.store import EntryFilter, UnsettledPage
+from taskplane.sessions.domain.state import Delta, read_delta
+from taskplane.sessions.store import EntryFilter, EntryPage, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
 
@@ -26,6 +27,8 @@ def session(of: Session) -> pb.Session:
         version=of.version,
         entry_count=of.seq,
         has_session_task=of.has_session_task,
+        steered_seq=of.steered_seq,
+        applied_seq=of.applied_seq,
     )
     _set_time(message.created_at, of.created_at)
     _set_time(message.updated_at, of.updated_at)
@@ -52,10 +55,17 @@ def entry(stored: Entry) -> pb.Entry:
     return message
 
 
+def entries(page: EntryPage) -> pb.Entries:
+    """Entries as they were read."""
+    return pb.Entries(entries=map(entry, page.entries), version=page.session.version)
+
+
 def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:
     """What the caller cannot know: not the entries that it has just given."""
     of = answer.session
-    response = pb.AppendEntriesResponse(version=of.version, entry_count=of.seq, appended=answer.appended)
+    response = pb.AppendEntriesResponse(
+        version=of.version, entry_count=of.seq, appended=answer.appended, unapplied=of.unapplied
+    )
     _set_time(response.updated_at, of.updated_at)
     if answer.known:
         response.known.extend(map(entry, answer.known))
@@ -94,25 +104,31 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
 def append(request: pb.AppendEntriesRequest, scope: Scope) -> ops.Append:
     """Invalid where a payload is not the one of its kind, or cannot be stored."""
     context_id, create = request.context_id, None
+    deltas: dict[str, Delta] = {}
     if request.HasField("create"):
         new = request.create
         create = ops.NewSession(agent=new.agent, title=new.title, source=new.source)
     return ops.Append(
         scope=scope,
         context_id=context_id,
-        entries=[_new_entry(index, given, context_id, scope) for index, given in enumerate(request.entries)],
+        entries=[_new_entry(index, given, context_id, scope, deltas) for index, given in enumerate(request.entries)],
+        deltas=deltas,
         create=create,
         expected_version=request.expected_version,
     )
 
 
-def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> Entry:
+def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, deltas: dict[str, Delta]) -> Entry:
+    # What an event changes of the state goes to `deltas`.
     kind, which = int(given.kind), given.WhichOneof("payload")
     check_payload(index, kind, which)
     invocation_id, target, listing = given.invocation_id, given.target, ""
     if kind == EVENT:
         said = read_event(given.data)
         invocation_id, target = invocation_id or said.invocation_id, said.rewinds_before
+        delta = read_delta(index, said.state_delta, said.artifact_delta)
+        if delta is not None:
+            deltas[given.id] = delta
     elif which == "pushed":
         listing = listed(given.pushed)
     tenant, owner, actor = scope
@@ -137,6 +153,36 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> En
         pack(given, which),
         0,
     )
+
+
+def rewind(request: pb.RewindRequest, scope: Scope) -> ops.Rewind:
+    """Invalid where the message cannot be stored."""
+    given = pb.Entry(
+        id=request.id,
+        kind=pb.ENTRY_KIND_REWIND,
+        invocation_id=request.id,
+        request_hash=request.request_hash,
+        target=request.before_invocation_id,
+    )
+    if request.HasField("message"):
+        given.message.CopyFrom(request.message)
+    entry = _new_entry(0, given, request.context_id, scope, {})
+    return ops.Rewind(
+        scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version
+    )
+
+
+def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> ops.Undo:
+    """`entry_id` is used where the request names none."""
+    own = request.id or entry_id
+    given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own)
+    entry = _new_entry(0, given, request.context_id, scope, {})
+    return ops.Undo(scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version)
+
+
+def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
+    """Sessions of any owner."""
+    return pb.ListUnappliedResponse(sessions=[pb.UnappliedSession(**each._asdict()) for each in sessions])
 
 
 def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:

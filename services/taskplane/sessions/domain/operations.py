@@ -3,10 +3,13 @@
 Nothing here is changed once it is made. It is not frozen: that would make it several times as dear to make.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from taskplane.runtime.errors import PlaneError
+from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.domain.state import Change, Delta
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +54,8 @@ class NewSession:
 class Append:
     """Entries for one session, all or none; their `seq` and `created_at` are given here. Answer: `Appended`.
 
-    `create` makes the session where there is none. `expected_version` 0: any.
+    `create` makes the session where there is none. `expected_version` 0: any. `deltas`: what events change of the
+    state, by the id of their entry.
     """
 
     scope: Scope
@@ -59,9 +63,43 @@ class Append:
     entries: Sequence[Entry]
     create: NewSession | None = None
     expected_version: int = 0
+    deltas: Mapping[str, Delta] = field(default_factory=dict[str, Delta])
 
 
-Operation = Create | Update | Delete | Append
+@dataclass(slots=True, kw_only=True)
+class Rewind:
+    """Cuts an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
+
+    `expected_version` 0: any. Answer: `Steered`; where the invocation is not in effect, NotFound, and the entry is
+    stored all the same, as one without effect.
+    """
+
+    scope: Scope
+    context_id: str
+    entry: Entry
+    expected_version: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Undo:
+    """Takes the newest rewind that counts back: `entry` is the undo. `expected_version` 0: any. Answer: `Steered`."""
+
+    scope: Scope
+    context_id: str
+    entry: Entry
+    expected_version: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class MarkApplied:
+    """The session's tasks are in line with its history up to entry `seq`. Answer: the `Session`."""
+
+    scope: Scope
+    context_id: str
+    seq: int
+
+
+Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,21 +122,35 @@ class Appended:
     known: Sequence[Entry] = ()
 
 
-Answer = Session | Created | Appended
+@dataclass(slots=True, kw_only=True)
+class Steered:
+    """Which entry steers, and the session as it is now. `done`: by this call, not by an earlier one."""
+
+    seq: int
+    session: Session
+    done: bool
+
+
+Answer = Session | Created | Appended | Steered
 
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """What is to be written, and the answer once that is committed.
+    """What is to be written, and the answer once that is committed; it may be a refusal.
 
-    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries.
+    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries. `deltas`: what
+    those of the entries that are events change of the state, with their numbers.
     """
 
     session: Session
-    answer: Answer
+    answer: Answer | PlaneError
     entries: Sequence[Entry] = ()
+    deltas: Sequence[tuple[int, Delta]] = ()
     new: bool = False
     delete: bool = False
+
+
+Outcome = Write | Answer | PlaneError
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,8 +158,16 @@ class Found:
     """What was read for one operation before it is decided.
 
     `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
-    owner has stored already, in whatever session, without their payload.
+    owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, where
+    `needs_lines` says so, and `changes` what its events did to its state, to be gone through once.
     """
 
     session: Session | None
     stored: Mapping[str, Entry]
+    lines: Sequence[Line] = ()
+    changes: Iterable[Change] = ()
+
+
+def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:
+    """Whether `op` cannot be decided without the lines of its session."""
+    return isinstance(op, Rewind | Undo) and not stored

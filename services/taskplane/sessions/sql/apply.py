@@ -1,10 +1,11 @@
 """One transaction of the session log: read what the operations concern, decide each, write what was decided.
 
-The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
+The number of statements does not depend on the number of operations, but for those that steer: each of them reads the
+log of its session. The rules are not here but in `domain.decide`.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -15,6 +16,8 @@ from taskplane.sessions.domain.decide import decide
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.sql import states
+from taskplane.sessions.sql.loading import read_lines
 from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
@@ -32,6 +35,9 @@ def key_of(op: Operation) -> Key:
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
+    if isinstance(op, ops.Rewind | ops.Undo):
+        # They read the whole log, which is nothing to be waited for on the event loop.
+        return _LARGE + len(op.entry.payload or b"")
     if isinstance(op, ops.Append):
         for entry in op.entries:
             size += _OVERHEAD + len(entry.payload or b"")
@@ -43,7 +49,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
 
     An entry id that two operations of a batch would store is left to the first, the second is for the next batch; and
     so is one whose session another process has made meanwhile. Where one has stored such an entry meanwhile, the
-    database refuses the batch; run again it is seen.
+    database refuses the batch; run again it is seen. The batch's effects are what was written.
     """
     keys = [key_of(op) for op in operations]
     ids = [_ids(op) for op in operations]
@@ -59,7 +65,11 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
             outcomes.append(LATER)
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
-        outcome = decide(Found(session=sessions.get(key), stored=known), op, now)
+        was = sessions.get(key)
+        found = Found(session=was, stored=known)
+        if was is not None and ops.needs_lines(op, known):
+            found.lines, found.changes = read_lines(conn, was), states.changes(conn, was)
+        outcome = decide(found, op, now)
         if isinstance(outcome, Write):
             writes[len(outcomes)] = outcome
             taken.update(wanted)
@@ -68,15 +78,16 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
     for index in _insert_new(conn, writes, dialect):
         del writes[index]
         outcomes[index] = LATER
-    _write(conn, writes.values())
-    return Batch(outcomes)
+    written = list(writes.values())
+    _write(conn, written, dialect)
+    return Batch(outcomes, written)
 
 
 def _ids(op: Operation) -> list[Key]:
-    if not isinstance(op, ops.Append):
-        return []
     tenant, owner, _ = op.scope
-    return [(tenant, owner, entry.id) for entry in op.entries]
+    if isinstance(op, ops.Append):
+        return [(tenant, owner, entry.id) for entry in op.entries]
+    return [(tenant, owner, op.entry.id)] if isinstance(op, ops.Rewind | ops.Undo) else []
 
 
 def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entry]:
@@ -100,7 +111,7 @@ def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect)
     return [index for index, write in writes.items() if write.new and sql.key_of(write.session) not in arrived]
 
 
-def _write(conn: Connection, writes: Iterable[Write]) -> None:
+def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
     changed: list[Sequence[Any]] = []
     gone: list[Session] = []
     entries: list[Entry] = []
@@ -114,6 +125,9 @@ def _write(conn: Connection, writes: Iterable[Write]) -> None:
     for statement, rows in ((sql.UPDATE_SESSIONS, changed), (sql.INSERT_ENTRIES, entries), (sql.DELETE_SESSIONS, gone)):
         if rows:
             statement.execute(conn, rows)
+    if any(write.deltas for write in writes):
+        states.write(conn, writes, dialect)
 
 
 _OVERHEAD: Final = 512
+_LARGE: Final = 128 * 1024

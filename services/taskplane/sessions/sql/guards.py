@@ -13,7 +13,7 @@ from taskplane.storage.dialects import Dialect, Timing
 # Set when the row is made.
 FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at"})
 # Never become less.
-GROWING: Final = frozenset({"seq", "version", "has_session_task"})
+GROWING: Final = frozenset({"seq", "version", "has_session_task", "steered_seq", "applied_seq"})
 # Change in any direction.
 FREE: Final = frozenset({"agent", "title", "source", "updated_at"})
 
@@ -33,9 +33,21 @@ class Guard:
     columns: Sequence[str] | None = None
 
 
-def guards(dialect: Dialect) -> list[Guard]:
-    """All of them, in the words of one engine."""
+# Versions of the schema; those between changed guards as well.
+FIRST: Final = "0001"
+NEWEST: Final = "0003"
+# Columns that a later version than the first added.
+_ADDED: Final = {"steered_seq": "0002", "applied_seq": "0002"}
+
+
+def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
+    """All of them as they are in a version of the schema, in the words of one engine."""
+    growing = sorted(column for column in GROWING if _ADDED.get(column, FIRST) <= version)
+    shrinks = "".join(
+        f" OR NEW.{column} < OLD.{column}" for column in ("steered_seq", "applied_seq") if column in growing
+    )
     return [
+        *(_of_deltas() if version >= "0003" else ()),
         Guard(
             "entry_follows_its_predecessor",
             "entry",
@@ -76,24 +88,51 @@ def guards(dialect: Dialect) -> list[Guard]:
             "session",
             "BEFORE UPDATE",
             "COALESCE(NEW.seq, 0) < COALESCE(OLD.seq, 0) OR NEW.has_session_task < OLD.has_session_task"
-            " OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0)",
+            f" OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0){shrinks}",
             "numbers and versions never shrink, and a version rises with every entry",
-            sorted(GROWING),
+            growing,
         ),
     ]
 
 
-def create_guards(dialect: Dialect) -> list[str]:
-    """The statements that make every guard, to be executed one by one on a database that has none."""
+def _of_deltas() -> list[Guard]:
+    return [
+        Guard(
+            "event_delta_is_of_an_event",
+            "event_delta",
+            "BEFORE INSERT",
+            "NOT EXISTS (SELECT 1 FROM entry e WHERE e.tenant = NEW.tenant AND e.owner = NEW.owner"
+            " AND e.context_id = NEW.context_id AND e.seq = NEW.seq AND e.kind = 3)"
+            " OR EXISTS (SELECT 1 FROM event_delta d WHERE d.tenant = NEW.tenant AND d.owner = NEW.owner"
+            " AND d.context_id = NEW.context_id AND d.place = NEW.place)",
+            "what changes the state of a session is one of its events, once",
+        ),
+        Guard("event_delta_is_never_rewritten", "event_delta", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
+        Guard(
+            "event_delta_goes_with_its_session",
+            "event_delta",
+            "BEFORE DELETE",
+            f"EXISTS (SELECT 1 FROM session s WHERE {_OF_SESSION.format(row='OLD')})",
+            "no event of a session is deleted",
+        ),
+    ]
+
+
+def create_guards(dialect: Dialect, version: str = FIRST) -> list[str]:
+    """The statements that make every guard of a version, to be executed one by one on a database that has none."""
     return [
         statement
-        for guard in guards(dialect)
+        for guard in guards(dialect, version)
         for statement in dialect.guard_trigger(
             guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
         )
     ]
 
 
-def drop_guards(dialect: Dialect) -> list[str]:
+def drop_guards(dialect: Dialect, version: str = FIRST) -> list[str]:
     """The statements that remove what `create_guards` made."""
-    return [statement for guard in guards(dialect) for statement in dialect.drop_guard_trigger(guard.name, guard.table)]
+    return [
+        statement
+        for guard in guards(dialect, version)
+        for statement in dialect.drop_guard_trigger(guard.name, guard.table)
+    ]

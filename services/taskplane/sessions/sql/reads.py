@@ -1,64 +1,93 @@
 """The reads: each is one snapshot, bounded in rows and in bytes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, select, text, tuple_
+from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func, or_, select, text, tuple_
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Exhausted
-from taskplane.sessions.domain.decide import session_not_found
+from taskplane.sessions.domain import history
 from taskplane.sessions.domain.history import InEffect, conversation, effective
 from taskplane.sessions.domain.limits import PAGE_BYTES, REPLY_BYTES
 from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
-from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_log, to_read
+from taskplane.sessions.sql.loading import (
+    ROWS,
+    Read,
+    complete,
+    get_session,
+    key_of,
+    read_entries,
+    read_lines,
+    read_log,
+    to_read,
+)
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
-from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, to_session
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
-from taskplane.sessions.tables import LISTED, entry, session
+from taskplane.sessions.sql.statements import HEADS, SESSION_COLUMNS, Key, to_session
+from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
+from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
 from taskplane.storage.prepared import padded
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
-_SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)
 _SESSIONS: Final = (
     select(*SESSION_COLUMNS)
     .where(*_IN_SCOPE, text(LISTED))
     .order_by(session.c.updated_at.desc(), session.c.context_id.desc())
     .limit(bindparam("count"))
 )
-_SESSIONS_AFTER: Final = _SESSIONS.where(
-    tuple_(session.c.updated_at, session.c.context_id) < tuple_(bindparam("after_at"), bindparam("after_id"))
+_AFTER: Final = tuple_(session.c.updated_at, session.c.context_id) < tuple_(
+    bindparam("after_at"), bindparam("after_id")
+)
+# Which letters are the same in another case is for ASCII the same everywhere; for others both cases are asked for.
+_CASES: Final[Sequence[Callable[[str], str]]] = (str, str.lower, str.upper, str.capitalize)
+_TITLED: Final = or_(
+    *(
+        func.lower(session.c.title).like(func.lower(bindparam(f"title{n}", type_=Text)), escape="\\")
+        for n in range(len(_CASES))
+    )
+)
+_UNAPPLIED: Final = (
+    select(session.c.tenant, session.c.owner, session.c.context_id)
+    .where(text(UNAPPLIED))
+    .order_by(session.c.updated_at)
+    .limit(bindparam("count"))
 )
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
 _BEYOND: Final = 1 << 62
 
 
-def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
-    """The row. NotFound."""
-    key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
-    found = conn.execute(_SESSION, key).one_or_none()
-    if found is None:
-        raise session_not_found(context_id)
-    return to_session(found)
-
-
-def list_sessions(conn: Connection, scope: Scope, page_size: int, page_token: str, key: bytes) -> SessionPage:
+def list_sessions(
+    conn: Connection, scope: Scope, page_size: int, page_token: str, title: str, key: bytes
+) -> SessionPage:
     """See `SessionLog.list`."""
-    bound = (scope.tenant, scope.owner)
+    bound = (scope.tenant, scope.owner, title) if title else (scope.tenant, scope.owner)
     parameters: dict[str, Any] = {"tenant": scope.tenant, "owner": scope.owner, "count": page_size + 1}
-    query = _SESSIONS
     if page_token:
         place = SessionPlace.read(page_token, key, bound)
-        query = _SESSIONS_AFTER
         parameters |= {"after_at": place.updated_at, "after_id": place.context_id}
+    if title:
+        parameters |= {f"title{n}": _pattern(case(title)) for n, case in enumerate(_CASES)}
+    query = _sessions_query(bool(page_token), bool(title))
     found = [to_session(row) for row in conn.execute(query, parameters)]
     token = ""
     if len(found) > page_size:
         del found[page_size:]
         token = SessionPlace(found[-1].updated_at, found[-1].context_id).token(key, bound)
     return SessionPage(found, token)
+
+
+@cache
+def _sessions_query(after: bool, titled: bool) -> Select[Any]:
+    query = _SESSIONS.where(_AFTER) if after else _SESSIONS
+    return query.where(_TITLED) if titled else query
+
+
+def _pattern(part: str) -> str:
+    """What LIKE takes for a text that has `part` in it, which means no more than its characters."""
+    return "%" + re.sub(r"([%_\\])", r"\\\1", part) + "%"
 
 
 def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
@@ -70,6 +99,25 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
     after = _BEYOND if query.newest_first else 0
     if query.page_token:
         after = EntryPlace.read(query.page_token, key, bound).seq
+    page, more = _read_page(conn, of, query, after)
+    token = EntryPlace(page[-1].seq).token(key, bound) if more else ""
+    return EntryPage(of, page, token)
+
+
+def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+    """See `SessionLog.after`."""
+    of = get_session(conn, scope, context_id)
+    page, _ = _read_page(conn, of, EntryFilter(page_size=limit), seq) if of.seq > seq else ((), False)
+    return EntryPage(of, page, "")
+
+
+def heads(conn: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int, int]]:
+    """See `SessionLog.heads`."""
+    return {(row[0], row[1], row[2]): (row[3], row[4]) for row in HEADS.all(conn, keys)}
+
+
+def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) -> tuple[Sequence[Entry], bool]:
+    """The entries that follow number `after` in the order asked for, and whether there are more."""
     rows = conn.execute(
         _page_query(bool(query.kinds), bool(query.task_id), query.newest_first),
         {
@@ -82,8 +130,7 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
     )
     found = [to_read(row) for row in rows]
     page = found[: _fitting((read.size for read in found), query.page_size)]
-    token = EntryPlace(page[-1].entry.seq).token(key, bound) if len(page) < len(found) else ""
-    return EntryPage(of, complete(conn, of, page), token)
+    return complete(conn, of, page), len(page) < len(found)
 
 
 @cache
@@ -131,6 +178,17 @@ def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[
     _check_reply(sum(log.sizes[one.seq] for one in said), context_id)
     shown = _shown(conn, of, said, log.reads)
     return of, conversation(message for one in shown for message in messages(one.payload))
+
+
+def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+    """See `SessionLog.cut`."""
+    of = get_session(conn, scope, context_id)
+    return of, history.cut(read_lines(conn, of)) if of.seq else []
+
+
+def list_unapplied(conn: Connection, limit: int) -> Sequence[UnappliedSession]:
+    """See `SessionLog.unapplied`."""
+    return [UnappliedSession._make(row) for row in conn.execute(_UNAPPLIED, {"count": limit})]
 
 
 def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[int]) -> dict[int, Entry]:

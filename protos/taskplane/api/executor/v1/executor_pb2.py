@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from taskplane.api.a2a.v1 import a2a_pb2 as taskplane_dot_api_dot_a2a_dot_v1_dot_a2a__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(taskplane/api/executor/v1/executor.proto\x12\x19taskplane.api.executor.v1\x1a\x1etaskplane/api/a2a/v1/a2a.proto\"\xaa\x01\n\rSubmitRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x39\n\x07request\x18\x02 \x01(\x0b\x32(.taskplane.api.a2a.v1.SendMessageRequest\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x19\n\x11key_is_message_id\x18\x04 \x01(\x08\x12\x1b\n\x13\x63reate_unknown_task\x18\x05 \x01(\x08\"n\n\rTaskReference\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x12\n\ncontext_id\x18\x02 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12(\n\x04task\x18\x04 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\"\x88\x01\n\x0eSubmitResponse\x12\x30\n\x07message\x18\x01 \x01(\x0b\x32\x1d.taskplane.api.a2a.v1.MessageH\x00\x12\x38\n\x04task\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReferenceH\x00\x42\n\n\x08response\"D\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"\x13\n\x11ListAgentsRequest\"F\n\x12ListAgentsResponse\x12\x30\n\x06\x61gents\x18\x01 \x03(\x0b\x32 .taskplane.api.executor.v1.Agent\"$\n\x13GetAgentCardRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\"E\n\x14GetAgentCardResponse\x12-\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse2\xbe\x03\n\rAgentExecutor\x12]\n\x06Submit\x12(.taskplane.api.executor.v1.SubmitRequest\x1a).taskplane.api.executor.v1.SubmitResponse\x12i\n\nListAgents\x12,.taskplane.api.executor.v1.ListAgentsRequest\x1a-.taskplane.api.executor.v1.ListAgentsResponse\x12o\n\x0cGetAgentCard\x12..taskplane.api.executor.v1.GetAgentCardRequest\x1a/.taskplane.api.executor.v1.GetAgentCardResponse\x12r\n\rDeleteSession\x12/.taskplane.api.executor.v1.DeleteSessionRequest\x1a\x30.taskplane.api.executor.v1.DeleteSessionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(taskplane/api/executor/v1/executor.proto\x12\x19taskplane.api.executor.v1\x1a\x1etaskplane/api/a2a/v1/a2a.proto\"\xc4\x01\n\rSubmitRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x39\n\x07request\x18\x02 \x01(\x0b\x32(.taskplane.api.a2a.v1.SendMessageRequest\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x19\n\x11key_is_message_id\x18\x04 \x01(\x08\x12\x1b\n\x13\x63reate_unknown_task\x18\x05 \x01(\x08\x12\x18\n\x10\x65xpected_version\x18\x06 \x01(\x03\"n\n\rTaskReference\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x12\n\ncontext_id\x18\x02 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12(\n\x04task\x18\x04 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\"\xbf\x01\n\x0eSubmitResponse\x12\x30\n\x07message\x18\x01 \x01(\x0b\x32\x1d.taskplane.api.a2a.v1.MessageH\x00\x12\x38\n\x04task\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReferenceH\x00\x12\x35\n\x07rewound\x18\x03 \x01(\x0b\x32\".taskplane.api.executor.v1.RewoundH\x00\x42\n\n\x08response\"k\n\x07Rewound\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x36\n\x04next\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReference\"{\n\x14RewindSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x1c\n\x14\x62\x65\x66ore_invocation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x04 \x01(\x03\"R\n\x15RewindSessionResponse\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x0f\n\x07version\x18\x02 \x01(\x03\"A\n\x11UndoRewindRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x02 \x01(\x03\"O\n\x12UndoRewindResponse\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x0f\n\x07version\x18\x02 \x01(\x03\")\n\x13\x41pplySessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x16\n\x14\x41pplySessionResponse\"D\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"\x13\n\x11ListAgentsRequest\"F\n\x12ListAgentsResponse\x12\x30\n\x06\x61gents\x18\x01 \x03(\x0b\x32 .taskplane.api.executor.v1.Agent\"$\n\x13GetAgentCardRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\"E\n\x14GetAgentCardResponse\x12-\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse2\x8e\x06\n\rAgentExecutor\x12]\n\x06Submit\x12(.taskplane.api.executor.v1.SubmitRequest\x1a).taskplane.api.executor.v1.SubmitResponse\x12i\n\nListAgents\x12,.taskplane.api.executor.v1.ListAgentsRequest\x1a-.taskplane.api.executor.v1.ListAgentsResponse\x12o\n\x0cGetAgentCard\x12..taskplane.api.executor.v1.GetAgentCardRequest\x1a/.taskplane.api.executor.v1.GetAgentCardResponse\x12r\n\rDeleteSession\x12/.taskplane.api.executor.v1.DeleteSessionRequest\x1a\x30.taskplane.api.executor.v1.DeleteSessionResponse\x12r\n\rRewindSession\x12/.taskplane.api.executor.v1.RewindSessionRequest\x1a\x30.taskplane.api.executor.v1.RewindSessionResponse\x12i\n\nUndoRewind\x12,.taskplane.api.executor.v1.UndoRewindRequest\x1a-.taskplane.api.executor.v1.UndoRewindResponse\x12o\n\x0c\x41pplySession\x12..taskplane.api.executor.v1.ApplySessionRequest\x1a/.taskplane.api.executor.v1.ApplySessionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,25 +33,39 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'taskplane.api.executor.v1.e
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SUBMITREQUEST']._serialized_start=104
-  _globals['_SUBMITREQUEST']._serialized_end=274
-  _globals['_TASKREFERENCE']._serialized_start=276
-  _globals['_TASKREFERENCE']._serialized_end=386
-  _globals['_SUBMITRESPONSE']._serialized_start=389
-  _globals['_SUBMITRESPONSE']._serialized_end=525
-  _globals['_AGENT']._serialized_start=527
-  _globals['_AGENT']._serialized_end=595
-  _globals['_LISTAGENTSREQUEST']._serialized_start=597
-  _globals['_LISTAGENTSREQUEST']._serialized_end=616
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=618
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=688
-  _globals['_GETAGENTCARDREQUEST']._serialized_start=690
-  _globals['_GETAGENTCARDREQUEST']._serialized_end=726
-  _globals['_GETAGENTCARDRESPONSE']._serialized_start=728
-  _globals['_GETAGENTCARDRESPONSE']._serialized_end=797
-  _globals['_DELETESESSIONREQUEST']._serialized_start=799
-  _globals['_DELETESESSIONREQUEST']._serialized_end=841
-  _globals['_DELETESESSIONRESPONSE']._serialized_start=843
-  _globals['_DELETESESSIONRESPONSE']._serialized_end=866
-  _globals['_AGENTEXECUTOR']._serialized_start=869
-  _globals['_AGENTEXECUTOR']._serialized_end=1315
+  _globals['_SUBMITREQUEST']._serialized_end=300
+  _globals['_TASKREFERENCE']._serialized_start=302
+  _globals['_TASKREFERENCE']._serialized_end=412
+  _globals['_SUBMITRESPONSE']._serialized_start=415
+  _globals['_SUBMITRESPONSE']._serialized_end=606
+  _globals['_REWOUND']._serialized_start=608
+  _globals['_REWOUND']._serialized_end=715
+  _globals['_REWINDSESSIONREQUEST']._serialized_start=717
+  _globals['_REWINDSESSIONREQUEST']._serialized_end=840
+  _globals['_REWINDSESSIONRESPONSE']._serialized_start=842
+  _globals['_REWINDSESSIONRESPONSE']._serialized_end=924
+  _globals['_UNDOREWINDREQUEST']._serialized_start=926
+  _globals['_UNDOREWINDREQUEST']._serialized_end=991
+  _globals['_UNDOREWINDRESPONSE']._serialized_start=993
+  _globals['_UNDOREWINDRESPONSE']._serialized_end=1072
+  _globals['_APPLYSESSIONREQUEST']._serialized_start=1074
+  _globals['_APPLYSESSIONREQUEST']._serialized_end=1115
+  _globals['_APPLYSESSIONRESPONSE']._serialized_start=1117
+  _globals['_APPLYSESSIONRESPONSE']._serialized_end=1139
+  _globals['_AGENT']._serialized_start=1141
+  _globals['_AGENT']._serialized_end=1209
+  _globals['_LISTAGENTSREQUEST']._serialized_start=1211
+  _globals['_LISTAGENTSREQUEST']._serialized_end=1230
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=1232
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=1302
+  _globals['_GETAGENTCARDREQUEST']._serialized_start=1304
+  _globals['_GETAGENTCARDREQUEST']._serialized_end=1340
+  _globals['_GETAGENTCARDRESPONSE']._serialized_start=1342
+  _globals['_GETAGENTCARDRESPONSE']._serialized_end=1411
+  _globals['_DELETESESSIONREQUEST']._serialized_start=1413
+  _globals['_DELETESESSIONREQUEST']._serialized_end=1455
+  _globals['_DELETESESSIONRESPONSE']._serialized_start=1457
+  _globals['_DELETESESSIONRESPONSE']._serialized_end=1480
+  _globals['_AGENTEXECUTOR']._serialized_start=1483
+  _globals['_AGENTEXECUTOR']._serialized_end=2265
 # @@protoc_insertion_point(module_scope)

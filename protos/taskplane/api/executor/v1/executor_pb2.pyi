@@ -30,6 +30,7 @@ class SubmitRequest(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     KEY_IS_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     CREATE_UNKNOWN_TASK_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Empty: the default agent."""
     idempotency_key: _builtins.str
@@ -38,6 +39,8 @@ class SubmitRequest(_message.Message):
     """The key is the client's message id, not an explicit key; the two never collide."""
     create_unknown_task: _builtins.bool
     """A `message.task_id` that does not exist becomes the id of a new task instead of an error."""
+    expected_version: _builtins.int
+    """The version that the session must have; 0: any. ABORTED `VERSION_MISMATCH` otherwise, and nothing is stored."""
     @_builtins.property
     def request(self) -> _a2a_pb2.SendMessageRequest:
         """`message` as the client sent it. `message.task_id` names a task to go on with, `message.context_id` a session."""
@@ -50,10 +53,11 @@ class SubmitRequest(_message.Message):
         idempotency_key: _builtins.str = ...,
         key_is_message_id: _builtins.bool = ...,
         create_unknown_task: _builtins.bool = ...,
+        expected_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_version", b"expected_version", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -99,27 +103,198 @@ class SubmitResponse(_message.Message):
 
     MESSAGE_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
+    REWOUND_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def message(self) -> _a2a_pb2.Message:
         """The agent answered directly; no task exists."""
 
     @_builtins.property
     def task(self) -> Global___TaskReference: ...
+    @_builtins.property
+    def rewound(self) -> Global___Rewound: ...
     def __init__(
         self,
         *,
         message: _a2a_pb2.Message | None = ...,
         task: Global___TaskReference | None = ...,
+        rewound: Global___Rewound | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "response", b"response", "task", b"task"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "response", b"response", "rewound", b"rewound", "task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "response", b"response", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "response", b"response", "rewound", b"rewound", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["message", "task"]  # noqa: Y015
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["message", "task", "rewound"]  # noqa: Y015
     _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
 
 Global___SubmitResponse: _TypeAlias = SubmitResponse  # noqa: Y015
+
+@_typing.final
+class Rewound(_message.Message):
+    """What became of a rewind."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    NEXT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def task(self) -> _a2a_pb2.Task:
+        """The session as one task, with its history; or a task in state FAILED that says why nothing was rewound."""
+
+    @_builtins.property
+    def next(self) -> Global___TaskReference:
+        """The new turn's task, which is always one; unset where the message had no text, or the rewind failed."""
+
+    def __init__(
+        self,
+        *,
+        task: _a2a_pb2.Task | None = ...,
+        next: Global___TaskReference | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["next", b"next", "task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next", b"next", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rewound: _TypeAlias = Rewound  # noqa: Y015
+
+@_typing.final
+class RewindSessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    BEFORE_INVOCATION_ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    before_invocation_id: _builtins.str
+    idempotency_key: _builtins.str
+    """Empty: every call is a rewind of its own."""
+    expected_version: _builtins.int
+    """0: any."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        before_invocation_id: _builtins.str = ...,
+        idempotency_key: _builtins.str = ...,
+        expected_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_invocation_id", b"before_invocation_id", "context_id", b"context_id", "expected_version", b"expected_version", "idempotency_key", b"idempotency_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RewindSessionRequest: _TypeAlias = RewindSessionRequest  # noqa: Y015
+
+@_typing.final
+class RewindSessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    @_builtins.property
+    def task(self) -> _a2a_pb2.Task:
+        """The session as one task, with its history."""
+
+    def __init__(
+        self,
+        *,
+        task: _a2a_pb2.Task | None = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task", b"task", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RewindSessionResponse: _TypeAlias = RewindSessionResponse  # noqa: Y015
+
+@_typing.final
+class UndoRewindRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    expected_version: _builtins.int
+    """0: any."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        expected_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "expected_version", b"expected_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoRewindRequest: _TypeAlias = UndoRewindRequest  # noqa: Y015
+
+@_typing.final
+class UndoRewindResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    @_builtins.property
+    def task(self) -> _a2a_pb2.Task:
+        """The session as one task, with its history."""
+
+    def __init__(
+        self,
+        *,
+        task: _a2a_pb2.Task | None = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task", b"task", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoRewindResponse: _TypeAlias = UndoRewindResponse  # noqa: Y015
+
+@_typing.final
+class ApplySessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplySessionRequest: _TypeAlias = ApplySessionRequest  # noqa: Y015
+
+@_typing.final
+class ApplySessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplySessionResponse: _TypeAlias = ApplySessionResponse  # noqa: Y015
 
 @_typing.final
 class Agent(_message.Message):

@@ -54,6 +54,21 @@ class AgentExecutorStub:
                 request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionResponse.FromString,
                 _registered_method=True)
+        self.RewindSession = channel.unary_unary(
+                '/taskplane.api.executor.v1.AgentExecutor/RewindSession',
+                request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.RewindSessionRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.RewindSessionResponse.FromString,
+                _registered_method=True)
+        self.UndoRewind = channel.unary_unary(
+                '/taskplane.api.executor.v1.AgentExecutor/UndoRewind',
+                request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.UndoRewindRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.UndoRewindResponse.FromString,
+                _registered_method=True)
+        self.ApplySession = channel.unary_unary(
+                '/taskplane.api.executor.v1.AgentExecutor/ApplySession',
+                request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionResponse.FromString,
+                _registered_method=True)
 
 
 class AgentExecutorServicer:
@@ -63,6 +78,10 @@ class AgentExecutorServicer:
         """Takes one message for an agent. When it returns a task, the user's message and the task are committed and the work
         goes on whether or not anybody waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
         key): a repeat is answered with the same task or the same message, and runs nothing again.
+        A message whose metadata has `kagent_rewind_before_invocation_id` is a rewind of its session, with a new turn after it
+        where it says anything. A repeat of that is shown the session up to, not including, the new turn.
+        ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
+        `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
         INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
@@ -93,6 +112,33 @@ class AgentExecutorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RewindSession(self, request, context):
+        """Rewinds a session: its history, then its tasks, of which those that run are canceled. Idempotent by
+        `idempotency_key`. What a crash leaves half done is finished by the next request in that session, or by a sweep.
+        NOT_FOUND; NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with
+        the session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and
+        its answer does not fit one reply; use SessionHistory.ListEntries.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoRewind(self, request, context):
+        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+        SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApplySession(self, request, context):
+        """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
+        pushed history, a runtime's event). Does nothing where they are. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentExecutorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -115,6 +161,21 @@ def add_AgentExecutorServicer_to_server(servicer, server):
                     servicer.DeleteSession,
                     request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionResponse.SerializeToString,
+            ),
+            'RewindSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RewindSession,
+                    request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.RewindSessionRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.RewindSessionResponse.SerializeToString,
+            ),
+            'UndoRewind': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoRewind,
+                    request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.UndoRewindRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.UndoRewindResponse.SerializeToString,
+            ),
+            'ApplySession': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplySession,
+                    request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -225,6 +286,87 @@ class AgentExecutor:
             '/taskplane.api.executor.v1.AgentExecutor/DeleteSession',
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionRequest.SerializeToString,
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RewindSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.executor.v1.AgentExecutor/RewindSession',
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.RewindSessionRequest.SerializeToString,
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.RewindSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoRewind(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.executor.v1.AgentExecutor/UndoRewind',
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.UndoRewindRequest.SerializeToString,
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.UndoRewindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplySession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.executor.v1.AgentExecutor/ApplySession',
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionRequest.SerializeToString,
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,7 @@ is a pure function of the entries. Errors are gRPC statuses with google.rpc.Erro
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -81,6 +82,8 @@ class Session(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
     HAS_SESSION_TASK_FIELD_NUMBER: _builtins.int
+    STEERED_SEQ_FIELD_NUMBER: _builtins.int
+    APPLIED_SEQ_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     owner: _builtins.str
     """Its owner's user id, as `X-User-Id` named it."""
@@ -95,6 +98,12 @@ class Session(_message.Message):
     """How many entries it has."""
     has_session_task: _builtins.bool
     """It has had a rewind, a pushed history or a direct answer, so its session task is worth showing."""
+    steered_seq: _builtins.int
+    """Number of the newest entry that steers, that is, changes what is in effect of those before: a rewind, an undo, a
+    pushed history, or a runtime's event that rewinds. 0: there is none.
+    """
+    applied_seq: _builtins.int
+    """Up to where its tasks are in line with that; see MarkApplied."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -112,10 +121,12 @@ class Session(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
         has_session_task: _builtins.bool = ...,
+        steered_seq: _builtins.int = ...,
+        applied_seq: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "context_id", b"context_id", "created_at", b"created_at", "entry_count", b"entry_count", "has_session_task", b"has_session_task", "owner", b"owner", "source", b"source", "title", b"title", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "applied_seq", b"applied_seq", "context_id", b"context_id", "created_at", b"created_at", "entry_count", b"entry_count", "has_session_task", b"has_session_task", "owner", b"owner", "source", b"source", "steered_seq", b"steered_seq", "title", b"title", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -147,6 +158,26 @@ class Entry(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ArtifactVersionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SEQ_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
@@ -162,6 +193,8 @@ class Entry(_message.Message):
     PUSHED_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     OFF_FIELD_NUMBER: _builtins.int
+    STATE_DELTA_FIELD_NUMBER: _builtins.int
+    ARTIFACT_VERSIONS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     id: _builtins.str
     """Unique per owner. A user's message: its invocation. A turn's outcome: "<invocation>-outcome". A copy: "<task
@@ -188,13 +221,21 @@ class Entry(_message.Message):
     (`actions.rewind_before_invocation_id`, either spelling).
     """
     off: _builtins.bool
-    """Of VOID: take an earlier void back."""
+    """Of VOID: take an earlier void back. Of REWIND: it was refused and has no effect."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def message(self) -> _a2a_pb2.Message: ...
     @_builtins.property
     def pushed(self) -> Global___Messages: ...
+    @_builtins.property
+    def state_delta(self) -> _struct_pb2.Struct:
+        """Of REWIND: what brings the session's state back; null stands for a key to be removed. Written by the store."""
+
+    @_builtins.property
+    def artifact_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Of REWIND: the version that each artifact of the session had, by file name. Written by the store."""
+
     def __init__(
         self,
         *,
@@ -213,10 +254,12 @@ class Entry(_message.Message):
         pushed: Global___Messages | None = ...,
         target: _builtins.str = ...,
         off: _builtins.bool = ...,
+        state_delta: _struct_pb2.Struct | None = ...,
+        artifact_versions: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "data", b"data", "message", b"message", "payload", b"payload", "pushed", b"pushed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "data", b"data", "message", b"message", "payload", b"payload", "pushed", b"pushed", "state_delta", b"state_delta"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "created_at", b"created_at", "data", b"data", "generation", b"generation", "id", b"id", "invocation_id", b"invocation_id", "kind", b"kind", "message", b"message", "off", b"off", "payload", b"payload", "pushed", b"pushed", "request_hash", b"request_hash", "seq", b"seq", "target", b"target", "task_id", b"task_id", "task_invocation_id", b"task_invocation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "artifact_versions", b"artifact_versions", "created_at", b"created_at", "data", b"data", "generation", b"generation", "id", b"id", "invocation_id", b"invocation_id", "kind", b"kind", "message", b"message", "off", b"off", "payload", b"payload", "pushed", b"pushed", "request_hash", b"request_hash", "seq", b"seq", "state_delta", b"state_delta", "target", b"target", "task_id", b"task_id", "task_invocation_id", b"task_invocation_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["message", "data", "pushed"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
@@ -321,18 +364,22 @@ class ListSessionsRequest(_message.Message):
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """1 to 1,000; 0: 100."""
     page_token: _builtins.str
+    title: _builtins.str
+    """Only sessions whose title has this in it, in any case. Empty: all."""
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        title: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -520,11 +567,14 @@ class AppendEntriesResponse(_message.Message):
     APPENDED_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
     KNOWN_FIELD_NUMBER: _builtins.int
+    UNAPPLIED_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The session's, after the append, like all that follows."""
     entry_count: _builtins.int
     appended: _builtins.int
     """How many entries this call stored, as they were given: the newest ones of the session, in the order of the request."""
+    unapplied: _builtins.bool
+    """The session has a steering entry that was not applied to its tasks yet."""
     @_builtins.property
     def updated_at(self) -> _timestamp_pb2.Timestamp:
         """If this call stored any, this is their `created_at`."""
@@ -541,10 +591,11 @@ class AppendEntriesResponse(_message.Message):
         appended: _builtins.int = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
         known: _abc.Iterable[Global___Entry] | None = ...,
+        unapplied: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entry_count", b"entry_count", "known", b"known", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entry_count", b"entry_count", "known", b"known", "unapplied", b"unapplied", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -791,3 +842,487 @@ class MarkSettledResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MarkSettledResponse: _TypeAlias = MarkSettledResponse  # noqa: Y015
+
+@_typing.final
+class RewindRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    BEFORE_INVOCATION_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    REQUEST_HASH_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    before_invocation_id: _builtins.str
+    id: _builtins.str
+    """Of the rewind itself: its entry's id and its invocation."""
+    request_hash: _builtins.bytes
+    """SHA-256 of the request. Empty: not compared."""
+    expected_version: _builtins.int
+    """0: any."""
+    @_builtins.property
+    def message(self) -> _a2a_pb2.Message:
+        """The whole request, for the log."""
+
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        before_invocation_id: _builtins.str = ...,
+        id: _builtins.str = ...,
+        request_hash: _builtins.bytes = ...,
+        message: _a2a_pb2.Message | None = ...,
+        expected_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_invocation_id", b"before_invocation_id", "context_id", b"context_id", "expected_version", b"expected_version", "id", b"id", "message", b"message", "request_hash", b"request_hash"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RewindRequest: _TypeAlias = RewindRequest  # noqa: Y015
+
+@_typing.final
+class RewindResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    REWOUND_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    """Of the rewind's entry."""
+    rewound: _builtins.bool
+    """False: the rewind had been done before."""
+    @_builtins.property
+    def session(self) -> Global___Session: ...
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        session: Global___Session | None = ...,
+        rewound: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewound", b"rewound", "seq", b"seq", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RewindResponse: _TypeAlias = RewindResponse  # noqa: Y015
+
+@_typing.final
+class UndoRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    id: _builtins.str
+    """The entry's id. Empty: made by the store, random."""
+    expected_version: _builtins.int
+    """0: any."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        id: _builtins.str = ...,
+        expected_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "expected_version", b"expected_version", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoRequest: _TypeAlias = UndoRequest  # noqa: Y015
+
+@_typing.final
+class UndoResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    @_builtins.property
+    def session(self) -> Global___Session: ...
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        session: Global___Session | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seq", b"seq", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoResponse: _TypeAlias = UndoResponse  # noqa: Y015
+
+@_typing.final
+class ForkRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    BEFORE_INVOCATION_ID_FIELD_NUMBER: _builtins.int
+    NEW_CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    before_invocation_id: _builtins.str
+    """Empty: everything in effect."""
+    new_context_id: _builtins.str
+    """Empty: made by the store, random, so that a repeat makes another session."""
+    title: _builtins.str
+    """Empty: the title of the old one."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        before_invocation_id: _builtins.str = ...,
+        new_context_id: _builtins.str = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_invocation_id", b"before_invocation_id", "context_id", b"context_id", "new_context_id", b"new_context_id", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkRequest: _TypeAlias = ForkRequest  # noqa: Y015
+
+@_typing.final
+class ForkResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    created: _builtins.bool
+    """False: a repeat."""
+    @_builtins.property
+    def session(self) -> Global___Session: ...
+    def __init__(
+        self,
+        *,
+        session: Global___Session | None = ...,
+        created: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkResponse: _TypeAlias = ForkResponse  # noqa: Y015
+
+@_typing.final
+class ListCutRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCutRequest: _TypeAlias = ListCutRequest  # noqa: Y015
+
+@_typing.final
+class ListCutResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def session(self) -> Global___Session:
+        """At the same point; `session.steered_seq` is what they follow from."""
+
+    def __init__(
+        self,
+        *,
+        invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        session: Global___Session | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCutResponse: _TypeAlias = ListCutResponse  # noqa: Y015
+
+@_typing.final
+class ListUnappliedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """1 to 1,000; 0: 100."""
+    def __init__(
+        self,
+        *,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUnappliedRequest: _TypeAlias = ListUnappliedRequest  # noqa: Y015
+
+@_typing.final
+class UnappliedSession(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    owner: _builtins.str
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "owner", b"owner", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnappliedSession: _TypeAlias = UnappliedSession  # noqa: Y015
+
+@_typing.final
+class ListUnappliedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnappliedSession]: ...
+    def __init__(
+        self,
+        *,
+        sessions: _abc.Iterable[Global___UnappliedSession] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUnappliedResponse: _TypeAlias = ListUnappliedResponse  # noqa: Y015
+
+@_typing.final
+class MarkAppliedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    seq: _builtins.int
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "seq", b"seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkAppliedRequest: _TypeAlias = MarkAppliedRequest  # noqa: Y015
+
+@_typing.final
+class MarkAppliedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkAppliedResponse: _TypeAlias = MarkAppliedResponse  # noqa: Y015
+
+@_typing.final
+class WatchEntriesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    AFTER_SEQ_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    after_seq: _builtins.int
+    """Entries after this number. Unset: only those that come from now on."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        after_seq: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "after_seq", b"after_seq"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "after_seq", b"after_seq", "context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
+    _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
+
+Global___WatchEntriesRequest: _TypeAlias = WatchEntriesRequest  # noqa: Y015
+
+@_typing.final
+class Entries(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The session's, when they were read."""
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]: ...
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[Global___Entry] | None = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Entries: _TypeAlias = Entries  # noqa: Y015
+
+@_typing.final
+class WatchEntriesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    DELETED_FIELD_NUMBER: _builtins.int
+    QUIET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def session(self) -> Global___Session:
+        """The first response."""
+
+    @_builtins.property
+    def entries(self) -> Global___Entries: ...
+    @_builtins.property
+    def deleted(self) -> Global___Deleted:
+        """The session is gone; the last response."""
+
+    @_builtins.property
+    def quiet(self) -> Global___Quiet:
+        """Nothing has come for 5 seconds."""
+
+    def __init__(
+        self,
+        *,
+        session: Global___Session | None = ...,
+        entries: Global___Entries | None = ...,
+        deleted: Global___Deleted | None = ...,
+        quiet: Global___Quiet | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "entries", b"entries", "quiet", b"quiet", "response", b"response", "session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "entries", b"entries", "quiet", b"quiet", "response", b"response", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["session", "entries", "deleted", "quiet"]  # noqa: Y015
+    _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
+
+Global___WatchEntriesResponse: _TypeAlias = WatchEntriesResponse  # noqa: Y015
+
+@_typing.final
+class Deleted(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Deleted: _TypeAlias = Deleted  # noqa: Y015
+
+@_typing.final
+class Quiet(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Quiet: _TypeAlias = Quiet  # noqa: Y015
+
+@_typing.final
+class GetStateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStateRequest: _TypeAlias = GetStateRequest  # noqa: Y015
+
+@_typing.final
+class GetStateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def state(self) -> _struct_pb2.Struct: ...
+    @_builtins.property
+    def session(self) -> Global___Session:
+        """At the same point."""
+
+    def __init__(
+        self,
+        *,
+        state: _struct_pb2.Struct | None = ...,
+        session: Global___Session | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session", "state", b"state"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStateResponse: _TypeAlias = GetStateResponse  # noqa: Y015

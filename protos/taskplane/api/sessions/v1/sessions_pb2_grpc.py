@@ -84,6 +84,46 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledResponse.FromString,
                 _registered_method=True)
+        self.Rewind = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/Rewind',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.RewindRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.RewindResponse.FromString,
+                _registered_method=True)
+        self.Undo = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/Undo',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.UndoRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.UndoResponse.FromString,
+                _registered_method=True)
+        self.Fork = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/Fork',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ForkRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ForkResponse.FromString,
+                _registered_method=True)
+        self.ListCut = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/ListCut',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListCutRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListCutResponse.FromString,
+                _registered_method=True)
+        self.ListUnapplied = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/ListUnapplied',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnappliedRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnappliedResponse.FromString,
+                _registered_method=True)
+        self.MarkApplied = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/MarkApplied',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedResponse.FromString,
+                _registered_method=True)
+        self.WatchEntries = channel.unary_stream(
+                '/taskplane.api.sessions.v1.SessionHistory/WatchEntries',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesResponse.FromString,
+                _registered_method=True)
+        self.GetState = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/GetState',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateResponse.FromString,
+                _registered_method=True)
 
 
 class SessionHistoryServicer:
@@ -172,6 +212,77 @@ class SessionHistoryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Rewind(self, request, context):
+        """Cuts an invocation and every one first seen after it from the effective history, by one more entry; that entry is
+        the commit point of a rewind, its effects on tasks are the executor's business. It carries the state delta that
+        restores the session's state as it was. An invocation that is itself a rewind takes that rewind back. Idempotent by
+        `id`: a repeat is answered as the first call was, refused or not. A refused one is an entry, too, without effect.
+        NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED `VERSION_MISMATCH`.
+        FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Undo(self, request, context):
+        """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
+        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it. ABORTED `VERSION_MISMATCH`. Idempotent by `id`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Fork(self, request, context):
+        """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
+        is untouched. Idempotent: the copies have ids of their own that a repeat makes again. NOT_FOUND; NOT_FOUND
+        `INVOCATION_NOT_FOUND`. ALREADY_EXISTS: there is another session with that id. INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCut(self, request, context):
+        """The invocations that are cut from the history now: seen, and not in effect after the newest entry that steers.
+        NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUnapplied(self, request, context):
+        """Sessions of all owners with a newest steering entry that was not applied to their tasks, oldest change first. For
+        executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MarkApplied(self, request, context):
+        """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
+        nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchEntries(self, request, context):
+        """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
+        caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
+        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
+        entries, so it is another session than the caller knew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetState(self, request, context):
+        """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
+        the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionHistoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -224,6 +335,46 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.MarkSettled,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledResponse.SerializeToString,
+            ),
+            'Rewind': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rewind,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.RewindRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.RewindResponse.SerializeToString,
+            ),
+            'Undo': grpc.unary_unary_rpc_method_handler(
+                    servicer.Undo,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.UndoRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.UndoResponse.SerializeToString,
+            ),
+            'Fork': grpc.unary_unary_rpc_method_handler(
+                    servicer.Fork,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ForkRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ForkResponse.SerializeToString,
+            ),
+            'ListCut': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCut,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListCutRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListCutResponse.SerializeToString,
+            ),
+            'ListUnapplied': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUnapplied,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnappliedRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnappliedResponse.SerializeToString,
+            ),
+            'MarkApplied': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkApplied,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedResponse.SerializeToString,
+            ),
+            'WatchEntries': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEntries,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesResponse.SerializeToString,
+            ),
+            'GetState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetState,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -496,6 +647,222 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/MarkSettled',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rewind(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/Rewind',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.RewindRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.RewindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Undo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/Undo',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.UndoRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.UndoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Fork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/Fork',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ForkRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ForkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCut(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/ListCut',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListCutRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListCutResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUnapplied(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/ListUnapplied',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnappliedRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnappliedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkApplied(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/MarkApplied',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/WatchEntries',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/GetState',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateResponse.FromString,
             options,
             channel_credentials,
             insecure,

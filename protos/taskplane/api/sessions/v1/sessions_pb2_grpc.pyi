@@ -59,6 +59,45 @@ class SessionHistoryStub:
     """Records that every turn up to `until`, as ListUnsettled gave it, needs no further look. For executors only.
     INVALID_ARGUMENT `BAD_TIME`.
     """
+    Rewind: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RewindRequest, _sessions_pb2.RewindResponse]
+    """Cuts an invocation and every one first seen after it from the effective history, by one more entry; that entry is
+    the commit point of a rewind, its effects on tasks are the executor's business. It carries the state delta that
+    restores the session's state as it was. An invocation that is itself a rewind takes that rewind back. Idempotent by
+    `id`: a repeat is answered as the first call was, refused or not. A refused one is an entry, too, without effect.
+    NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED `VERSION_MISMATCH`.
+    FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
+    """
+    Undo: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UndoRequest, _sessions_pb2.UndoResponse]
+    """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
+    is none; `TOO_LATE_TO_UNDO`: a new invocation came after it. ABORTED `VERSION_MISMATCH`. Idempotent by `id`.
+    """
+    Fork: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ForkRequest, _sessions_pb2.ForkResponse]
+    """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
+    is untouched. Idempotent: the copies have ids of their own that a repeat makes again. NOT_FOUND; NOT_FOUND
+    `INVOCATION_NOT_FOUND`. ALREADY_EXISTS: there is another session with that id. INVALID_ARGUMENT.
+    """
+    ListCut: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListCutRequest, _sessions_pb2.ListCutResponse]
+    """The invocations that are cut from the history now: seen, and not in effect after the newest entry that steers.
+    NOT_FOUND.
+    """
+    ListUnapplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnappliedRequest, _sessions_pb2.ListUnappliedResponse]
+    """Sessions of all owners with a newest steering entry that was not applied to their tasks, oldest change first. For
+    executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+    """
+    MarkApplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkAppliedRequest, _sessions_pb2.MarkAppliedResponse]
+    """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
+    nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+    """
+    WatchEntries: _aio.UnaryStreamMultiCallable[_sessions_pb2.WatchEntriesRequest, _sessions_pb2.WatchEntriesResponse]
+    """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
+    caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
+    when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
+    entries, so it is another session than the caller knew.
+    """
+    GetState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetStateRequest, _sessions_pb2.GetStateResponse]
+    """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
+    the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
+    """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -159,6 +198,93 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.MarkSettledResponse]:
         """Records that every turn up to `until`, as ListUnsettled gave it, needs no further look. For executors only.
         INVALID_ARGUMENT `BAD_TIME`.
+        """
+
+    @_abc_1.abstractmethod
+    def Rewind(
+        self,
+        request: _sessions_pb2.RewindRequest,
+        context: _aio.ServicerContext[_sessions_pb2.RewindRequest, _abc.Awaitable[_sessions_pb2.RewindResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.RewindResponse]:
+        """Cuts an invocation and every one first seen after it from the effective history, by one more entry; that entry is
+        the commit point of a rewind, its effects on tasks are the executor's business. It carries the state delta that
+        restores the session's state as it was. An invocation that is itself a rewind takes that rewind back. Idempotent by
+        `id`: a repeat is answered as the first call was, refused or not. A refused one is an entry, too, without effect.
+        NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED `VERSION_MISMATCH`.
+        FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
+        """
+
+    @_abc_1.abstractmethod
+    def Undo(
+        self,
+        request: _sessions_pb2.UndoRequest,
+        context: _aio.ServicerContext[_sessions_pb2.UndoRequest, _abc.Awaitable[_sessions_pb2.UndoResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.UndoResponse]:
+        """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
+        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it. ABORTED `VERSION_MISMATCH`. Idempotent by `id`.
+        """
+
+    @_abc_1.abstractmethod
+    def Fork(
+        self,
+        request: _sessions_pb2.ForkRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ForkRequest, _abc.Awaitable[_sessions_pb2.ForkResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ForkResponse]:
+        """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
+        is untouched. Idempotent: the copies have ids of their own that a repeat makes again. NOT_FOUND; NOT_FOUND
+        `INVOCATION_NOT_FOUND`. ALREADY_EXISTS: there is another session with that id. INVALID_ARGUMENT.
+        """
+
+    @_abc_1.abstractmethod
+    def ListCut(
+        self,
+        request: _sessions_pb2.ListCutRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListCutRequest, _abc.Awaitable[_sessions_pb2.ListCutResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListCutResponse]:
+        """The invocations that are cut from the history now: seen, and not in effect after the newest entry that steers.
+        NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUnapplied(
+        self,
+        request: _sessions_pb2.ListUnappliedRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListUnappliedRequest, _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]:
+        """Sessions of all owners with a newest steering entry that was not applied to their tasks, oldest change first. For
+        executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+        """
+
+    @_abc_1.abstractmethod
+    def MarkApplied(
+        self,
+        request: _sessions_pb2.MarkAppliedRequest,
+        context: _aio.ServicerContext[_sessions_pb2.MarkAppliedRequest, _abc.Awaitable[_sessions_pb2.MarkAppliedResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.MarkAppliedResponse]:
+        """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
+        nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchEntries(
+        self,
+        request: _sessions_pb2.WatchEntriesRequest,
+        context: _aio.ServicerContext[_sessions_pb2.WatchEntriesRequest, _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]],
+    ) -> _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]:
+        """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
+        caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
+        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
+        entries, so it is another session than the caller knew.
+        """
+
+    @_abc_1.abstractmethod
+    def GetState(
+        self,
+        request: _sessions_pb2.GetStateRequest,
+        context: _aio.ServicerContext[_sessions_pb2.GetStateRequest, _abc.Awaitable[_sessions_pb2.GetStateResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.GetStateResponse]:
+        """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
+        the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...

@@ -89,6 +89,10 @@ class _EventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventKind.V
     """`event.artifact_update`."""
     EVENT_KIND_REPLACED: _EventKind.ValueType  # 5
     """A document task was replaced; the event has no content, the document is the task."""
+    EVENT_KIND_SUPERSEDED: _EventKind.ValueType  # 6
+    """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
+    EVENT_KIND_RESTORED: _EventKind.ValueType  # 7
+    """An undo showed it again; the event has no content."""
 
 class EventKind(_EventKind, metaclass=_EventKindEnumTypeWrapper): ...
 
@@ -105,6 +109,10 @@ EVENT_KIND_ARTIFACT: EventKind.ValueType  # 4
 """`event.artifact_update`."""
 EVENT_KIND_REPLACED: EventKind.ValueType  # 5
 """A document task was replaced; the event has no content, the document is the task."""
+EVENT_KIND_SUPERSEDED: EventKind.ValueType  # 6
+"""A rewind of its session hid the task; the event has no content. May follow the terminal event."""
+EVENT_KIND_RESTORED: EventKind.ValueType  # 7
+"""An undo showed it again; the event has no content."""
 Global___EventKind: _TypeAlias = EventKind  # noqa: Y015
 
 class _TaskOrder:
@@ -210,6 +218,7 @@ class TaskRecord(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     INCARNATION_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Internal identity, never shown to clients. Executors use it."""
     tenant: _builtins.str
@@ -240,6 +249,8 @@ class TaskRecord(_message.Message):
     max_attempts: _builtins.int
     incarnation: _builtins.str
     """First half of the task's cursors; changes when the log is another one."""
+    superseded: _builtins.bool
+    """A rewind of its session cut it: it is left out of listings that do not ask for it, and takes no more messages."""
     @_builtins.property
     def status_at(self) -> _timestamp_pb2.Timestamp:
         """When the state last changed, UTC."""
@@ -279,10 +290,11 @@ class TaskRecord(_message.Message):
         max_attempts: _builtins.int = ...,
         incarnation: _builtins.str = ...,
         task: _a2a_pb2.Task | None = ...,
+        superseded: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -849,6 +861,7 @@ class ListTasksRequest(_message.Message):
     INCLUDE_ARTIFACTS_FIELD_NUMBER: _builtins.int
     ORDER_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
+    INCLUDE_SUPERSEDED_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     state: _a2a_pb2.TaskState.ValueType
     page_size: _builtins.int
@@ -858,6 +871,8 @@ class ListTasksRequest(_message.Message):
     include_artifacts: _builtins.bool
     order: Global___TaskOrder.ValueType
     agent: _builtins.str
+    include_superseded: _builtins.bool
+    """Superseded tasks, too."""
     @_builtins.property
     def status_after(self) -> _timestamp_pb2.Timestamp:
         """Inclusive."""
@@ -874,10 +889,11 @@ class ListTasksRequest(_message.Message):
         include_artifacts: _builtins.bool = ...,
         order: Global___TaskOrder.ValueType = ...,
         agent: _builtins.str = ...,
+        include_superseded: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_history_length", b"_history_length", "history_length", b"history_length", "status_after", b"status_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_history_length", b"_history_length", "agent", b"agent", "context_id", b"context_id", "history_length", b"history_length", "include_artifacts", b"include_artifacts", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "status_after", b"status_after"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_history_length", b"_history_length", "agent", b"agent", "context_id", b"context_id", "history_length", b"history_length", "include_artifacts", b"include_artifacts", "include_superseded", b"include_superseded", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "status_after", b"status_after"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__history_length: _TypeAlias = _typing.Literal["history_length"]  # noqa: Y015
     _WhichOneofArgType__history_length: _TypeAlias = _typing.Literal["_history_length", b"_history_length"]  # noqa: Y015
@@ -1494,3 +1510,514 @@ class ReleaseResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReleaseResponse: _TypeAlias = ReleaseResponse  # noqa: Y015
+
+@_typing.final
+class MarkSupersededRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    STEERED_SEQ_FIELD_NUMBER: _builtins.int
+    CUT_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    steered_seq: _builtins.int
+    """The number of the entry after which the session's history is as described here. At least 1."""
+    @_builtins.property
+    def cut_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Every invocation that is cut from it now."""
+
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        steered_seq: _builtins.int = ...,
+        cut_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "cut_invocation_ids", b"cut_invocation_ids", "steered_seq", b"steered_seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkSupersededRequest: _TypeAlias = MarkSupersededRequest  # noqa: Y015
+
+@_typing.final
+class MarkSupersededResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskRecord]:
+        """The tasks that were changed, without content."""
+
+    def __init__(
+        self,
+        *,
+        records: _abc.Iterable[Global___TaskRecord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkSupersededResponse: _TypeAlias = MarkSupersededResponse  # noqa: Y015
+
+@_typing.final
+class StateChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    state: _a2a_pb2.TaskState.ValueType
+    generation: _builtins.int
+    """Of the event that changed it."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        state: _a2a_pb2.TaskState.ValueType = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "generation", b"generation", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StateChange: _TypeAlias = StateChange  # noqa: Y015
+
+@_typing.final
+class TaskInfo(_message.Message):
+    """A task in the list of a session's turns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
+    INVOCATION_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    COMPLETED_AT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    context_id: _builtins.str
+    origin: Global___Origin.ValueType
+    agent: _builtins.str
+    invocation_id: _builtins.str
+    """The turn that created it; empty for a document task."""
+    state: _a2a_pb2.TaskState.ValueType
+    error: _builtins.str
+    """Why it FAILED or was REJECTED: the text of its status message."""
+    superseded: _builtins.bool
+    generation: _builtins.int
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def completed_at(self) -> _timestamp_pb2.Timestamp:
+        """When it reached its terminal state; unset while it has not."""
+
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:
+        """Oldest first. Of a document task only the newest is known."""
+
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+        origin: Global___Origin.ValueType = ...,
+        agent: _builtins.str = ...,
+        invocation_id: _builtins.str = ...,
+        state: _a2a_pb2.TaskState.ValueType = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+        completed_at: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str = ...,
+        changes: _abc.Iterable[Global___StateChange] | None = ...,
+        superseded: _builtins.bool = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completed_at", b"completed_at", "created_at", b"created_at", "updated_at", b"updated_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "changes", b"changes", "completed_at", b"completed_at", "context_id", b"context_id", "created_at", b"created_at", "error", b"error", "generation", b"generation", "invocation_id", b"invocation_id", "origin", b"origin", "state", b"state", "superseded", b"superseded", "task_id", b"task_id", "updated_at", b"updated_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskInfo: _TypeAlias = TaskInfo  # noqa: Y015
+
+@_typing.final
+class ListTaskInfosRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    INCLUDE_SUPERSEDED_FIELD_NUMBER: _builtins.int
+    LATEST_INCOMPLETE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    include_superseded: _builtins.bool
+    latest_incomplete: _builtins.bool
+    """Only the newest that is not in a terminal state: at most one."""
+    page_size: _builtins.int
+    """1 to 1,000; 0: 1,000."""
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        include_superseded: _builtins.bool = ...,
+        latest_incomplete: _builtins.bool = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "include_superseded", b"include_superseded", "latest_incomplete", b"latest_incomplete", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTaskInfosRequest: _TypeAlias = ListTaskInfosRequest  # noqa: Y015
+
+@_typing.final
+class ListTaskInfosResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INFOS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def infos(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskInfo]: ...
+    def __init__(
+        self,
+        *,
+        infos: _abc.Iterable[Global___TaskInfo] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["infos", b"infos", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTaskInfosResponse: _TypeAlias = ListTaskInfosResponse  # noqa: Y015
+
+@_typing.final
+class WatchSessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchSessionRequest: _TypeAlias = WatchSessionRequest  # noqa: Y015
+
+@_typing.final
+class TaskInfos(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INFOS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def infos(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskInfo]:
+        """Oldest first, without superseded ones."""
+
+    def __init__(
+        self,
+        *,
+        infos: _abc.Iterable[Global___TaskInfo] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["infos", b"infos"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskInfos: _TypeAlias = TaskInfos  # noqa: Y015
+
+@_typing.final
+class WatchSessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SNAPSHOT_FIELD_NUMBER: _builtins.int
+    RECEIVED_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    QUIET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def snapshot(self) -> Global___TaskInfos: ...
+    @_builtins.property
+    def received(self) -> Global___TaskInfo:
+        """A task that the caller was not told of."""
+
+    @_builtins.property
+    def changed(self) -> Global___TaskInfo:
+        """It has another state, or was superseded or restored."""
+
+    @_builtins.property
+    def quiet(self) -> Global___Quiet:
+        """Nothing has changed for 5 seconds."""
+
+    def __init__(
+        self,
+        *,
+        snapshot: Global___TaskInfos | None = ...,
+        received: Global___TaskInfo | None = ...,
+        changed: Global___TaskInfo | None = ...,
+        quiet: Global___Quiet | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "quiet", b"quiet", "received", b"received", "response", b"response", "snapshot", b"snapshot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "quiet", b"quiet", "received", b"received", "response", b"response", "snapshot", b"snapshot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["snapshot", "received", "changed", "quiet"]  # noqa: Y015
+    _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
+
+Global___WatchSessionResponse: _TypeAlias = WatchSessionResponse  # noqa: Y015
+
+@_typing.final
+class Quiet(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Quiet: _TypeAlias = Quiet  # noqa: Y015
+
+@_typing.final
+class StateCount(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    state: _a2a_pb2.TaskState.ValueType
+    count: _builtins.int
+    def __init__(
+        self,
+        *,
+        state: _a2a_pb2.TaskState.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StateCount: _TypeAlias = StateCount  # noqa: Y015
+
+@_typing.final
+class SummarizeSessionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def context_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """At most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        context_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_ids", b"context_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SummarizeSessionsRequest: _TypeAlias = SummarizeSessionsRequest  # noqa: Y015
+
+@_typing.final
+class SessionSummary(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    LAST_STATE_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    total: _builtins.int
+    last_state: _a2a_pb2.TaskState.ValueType
+    """Of the newest task; unset where there is none."""
+    @_builtins.property
+    def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateCount]: ...
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp:
+        """When any of them was changed last; unset where there is none."""
+
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        total: _builtins.int = ...,
+        states: _abc.Iterable[Global___StateCount] | None = ...,
+        last_state: _a2a_pb2.TaskState.ValueType = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["updated_at", b"updated_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "last_state", b"last_state", "states", b"states", "total", b"total", "updated_at", b"updated_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionSummary: _TypeAlias = SessionSummary  # noqa: Y015
+
+@_typing.final
+class SummarizeSessionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionSummary]:
+        """One per session, in the order of the request; without tasks its total is 0."""
+
+    def __init__(
+        self,
+        *,
+        sessions: _abc.Iterable[Global___SessionSummary] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SummarizeSessionsResponse: _TypeAlias = SummarizeSessionsResponse  # noqa: Y015
+
+@_typing.final
+class GetSessionFiguresRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSessionFiguresRequest: _TypeAlias = GetSessionFiguresRequest  # noqa: Y015
+
+@_typing.final
+class Durations(_message.Message):
+    """Seconds from the creation of a task to its end, over those that have ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_FIELD_NUMBER: _builtins.int
+    MEDIAN_FIELD_NUMBER: _builtins.int
+    P95_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    min: _builtins.float
+    median: _builtins.float
+    p95: _builtins.float
+    max: _builtins.float
+    def __init__(
+        self,
+        *,
+        min: _builtins.float = ...,
+        median: _builtins.float = ...,
+        p95: _builtins.float = ...,
+        max: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "median", b"median", "min", b"min", "p95", b"p95"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Durations: _TypeAlias = Durations  # noqa: Y015
+
+@_typing.final
+class TimeInState(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    state: _a2a_pb2.TaskState.ValueType
+    seconds: _builtins.float
+    """The sum over all tasks; up to now for those that are in it."""
+    def __init__(
+        self,
+        *,
+        state: _a2a_pb2.TaskState.ValueType = ...,
+        seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimeInState: _TypeAlias = TimeInState  # noqa: Y015
+
+@_typing.final
+class GetSessionFiguresResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    ERROR_RATE_FIELD_NUMBER: _builtins.int
+    DURATIONS_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    error_rate: _builtins.float
+    """FAILED or REJECTED of those that ended, 0 to 1; 0 where none ended."""
+    @_builtins.property
+    def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateCount]: ...
+    @_builtins.property
+    def durations(self) -> Global___Durations:
+        """Unset where none ended."""
+
+    @_builtins.property
+    def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimeInState]:
+        """Of states that are not terminal."""
+
+    def __init__(
+        self,
+        *,
+        total: _builtins.int = ...,
+        states: _abc.Iterable[Global___StateCount] | None = ...,
+        error_rate: _builtins.float = ...,
+        durations: Global___Durations | None = ...,
+        times: _abc.Iterable[Global___TimeInState] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["durations", b"durations"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["durations", b"durations", "error_rate", b"error_rate", "states", b"states", "times", b"times", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSessionFiguresResponse: _TypeAlias = GetSessionFiguresResponse  # noqa: Y015

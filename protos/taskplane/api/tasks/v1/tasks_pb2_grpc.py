@@ -95,6 +95,31 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkCopiedRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkCopiedResponse.FromString,
                 _registered_method=True)
+        self.MarkSuperseded = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/MarkSuperseded',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkSupersededRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkSupersededResponse.FromString,
+                _registered_method=True)
+        self.ListTaskInfos = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/ListTaskInfos',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosResponse.FromString,
+                _registered_method=True)
+        self.WatchSession = channel.unary_stream(
+                '/taskplane.api.tasks.v1.TaskStore/WatchSession',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionResponse.FromString,
+                _registered_method=True)
+        self.SummarizeSessions = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/SummarizeSessions',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.SummarizeSessionsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.SummarizeSessionsResponse.FromString,
+                _registered_method=True)
+        self.GetSessionFigures = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/GetSessionFigures',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresResponse.FromString,
+                _registered_method=True)
 
 
 class TaskStoreServicer:
@@ -126,7 +151,7 @@ class TaskStoreServicer:
     def AddMessage(self, request, context):
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -206,6 +231,47 @@ class TaskStoreServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MarkSuperseded(self, request, context):
+        """Brings the managed tasks of a session in line with what is cut from its history: those that have a cut invocation
+        are canceled if they are SUBMITTED or WORKING and superseded, the others are restored, in one transaction. Both are
+        events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
+        brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTaskInfos(self, request, context):
+        """The tasks of one session as its list of turns shows them, oldest first, each with its changes of state. A session
+        without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchSession(self, request, context):
+        """Streams the task infos of one session: all that there are, then each that is new or has changed its state or its
+        being superseded, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SummarizeSessions(self, request, context):
+        """How many tasks in which states each of these sessions has, and which was last, in a fixed number of queries.
+        Superseded tasks are left out. INVALID_ARGUMENT: more than 1,000 sessions.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSessionFigures(self, request, context):
+        """Figures over the tasks of one session, superseded ones left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskStoreServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -268,6 +334,31 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.MarkCopied,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkCopiedRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkCopiedResponse.SerializeToString,
+            ),
+            'MarkSuperseded': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkSuperseded,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkSupersededRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkSupersededResponse.SerializeToString,
+            ),
+            'ListTaskInfos': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTaskInfos,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosResponse.SerializeToString,
+            ),
+            'WatchSession': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchSession,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionResponse.SerializeToString,
+            ),
+            'SummarizeSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.SummarizeSessions,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.SummarizeSessionsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.SummarizeSessionsResponse.SerializeToString,
+            ),
+            'GetSessionFigures': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSessionFigures,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -595,6 +686,141 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/MarkCopied',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkCopiedRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkCopiedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkSuperseded(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/MarkSuperseded',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkSupersededRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.MarkSupersededResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTaskInfos(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/ListTaskInfos',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/WatchSession',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SummarizeSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/SummarizeSessions',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.SummarizeSessionsRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.SummarizeSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSessionFigures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/GetSessionFigures',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,7 +41,7 @@ class TaskStoreStub:
     AddMessage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.AddMessageRequest, _tasks_pb2.AddMessageResponse]
     """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
     one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-    FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+    FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
     """
     WatchTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTaskRequest, _tasks_pb2.WatchTaskResponse]
     """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
@@ -78,6 +78,26 @@ class TaskStoreStub:
     """Records that the session holds every message of the task up to `generation`. A lower value than the stored one
     changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
     """
+    MarkSuperseded: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkSupersededRequest, _tasks_pb2.MarkSupersededResponse]
+    """Brings the managed tasks of a session in line with what is cut from its history: those that have a cut invocation
+    are canceled if they are SUBMITTED or WORKING and superseded, the others are restored, in one transaction. Both are
+    events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
+    brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
+    """
+    ListTaskInfos: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTaskInfosRequest, _tasks_pb2.ListTaskInfosResponse]
+    """The tasks of one session as its list of turns shows them, oldest first, each with its changes of state. A session
+    without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+    """
+    WatchSession: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchSessionRequest, _tasks_pb2.WatchSessionResponse]
+    """Streams the task infos of one session: all that there are, then each that is new or has changed its state or its
+    being superseded, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+    """
+    SummarizeSessions: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SummarizeSessionsRequest, _tasks_pb2.SummarizeSessionsResponse]
+    """How many tasks in which states each of these sessions has, and which was last, in a fixed number of queries.
+    Superseded tasks are left out. INVALID_ARGUMENT: more than 1,000 sessions.
+    """
+    GetSessionFigures: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetSessionFiguresRequest, _tasks_pb2.GetSessionFiguresResponse]
+    """Figures over the tasks of one session, superseded ones left out."""
 
 class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     """The log of tasks and what it folds to."""
@@ -116,7 +136,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.AddMessageResponse]:
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -207,6 +227,56 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         """Records that the session holds every message of the task up to `generation`. A lower value than the stored one
         changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
         """
+
+    @_abc_1.abstractmethod
+    def MarkSuperseded(
+        self,
+        request: _tasks_pb2.MarkSupersededRequest,
+        context: _aio.ServicerContext[_tasks_pb2.MarkSupersededRequest, _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]:
+        """Brings the managed tasks of a session in line with what is cut from its history: those that have a cut invocation
+        are canceled if they are SUBMITTED or WORKING and superseded, the others are restored, in one transaction. Both are
+        events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
+        brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTaskInfos(
+        self,
+        request: _tasks_pb2.ListTaskInfosRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ListTaskInfosRequest, _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]:
+        """The tasks of one session as its list of turns shows them, oldest first, each with its changes of state. A session
+        without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchSession(
+        self,
+        request: _tasks_pb2.WatchSessionRequest,
+        context: _aio.ServicerContext[_tasks_pb2.WatchSessionRequest, _abc.AsyncIterator[_tasks_pb2.WatchSessionResponse]],
+    ) -> _abc.AsyncIterator[_tasks_pb2.WatchSessionResponse]:
+        """Streams the task infos of one session: all that there are, then each that is new or has changed its state or its
+        being superseded, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+        """
+
+    @_abc_1.abstractmethod
+    def SummarizeSessions(
+        self,
+        request: _tasks_pb2.SummarizeSessionsRequest,
+        context: _aio.ServicerContext[_tasks_pb2.SummarizeSessionsRequest, _abc.Awaitable[_tasks_pb2.SummarizeSessionsResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.SummarizeSessionsResponse]:
+        """How many tasks in which states each of these sessions has, and which was last, in a fixed number of queries.
+        Superseded tasks are left out. INVALID_ARGUMENT: more than 1,000 sessions.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSessionFigures(
+        self,
+        request: _tasks_pb2.GetSessionFiguresRequest,
+        context: _aio.ServicerContext[_tasks_pb2.GetSessionFiguresRequest, _abc.Awaitable[_tasks_pb2.GetSessionFiguresResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.GetSessionFiguresResponse]:
+        """Figures over the tasks of one session, superseded ones left out."""
 
 def add_TaskStoreServicer_to_server(servicer: TaskStoreServicer, server: _aio.Server) -> None: ...
 
