@@ -8,6 +8,7 @@ from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send,
 from taskplane.gateway.translate.fields import Fields, Violations, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, read_0_3, to_0_3
+from taskplane.gateway.translate.steering import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import to_text
 
@@ -142,7 +143,7 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 def read_message(source: Fields, into: a2a.Message) -> None:
     """Reads a Message into `into`; what is wrong is noted."""
-    into.message_id = source.id("messageId", required=True)
+    into.message_id = source.id("messageId", required=not is_rewind(source))
     into.context_id = source.id("contextId")
     into.task_id = source.id("taskId")
     role = source.get("role")
@@ -167,6 +168,7 @@ def read_send(params: Any) -> Send:
     sent = source.inner("message", required=True)
     if sent is not None:
         read_message(sent, request.message)
+        submit.expected_version = expected_version(sent)
     wait = Wait.GRACE
     has_push_config = False
     history_length: int | None = None
