@@ -11,7 +11,7 @@ B = TypeVar("B")
 async def merged(one: AsyncGenerator[A, None], other: AsyncGenerator[B, None]) -> AsyncGenerator[A | B, None]:
     """The elements of both as they come, each stream in its order, until either ends; then both are closed. At most one
     element of each is held, however slow the reader is."""
-    sources: tuple[AsyncGenerator[A | B, None], ...] = (one, other)  # type: ignore[assignment]
+    sources: tuple[AsyncGenerator[A | B, None], ...] = (one, other)
     waiting = {asyncio.ensure_future(anext(source)): source for source in sources}
     try:
         while True:

@@ -35,7 +35,6 @@ async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
     )
     bad.check()
     done = await plane.executor.RewindSession(asked)
-    _log.info("rewound session %s before %s", asked.context_id, asked.before_invocation_id)
     return found(await _left(plane, done.task, done.version), "Successfully rewound session")
 
 
@@ -46,7 +45,6 @@ async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
     asked = xb.UndoRewindRequest(context_id=request.arguments["session"], expected_version=_expected(request, body))
     bad.check()
     done = await plane.executor.UndoRewind(asked)
-    _log.info("took the newest rewind of session %s back", asked.context_id)
     return found(await _left(plane, done.task, done.version), "Successfully undid the rewind")
 
 

@@ -21,8 +21,8 @@ _MILLISECONDS: Final = 3
 
 async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
     """The task infos of a session, oldest first. `latest=incomplete` asks for the newest one that has not ended, and
-    `latest=any` for the newest one: null if there is none. `include=superseded` shows those a rewind hid, too. NotFound;
-    Invalid."""
+    `latest=any` for the newest one: null if there is none. `include=superseded` shows those a rewind hid, too.
+    NotFound; Invalid."""
     context_id = request.arguments["session"]
     superseded = wants_superseded(request)
     latest = request.query.get("latest", "")

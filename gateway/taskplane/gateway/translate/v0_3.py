@@ -143,7 +143,8 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 def read_message(source: Fields, into: a2a.Message) -> None:
     """Reads a Message into `into`; what is wrong is noted."""
-    into.message_id = source.id("messageId", required=not is_rewind(source))
+    complete = not is_rewind(source)
+    into.message_id = source.id("messageId", required=complete)
     into.context_id = source.id("contextId")
     into.task_id = source.id("taskId")
     role = source.get("role")
@@ -152,7 +153,7 @@ def read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be user or agent")
     else:
         into.role = a2a.Role.ValueType(number)
-    for part in source.inners("parts", required=True, most=MOST_PARTS):
+    for part in source.inners("parts", required=complete, most=MOST_PARTS):
         read_0_3(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))

@@ -178,7 +178,8 @@ def _read_plain(source: Any, into: a2a.Message) -> bool:
 
 
 def _read_message(source: Fields, into: a2a.Message) -> None:
-    into.message_id = source.id("messageId", required=not is_rewind(source))
+    complete = not is_rewind(source)
+    into.message_id = source.id("messageId", required=complete)
     into.context_id = source.id("contextId")
     into.task_id = source.id("taskId")
     role = source.get("role")
@@ -187,7 +188,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be ROLE_USER or ROLE_AGENT")
     else:
         into.role = number
-    for part in source.inners("parts", required=True, most=MOST_PARTS):
+    for part in source.inners("parts", required=complete, most=MOST_PARTS):
         read_1_0(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))
