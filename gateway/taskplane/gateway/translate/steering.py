@@ -14,8 +14,8 @@ _MOST_DIGITS: Final = 18
 
 
 def is_rewind(message: Fields) -> bool:
-    """The message is a rewind, which may lack an id and parts. A value that names no turn is noted as wrong: such a message must
-    not become an ordinary turn."""
+    """The message is a rewind, which may lack an id and parts. A value that names no turn is noted as wrong: such a
+    message must not become an ordinary turn."""
     metadata = _metadata(message)
     if metadata is None or REWIND not in metadata:
         return False
