@@ -35,7 +35,8 @@ def texts(messages: list[Json]) -> list[str]:
 async def flat(http: httpx.AsyncClient, context: str) -> list[Json]:
     """The flatten of the session's tasks, which is also what the other routes show."""
     found: dict[str, Json] = {}
-    for task in await data(http, f"/api/sessions/{context}/tasks") or []:
+    tasks: list[Json] = await data(http, f"/api/sessions/{context}/tasks") or []
+    for task in tasks:
         for message in task.get("history", []):
             found.setdefault(message["messageId"], message)
     messages = list(found.values())

@@ -82,8 +82,9 @@ async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
     """R7, R9: by body or header; a mismatch is 409 with the version, and nothing is changed."""
     context = await session_of(plane, "A")
     current = await version(plane, context)
-    for body, headers in (({"expectedVersion": current - 1}, {}), ({}, {"If-Match": f'"{current - 1}"'})):
-        late = await push(plane, context, {"messages": [message("X", "x")], **body}, **headers)
+    old = current - 1
+    for guard, headers in (({"expectedVersion": old}, {}), ({}, {"If-Match": f'"{old}"'})):
+        late = await push(plane, context, {"messages": [message("X", "x")], **guard}, **headers)
         assert (late.status_code, late.json()["code"]) == (409, "VERSION_MISMATCH")
         assert late.json()["metadata"]["version"] == str(current)
     assert await shown(plane, context) == echo("A")
