@@ -103,7 +103,8 @@ async def open_gateway(
 @contextlib.contextmanager
 def _listening(settings: GatewaySettings) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # Only where the protocol is named does asyncio send small answers at once (TCP_NODELAY).
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Inherited by every connection that is accepted.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
