@@ -95,8 +95,8 @@ class _Watch:
         received = told.HasField("received")
         info = task_info(told.received if received else told.changed)
         if _log.isEnabledFor(logging.DEBUG):
-            act = "added with state" if received else "state updated to"
-            _log.debug("task %s of session %s: %s %s", info["taskId"], self._context_id, act, info["state"])
+            act = "added" if received else "updated"
+            _log.debug("%s task %s of session %s: state %s", act, info["taskId"], self._context_id, info["state"])
         return "task-received" if received else "task-state-changed", info
 
     def _of_entries(self, told: sb.Entries) -> Iterable[tuple[str, Any]]:
