@@ -29,6 +29,7 @@ from taskplane.tasks.store import (
     InfoFilter,
     InfoPage,
     Page,
+    Session,
     TaskFilter,
     TaskPage,
 )
@@ -124,6 +125,10 @@ class SqlTaskLog:
     async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
         """See `TaskLog.infos_of`."""
         return await self._engine.read(infos.infos_of, uids)
+
+    async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
+        """See `TaskLog.fingerprints`."""
+        return await self._engine.read(infos.fingerprints, sessions)
 
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
         """See `TaskLog.summaries`."""
