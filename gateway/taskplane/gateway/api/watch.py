@@ -20,7 +20,7 @@ from taskplane.gateway.merge import merged
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
 from taskplane.runtime import logs
-from taskplane.runtime.errors import NotFound, PlaneError, Unavailable
+from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
             async for name, data in events:
                 EVENTS.inc()
                 yield sse.event(await plane.worker.run(0, orjson.dumps, data), name=name)
-    except NotFound:
-        # It was deleted while the store could not be reached.
+    except (NotFound, OutOfRange):
+        # It was deleted while the store could not be reached, and perhaps made again.
         return
     except PlaneError as error:
         yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
