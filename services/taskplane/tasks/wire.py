@@ -43,8 +43,8 @@ class Wire:
         self._fill(record, row)
         record.state = row.state  # type: ignore[assignment]
         record.generation = row.generation
-        _set_time(record.status_at, row.status_at)
-        _set_time(record.updated_at, row.updated_at)
+        set_time(record.status_at, row.status_at)
+        set_time(record.updated_at, row.updated_at)
         if task is not None:
             record.task.CopyFrom(task)
 
@@ -56,8 +56,8 @@ class Wire:
         self._fill(record, row)
         record.state = SUBMITTED  # type: ignore[assignment]
         record.generation = 1
-        _set_time(record.status_at, row.created_at)
-        _set_time(record.updated_at, row.created_at)
+        set_time(record.status_at, row.created_at)
+        set_time(record.updated_at, row.created_at)
         record.task.MergeFromString(task)
 
     def _fill(self, record: pb.TaskRecord, row: Row) -> None:
@@ -81,7 +81,9 @@ class Wire:
         record.on_orphan = row.on_orphan  # type: ignore[assignment]
         record.max_attempts = row.max_attempts
         record.incarnation = self.incarnation(row)
-        _set_time(record.created_at, row.created_at)
+        if row.superseded:
+            record.superseded = True
+        set_time(record.created_at, row.created_at)
 
 
 def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) -> None:
@@ -105,7 +107,7 @@ def event(stored: Event) -> pb.Event:
         invocation_id=stored.invocation_id or "",
         speaks=stored.speaks,
     )
-    _set_time(message.created_at, stored.created_at)
+    set_time(message.created_at, stored.created_at)
     if stored.payload:
         message.event.ParseFromString(stored.payload)
     return message
@@ -209,6 +211,16 @@ def cancel(request: pb.CancelTaskRequest, scope: Scope) -> ops.Cancel:
     return ops.Cancel(scope=scope, task_id=request.task_id, event_metadata=update)
 
 
+def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> ops.MarkSuperseded:
+    """What is cut from a session now."""
+    return ops.MarkSuperseded(
+        scope=scope,
+        context_id=request.context_id,
+        steered_seq=request.steered_seq,
+        cut=frozenset(request.cut_invocation_ids),
+    )
+
+
 def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_id: str) -> ops.Put:
     """`task_id` is used where the document has no id."""
     task = request.task
@@ -231,6 +243,7 @@ def task_filter(request: pb.ListTasksRequest) -> TaskFilter:
         by_creation=request.order == pb.TASK_ORDER_CREATED,
         page_size=request.page_size or 50,
         page_token=request.page_token,
+        superseded=request.include_superseded,
     )
 
 
@@ -253,7 +266,8 @@ def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[ops.Renewed]) -> 
     ]
 
 
-def _set_time(stamp: Timestamp, micros: int) -> None:
+def set_time(stamp: Timestamp, micros: int) -> None:
+    """Microseconds since 1970, into an empty stamp."""
     stamp.seconds, rest = divmod(micros, _SECOND)
     stamp.nanos = rest * 1000
 
