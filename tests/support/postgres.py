@@ -4,7 +4,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from tests.support.ports import free_port
 
 _START_ATTEMPTS = 5
 _TIMEOUT = 60.0
@@ -139,7 +140,7 @@ def _started(folder: Path, wheel: Path, fsync: bool, settings: dict[str, str]) -
         for key, value in _settings(folder, fsync, settings).items():
             config.write(f"{key} = '{value}'\n")
     for attempt in range(_START_ATTEMPTS):
-        port = _free_port()
+        port = free_port()
         (folder / "data" / "postgresql.auto.conf").write_text(f"port = {port}\n")
         cluster = Cluster(folder, port, binaries, as_user)
         try:
@@ -191,10 +192,3 @@ def _run(command: list[str | Path], **arguments: Any) -> str:
     if result.returncode:
         raise subprocess.SubprocessError(f"{Path(command[0]).name} failed: {result.stderr.strip()}")
     return result.stdout
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 
 # Short leases and sweeps: what takes seconds in production takes tenths here.
@@ -28,13 +28,6 @@ LEASE_TTL = 1.0
 
 # For modules whose tests use the fixture `plane`: all of them run on SQLite and then on PostgreSQL.
 on_both_engines = pytest.mark.parametrize("plane", ["sqlite", "postgres"], indirect=True, scope="module")
-
-
-def free_port() -> int:
-    """A port of the loopback interface that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

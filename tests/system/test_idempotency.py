@@ -6,9 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.support.cutting import cutting
+from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 from tests.system.judge import logs
-from tests.system.plane import free_port, running
+from tests.system.plane import running
 from tests.system.wire import call, client, request, result, text_message
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.support.ports import free_port
 from tests.support.postgres import Cluster
-from tests.system.plane import free_port, running
+from tests.system.plane import running
 from tests.system.steered import Hold
 from tests.system.wire import Json, Sse, call, client, result, state_of, stream, task_of, text_message, until
 
