@@ -1,0 +1,110 @@
+"""A naive reference of what a session shows: a list of turns, copied whole before each rewind.
+
+It knows nothing of places, intervals or entries. A rewind drops turns from the list, an undo puts the copy back.
+"""
+
+import copy
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Turn:
+    """One invocation: the texts that it added to its group, in order."""
+
+    invocation: str
+    texts: list[str]
+
+
+@dataclass
+class Group:
+    """A task with its turns, or one direct turn. `place`: when its first turn came."""
+
+    place: int
+    task_id: str
+    turns: list[Turn] = field(default_factory=list[Turn])
+
+
+@dataclass
+class _Kept:
+    """What an undo puts back, and whether a new turn came since."""
+
+    shown: list[Group]
+    stale: bool = False
+
+
+class Chronicle:
+    """One session."""
+
+    def __init__(self) -> None:
+        self.shown: list[Group] = []
+        self._kept: list[_Kept] = []
+        self._pushed = False
+        self._count = 0
+        self._firsts: dict[str, int] = {}
+
+    def turn(self, invocation: str, task_id: str, texts: list[str]) -> None:
+        """A new turn; `task_id` is empty for a direct answer."""
+        self._count += 1
+        self._firsts[invocation] = self._count
+        self._new()
+        self.shown.append(Group(self._count, task_id, [Turn(invocation, texts)]))
+
+    def more(self, invocation: str, task_id: str, texts: list[str]) -> None:
+        """A further turn of a task that is shown."""
+        self._count += 1
+        self._firsts[invocation] = self._count
+        self._new()
+        group = next(group for group in self.shown if group.task_id == task_id)
+        group.turns.append(Turn(invocation, texts))
+
+    def rewind(self, invocation: str) -> None:
+        """Drops that turn and every one that came after it."""
+        self._kept.append(_Kept(copy.deepcopy(self.shown)))
+        start = self._firsts[invocation]
+        for group in self.shown:
+            group.turns = [turn for turn in group.turns if self._firsts[turn.invocation] < start]
+        self.shown = [group for group in self.shown if group.turns]
+
+    def may_undo(self) -> str:
+        """Empty, or why not: the code of the refusal."""
+        if not self._kept:
+            return "NOTHING_TO_UNDO"
+        return "TOO_LATE_TO_UNDO" if self._kept[-1].stale else ""
+
+    def undo(self) -> None:
+        """Puts back what the newest rewind dropped."""
+        self.shown = self._kept.pop().shown
+
+    def push(self, turns: list[Turn]) -> None:
+        """Only these turns are shown now, and their order counts."""
+        self._kept.clear()
+        self.shown = []
+        for turn in turns:
+            self._count += 1
+            self._firsts[turn.invocation] = self._count
+            self.shown.append(Group(self._count, "", [Turn(turn.invocation, list(turn.texts))]))
+
+    def fork(self, invocation: str) -> "Chronicle":
+        """What another session would show that begins before that turn."""
+        forked = copy.deepcopy(self)
+        forked.rewind(invocation)
+        forked._kept.clear()
+        return forked
+
+    @property
+    def turns(self) -> list[Turn]:
+        """In the order in which a conversation reads."""
+        return [turn for group in sorted(self.shown, key=lambda group: group.place) for turn in group.turns]
+
+    @property
+    def texts(self) -> list[str]:
+        """What is said, in order."""
+        return [text for turn in self.turns for text in turn.texts]
+
+    def paused(self) -> list[str]:
+        """Tasks shown whose last text is a question."""
+        return [group.task_id for group in self.shown if group.task_id and group.turns[-1].texts[-1].endswith("?")]
+
+    def _new(self) -> None:
+        for kept in self._kept:
+            kept.stale = True
