@@ -9,7 +9,7 @@ from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
-from taskplane.executor.agent import AskInput, Change, Complete, Fail, Say, Turn
+from taskplane.executor.agent import AskInput, Change, Complete, Fail, Reject, Say, Turn
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.copies import Source
 from taskplane.runtime.errors import Unavailable
@@ -51,13 +51,13 @@ async def test_a_copy_is_named_by_its_event(stores: Stores) -> None:
     assert entries[0].actor == "user:ann"
 
 
-@pytest.mark.parametrize("final", ["ask", "fail"])
+@pytest.mark.parametrize("final", ["reject", "fail"])
 async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next_turn(
     stores: Stores, final: str
 ) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
-        if turn.text == "ask":
-            yield AskInput("a question")
+        if turn.text == "reject":
+            yield Reject("no")
         elif turn.text == "fail":
             yield Fail("a reason")
         else:
@@ -78,7 +78,7 @@ async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next
         assert record.copied_generation < record.message_generation
         failing = False
         await plane.run("next", context_id="c")
-        said = "a question" if final == "ask" else "a reason"
+        said = "no" if final == "reject" else "a reason"
         assert [text(message) for message in agent.turns[1].history] == [final, said]
         assert await plane.conversation("c") == [final, said, "next", "done"]
         record = await plane.record(task.id)
@@ -94,8 +94,8 @@ async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:
 
     stores.channel.before["AppendEntries"] = sessions_down
     async with open_plane(stores, ("demo", Demo())) as plane:
-        task = await plane.run("ask", context_id="c")
-        assert await plane.conversation("c") == ["ask"]
+        task = await plane.run("reject", context_id="c")
+        assert await plane.conversation("c") == ["reject"]
         failing = False
     async with open_plane(stores, ("demo", Demo()), uncopied_every=0.05) as plane:
         await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 2)
@@ -104,7 +104,11 @@ async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:
         )
 
 
-async def test_a_completion_waits_for_its_copy_while_sessions_are_down(stores: Stores) -> None:
+@pytest.mark.parametrize(("said", "shown"), [("echo hello", "hello"), ("ask a thing?", "a thing?")])
+async def test_an_end_and_a_pause_wait_for_their_copy_while_sessions_are_down(
+    stores: Stores, said: str, shown: str
+) -> None:
+    """C6: whoever sees a task completed, or waiting for an answer, can read all of it in the session."""
     asked, back = asyncio.Event(), asyncio.Event()
 
     async def sessions_down(request: sessions.AppendEntriesRequest) -> None:
@@ -114,12 +118,12 @@ async def test_a_completion_waits_for_its_copy_while_sessions_are_down(stores: S
 
     stores.channel.before["AppendEntries"] = sessions_down
     async with open_plane(stores, ("demo", Demo())) as plane:
-        reference = await plane.submit("hello", context_id="c")
+        reference = await plane.submit(said, context_id="c")
         await asked.wait()
         assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_WORKING
         back.set()
         await plane.at_rest(reference)
-        assert await plane.conversation("c") == ["hello", "hello"]
+        assert await plane.conversation("c") == [said, shown]
 
 
 async def test_two_executors_copying_one_task_copy_it_once(stores: Stores) -> None:

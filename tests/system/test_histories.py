@@ -71,8 +71,8 @@ class Session:
 
     async def _ask(self) -> None:
         word = self.word()
-        self.steps.append(f"ask {word}")
-        self._take((await send(self.http, f"ask {word}", contextId=self.id))["task"])
+        self.steps.append(f"ask {word}?")
+        self._take((await send(self.http, f"ask {word}?", contextId=self.id))["task"])
 
     async def _answer(self) -> None:
         task_id = self._rng.choice(self.chronicle.paused())

@@ -332,14 +332,17 @@ class Run:
         return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
 
     async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
+        """The question is said and copied before the task pauses, so that who sees it wait can read all of it."""
         message = self._delivery.message(given)
-        if not self._inputs.unread and await self.outbox.finish(
-            Status(state, message), message, consumed=self._inputs.consumed
-        ):
-            await self._copy_at_rest()
-            return True
         self._delivery.say(message)
-        return False
+        if self._inputs.unread:
+            return False
+        await self._flush()
+        if self._inputs.unread:
+            return False
+        await self._copy()
+        await self._look_for_session()
+        return await self.outbox.finish(Status(state, message), consumed=self._inputs.consumed)
 
     async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
         """Ends the task as failed or rejected. A text that is still open is the store's to interrupt."""
