@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -24,7 +25,7 @@ from taskplane.tasks.domain.task import (
 from taskplane.tasks.store import InfoFilter
 
 
-async def shown(plane: Plane, context_id: str = "c1", **fields: bool) -> list[Info]:
+async def shown(plane: Plane, context_id: str = "c1", **fields: Any) -> list[Info]:
     return list((await plane.log.infos(ADA, InfoFilter(context_id=context_id, **fields))).infos)
 
 

@@ -137,8 +137,11 @@ async def test_nothing_is_missed_and_nothing_told_twice_while_much_happens(plane
             told.setdefault(task_id, []).append(state)
         return told
 
-    _, *followed = await asyncio.gather(asyncio.gather(*[live() for _ in range(4)]), *[follow() for _ in range(5)])
-    for told in followed:
+    async with asyncio.TaskGroup() as group:
+        followers = [group.create_task(follow()) for _ in range(5)]
+        for _ in range(4):
+            group.create_task(live())
+    for told in [follower.result() for follower in followers]:
         assert set(told) == set(done)
         assert all(len(states) == len(set(states)) for states in told.values()), told
 

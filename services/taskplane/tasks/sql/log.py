@@ -196,8 +196,8 @@ def key_of(op: Operation) -> Hashable:
 
     Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
     """
-    if (session := session_of(op)) is not None:
-        return session
+    if isinstance(op, ops.MarkSuperseded):
+        return session_of(op)
     uid, name, turn = names_of(op)
     return turn if isinstance(op, ops.Create) else name or uid
 
