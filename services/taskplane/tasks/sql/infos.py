@@ -127,7 +127,8 @@ def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Seq
     known = [each for each in set(context_ids) if not has_nul(each)]
     states: dict[str, dict[int, int]] = {}
     updated: dict[str, int] = {}
-    for context_id, state, count, at in conn.execute(_SUMS, {**owner(scope), "contexts": padded(known)}):
+    rows: list[Any] = list(conn.execute(_SUMS, {**owner(scope), "contexts": padded(known)}))
+    for context_id, state, count, at in rows:
         states.setdefault(context_id, {})[state] = count
         updated[context_id] = max(at, updated.get(context_id, 0))
     keys = [(scope.tenant, scope.owner, context_id) for context_id in states]
