@@ -27,6 +27,7 @@ _CORS_HEADERS: Final = (
     "Last-Event-ID",
     "Idempotency-Key",
     "If-Match",
+    "If-None-Match",
     "A2A-Version",
     "A2A-Extensions",
     "X-API-Key",

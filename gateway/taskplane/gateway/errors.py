@@ -94,11 +94,13 @@ def http_status(error: PlaneError) -> int:
 
 def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
     """The `error` member of a 1.0 JSON-RPC response: `data` is a list of google.rpc details, an ErrorInfo first (A2A
-    1.0 section 9.5)."""
+    1.0 section 9.5). Where the protocol has a reason for several of ours, ours is in the metadata."""
     known = a2a_error(error)
     metadata = {**error.metadata, "requestId": request_id}
     if error.suggestion:
         metadata["suggestion"] = error.suggestion
+    if known.reason not in ("", error.reason):
+        metadata["reason"] = error.reason
     info = {
         "@type": _TYPE + "ErrorInfo",
         "reason": known.reason or error.reason,

@@ -93,20 +93,20 @@ async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
     assert await shown(plane, context) == ["X"]
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ([], ""),
-        ({}, "messages"),
-        ({"messages": {}}, "messages"),
-        ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
-        ({"messages": [{"parts": []}]}, "messages[0].role"),
-        ({"messages": ["x"]}, "messages[0]"),
-        ({"messages": [], "expectedVersion": 0}, "expectedVersion"),
-        ({"messages": [], "expectedVersion": "x"}, "expectedVersion"),
-        ({"messages": [], "expectedVersion": -1}, "expectedVersion"),
-    ],
-)
+BAD: list[tuple[Any, str]] = [
+    ([], ""),
+    ({}, "messages"),
+    ({"messages": {}}, "messages"),
+    ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
+    ({"messages": [{"parts": []}]}, "messages[0].role"),
+    ({"messages": ["x"]}, "messages[0]"),
+    ({"messages": [], "expectedVersion": 0}, "expectedVersion"),
+    ({"messages": [], "expectedVersion": "x"}, "expectedVersion"),
+    ({"messages": [], "expectedVersion": -1}, "expectedVersion"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), BAD)
 async def test_a_history_that_cannot_be_one_is_refused_by_field(plane: Plane, body: Any, field: str) -> None:
     """R7: two messages with one id, among others; nothing is changed."""
     context = await session_of(plane, "A")
