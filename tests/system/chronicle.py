@@ -17,11 +17,15 @@ class Turn:
 
 @dataclass
 class Group:
-    """A task with its turns, or one direct turn. `place`: when its first turn came."""
+    """A task with its turns, or one direct turn. `place`: when its first turn came.
+
+    `whole`: no turn of it was dropped; a task that lost one is hidden, and takes no more messages.
+    """
 
     place: int
     task_id: str
     turns: list[Turn] = field(default_factory=list[Turn])
+    whole: bool = True
 
 
 @dataclass
@@ -62,7 +66,9 @@ class Chronicle:
         self._kept.append(_Kept(copy.deepcopy(self.shown)))
         start = self._firsts[invocation]
         for group in self.shown:
-            group.turns = [turn for turn in group.turns if self._firsts[turn.invocation] < start]
+            kept = [turn for turn in group.turns if self._firsts[turn.invocation] < start]
+            group.whole = group.whole and len(kept) == len(group.turns)
+            group.turns = kept
         self.shown = [group for group in self.shown if group.turns]
 
     def may_undo(self) -> str:
@@ -102,8 +108,9 @@ class Chronicle:
         return [text for turn in self.turns for text in turn.texts]
 
     def paused(self) -> list[str]:
-        """Tasks shown whose last text is a question."""
-        return [group.task_id for group in self.shown if group.task_id and group.turns[-1].texts[-1].endswith("?")]
+        """Tasks that wait for an answer: their last text is a question."""
+        asking = [group for group in self.shown if group.whole and group.turns[-1].texts[-1].endswith("?")]
+        return [group.task_id for group in asking if group.task_id]
 
     def _new(self) -> None:
         for kept in self._kept:
