@@ -203,7 +203,7 @@ class ClientOfTerseServer(Client):
 
 
 Client.TestCase.settings = ClientOfTerseServer.TestCase.settings = settings(
-    max_examples=300, stateful_step_count=20, deadline=None
+    max_examples=100, stateful_step_count=20, deadline=None
 )
 TestAbca = Client.TestCase
 TestAbcaTerse = ClientOfTerseServer.TestCase

@@ -94,7 +94,10 @@ def test_m10_a_session_as_a_server_lists_it_is_read_with_times_and_pauses() -> N
         ({"contextId": "c", "taskId": "t1", "tasks": None}, [("t1", "unknown")]),
         ({"contextId": "c"}, []),
         ({"contextId": "c", "tasks": []}, []),
-        ({"contextId": "c", "tasks": [None, 7, {}, {"taskId": 7}, {"id": "t1", "state": "success"}]}, [("t1", "completed")]),
+        (
+            {"contextId": "c", "tasks": [None, 7, {}, {"taskId": 7}, {"id": "t1", "state": "success"}]},
+            [("t1", "completed")],
+        ),
         ({"contextId": "c", "tasks": [{"taskId": "t1", "state": "failed"}, {"taskId": "t1"}]}, [("t1", "failed")]),
     ],
 )

@@ -92,7 +92,9 @@ class Conversation:
         known, cut = self._session, self._cut
         if cut is None:
             return known
-        return Session(known.context_id, known.agent_endpoint, (task for task in known.tasks if task.id not in cut.tasks))
+        return Session(
+            known.context_id, known.agent_endpoint, (task for task in known.tasks if task.id not in cut.tasks)
+        )
 
     @property
     def tasks(self) -> list[TaskInfo]:

@@ -71,7 +71,7 @@ class Session:
         return self.update(task_id, state, at=at)
 
     def update(self, task_id: str, state: State, error: str = "", at: str = "") -> TaskInfo:
-        """Notes the state of a known task and why it failed. Terminal states are final: a late one changes nothing (M4).
+        """Notes the state of a known task and why it failed. Terminal states are final (M4).
 
         KeyError: no such task.
         """
