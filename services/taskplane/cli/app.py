@@ -66,8 +66,8 @@ def chat(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Talk with an agent. Ctrl-C cancels the task, twice leaves."""
-    from taskplane.cli.chat import chat as command
+    """Talk with an agent. Ctrl-C cancels the task, twice leaves; /help lists the commands."""
+    from taskplane.cli.prompt import chat as command
 
     raise typer.Exit(command(Options(url, token_env, output, agent), message, session))
 

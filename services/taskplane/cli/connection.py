@@ -20,10 +20,14 @@ class Connection:
 
     def __init__(self, http: Http, agent: str) -> None:
         """Inside `async with` of `http`. `agent`: the one that messages go to; empty: the default one."""
-        self.url = http.url
-        self.a2a = A2AClient(http, agent=agent)
+        self._http = http
+        self.a2a = self.agent(agent)
         self.log = TaskLog(http)
         self.sessions = SessionsClient(http)
+
+    def agent(self, name: str) -> A2AClient:
+        """Another agent of this server; empty: the default one."""
+        return A2AClient(self._http, agent=name)
 
 
 @asynccontextmanager

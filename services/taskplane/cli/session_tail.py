@@ -48,8 +48,7 @@ def _what(watched: Watched) -> str:
             info = read_task_info(data)
             return _task(info) if info is not None else ""
         case "entry-added":
-            message = data.get("message")
-            said = text_of(read_message(message)) if isinstance(message, dict) else ""
+            said = text_of(read_message(data["message"])) if data.get("message") else ""
             return f"{data.get('kind')}  {data.get('taskId') or data.get('invocationId') or ''}  {said}"
         case "rewound":
             return f"version {data.get('version')}  cut: {', '.join(map(str, data.get('cut') or [])) or 'nothing'}"

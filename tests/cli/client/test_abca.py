@@ -95,11 +95,11 @@ class Client(RuleBasedStateMachine):
         if not turn.task:
             self.tell(*[{"message": turn.message("agent", tasks=False)}] * (1 + repeated))
             return
-        started = {**self.task(turn.task, "submitted")}
+        started = self.task(turn.task, "submitted")
         del started["history"][-1]
         end = "input-required" if turn.asks else "completed"
         piece = {**turn.message("agent"), "parts": [{"text": "age"}]}
-        piece["metadata"] = {**piece["metadata"], "kagent_adk_partial": True}
+        piece["metadata"] = {"kagent_invocation_id": f"i{turn.number}", "kagent_adk_partial": True}
         head = {"taskId": turn.task, "contextId": "c"}
         events: list[Json] = [{"task": started}] if opened else []
         events.append({"statusUpdate": {**head, "status": {"state": "working", "message": piece}}})
@@ -139,9 +139,9 @@ class Client(RuleBasedStateMachine):
         else:
             self.undo.append(tuple(self.turns[place:]))
             self.turns, self.steered, self.undoable = self.turns[:place], True, True
-            if end == "goes on":
-                turn = self.begin("task")
-                self.conversation.say(read_message(turn.message("user", tasks=False)))
+            begun = self.begin("task") if end == "goes on" else None
+            if begun is not None:
+                self.conversation.say(read_message(begun.message("user", tasks=False)))
             answer = self.whole()
             if shape == "kind":
                 answer = {**answer, "kind": "task"}
@@ -149,8 +149,8 @@ class Client(RuleBasedStateMachine):
             self.conversation.apply(
                 classify(answer if shape == "kind" or like else {"task": answer}), answers_rewind=True
             )
-            if end == "goes on":
-                self.stream(turn, opened=False, repeated=False)
+            if begun is not None:
+                self.stream(begun, opened=False, repeated=False)
         assert not self.conversation.rewinding
 
     @precondition(lambda self: self.undo and self.undoable)

@@ -88,6 +88,11 @@ class A2AClient:
         self._give_up_after = give_up_after
         self._calls = 0
 
+    @property
+    def endpoint(self) -> str:
+        """Where messages to this agent go."""
+        return self._http.url + self._path
+
     async def card(self) -> dict[str, Any]:
         """The agent's public card."""
         card: dict[str, Any] = await self._http.json("GET", f"{self._path}/.well-known/agent-card.json")

@@ -100,6 +100,6 @@ def lost(before: Sequence[Shown], after: Sequence[Shown], cut: Cut | None) -> tu
     invocations = {item.message.invocation_id for item in after}
     there = {item.task_id for item in before if item.message.id in ids} | {item.task_id for item in after}
     missing = {item.message.invocation_id for item in before} - invocations - {""}
-    shown = {item.task_id for item in before if item.task_id} | (cut.tasks if cut is not None else frozenset())
+    shown = {item.task_id for item in before if item.task_id} | (set(cut.tasks) if cut is not None else set[str]())
     broken = {item.task_id for item in before if item.task_id and item.message.invocation_id in missing}
     return (shown - there) | broken, missing
