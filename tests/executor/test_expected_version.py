@@ -1,10 +1,11 @@
 """A send that names the version its session must have."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, open_plane, text
+from tests.executor.plane import Plane, Stores, eventually, open_plane, text
 from tests.executor.rewinding import answer, invocation, listed, rewind, rewind_session, session, turns, undo
 from tests.executor.scripted import Scripted
 
@@ -55,12 +56,12 @@ async def test_a_session_that_is_not_there_has_no_version(plane: Plane) -> None:
 
 
 async def test_a_message_to_a_task_is_checked_as_well_and_its_repeat_is_not(stores: Stores) -> None:
-    async def ask(turn: Turn) -> Any:
-        change: Change = AskInput("and?")
-        yield change
+    async def ask(turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("and?")
 
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         (asked,) = await turns(plane, "one")
+        await eventually(lambda: plane.conversation("c"), lambda found: found == ["one", "and?"])
         version = (await session(plane)).version
         with pytest.raises(Conflict) as refused:
             await send(plane, version - 1, task_id=asked.id)

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text
+from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.rewinding import (
     CONTROL,
     Held,
@@ -27,7 +28,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
-from taskplane.runtime.errors import Conflict, Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 
 
 class Routed(Scripted):
@@ -142,6 +143,7 @@ async def test_a_repeat_of_a_rewind_with_words_rewinds_and_runs_nothing_again(st
         one, two = await turns(plane, "one", "two")
         replies = [await rewind(plane, invocation(two), "new", key="k", message_id="m") for _ in range(2)]
         assert len({reply.rewound.next.task_id for reply in replies}) == 1
+        assert all(texts(reply.rewound.task) == ["one", "answer to one"] for reply in replies)
         await plane.at_rest(pb.SubmitResponse(task=replies[0].rewound.next))
         assert await plane.conversation("c") == ["one", "answer to one", "new", "answer to new"]
         with pytest.raises(Refused) as refused:
@@ -223,12 +225,12 @@ async def test_an_unknown_session_and_somebody_elses_are_not_found(plane: Plane,
     ],
 )
 async def test_a_control_message_that_makes_no_sense_is_invalid(
-    plane: Plane, field: str, given: dict[str, object]
+    plane: Plane, field: str, given: dict[str, Any]
 ) -> None:
     """R2: and nothing of it is stored."""
     await turns(plane, "one")
     before = await session(plane)
-    values: dict[str, object] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
+    values: dict[str, Any] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
     with pytest.raises(Invalid) as invalid:
         await plane.submit("", **values)
     assert list(invalid.value.fields) == [field]
@@ -343,6 +345,92 @@ async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: 
         task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
         assert text(task.status.message) == "blue it is"
         assert await plane.conversation("c") == ["one", "which?", "blue", "blue it is"]
+
+
+async def test_a_task_that_was_answered_is_superseded_when_the_answer_is_cut(stores: Stores) -> None:
+    """R4: what is kept of it is in the session, and is what the next turn sees."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("which?") if turn.text == "two" else Complete(f"answer to {turn.text}")
+
+    agent = Scripted(script)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, asked = await turns(plane, "one", "two")
+        await plane.submit("blue", task_id=asked.id)
+        task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 6)
+        before = task.history[-1].metadata.fields["kagent_invocation_id"].string_value
+        assert before != invocation(task)
+        kept = ["one", "answer to one", "two", "which?"]
+        assert texts((await rewind(plane, before)).rewound.task) == kept
+        assert await listed(plane) == [one.id]
+        assert (await plane.record(asked.id)).state == a2a.TASK_STATE_COMPLETED
+        await turns(plane, "three")
+        assert [text(message) for message in agent.turns[-1].history] == kept
+
+
+@pytest.mark.parametrize("loser", ["Rewind", "Undo"])
+async def test_of_two_executors_that_steer_a_session_at_once_one_wins(stores: Stores, loser: str) -> None:
+    """R9: the entry that would come second finds that the session was steered since it was read."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as here, open_plane(stores, ("a", agent)) as there:
+        one, two, three = await turns(here, "one", "two", "three")
+        await rewind_session(here, invocation(three))
+        held = Held(stores, loser)
+        late = asyncio.ensure_future(rewind_session(here, invocation(one)) if loser == "Rewind" else undo(here))
+        await held.reached.wait()
+        stores.channel.before.clear()
+        await rewind_session(there, invocation(two))
+        held.let_go.set()
+        with pytest.raises(Conflict) as refused:
+            await late
+        assert refused.value.reason == "REWIND_IN_FLIGHT"
+        assert refused.value.metadata["version"] == str((await session(here)).version)
+        assert await listed(here) == [one.id] and await here.conversation("c") == ["one", "answer to one"]
+
+
+async def test_a_rewind_is_not_refused_for_a_message_that_came_meanwhile(stores: Stores, plane: Plane) -> None:
+    one, two = await turns(plane, "one", "two")
+    held = Held(stores, "Rewind")
+    late = asyncio.ensure_future(rewind_session(plane, invocation(two)))
+    await held.reached.wait()
+    stores.channel.before.clear()
+    await turns(plane, "three")
+    held.let_go.set()
+    assert len((await late).task.history) == 2
+    assert await listed(plane) == [one.id]
+
+
+@pytest.mark.parametrize("words", [None, "new"])
+async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, words: str | None) -> None:
+    """R4: the session is rewound, no turn is begun, and asking again is no use."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, two = await turns(plane, "one", "two")
+
+        async def refuse(request: object) -> None:
+            raise Exhausted("it does not fit one reply", reason="HISTORY_TOO_LARGE")
+
+        stores.channel.before["GetSessionTask"] = refuse
+        stores.calls.clear()
+        with pytest.raises(Exhausted) as refused:
+            await rewind(plane, invocation(two), words)
+        assert refused.value.reason == "HISTORY_TOO_LARGE" and stores.calls["GetSessionTask"] == 1
+        assert await applied(plane) and await listed(plane) == [one.id]
+    assert [turn.text for turn in agent.turns] == ["one", "two"]
+
+
+async def test_a_sweep_takes_no_rewind_for_a_turn_that_came_to_nothing(stores: Stores) -> None:
+    """C10: what is voided is turns."""
+    async with open_plane(stores, ("a", Scripted(answer)), uncopied_every=0.02, abandoned_after=0.05) as plane:
+        one, two = await turns(plane, "one", "two")
+        await rewind(plane, invocation(two), key="k")
+        await rewind(plane, "unknown")
+        (three,) = await turns(plane, "three")
+        stores.calls.clear()
+        await until(lambda: stores.calls.get("ListUnsettled", 0) > 10)
+        assert sessions.ENTRY_KIND_VOID not in [entry.kind for entry in await plane.entries("c")]
+        assert await listed(plane) == [one.id, three.id]
 
 
 async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
