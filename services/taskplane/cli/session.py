@@ -87,8 +87,8 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
         if not yes:
             session = (await connection.sessions.get(session_id))["session"]
             tasks = len(await connection.sessions.task_infos(session_id, superseded=True))
-            what = f'"{one_line(str(session.get("name") or session_id), 60)}" and its {tasks} tasks'
-            if not _confirmed(f"Delete {what}, for good? [y/N] "):
+            title = one_line(str(session.get("name") or session_id), 60)
+            if not _confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.sessions.delete(session_id)

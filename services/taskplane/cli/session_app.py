@@ -53,8 +53,8 @@ def rewind(
     session_id: SessionId,
     before: Before = "",
     before_message: Annotated[
-        int, typer.Option("--before-message", metavar="N", min=1, help="The turn, by its number from 1.")
-    ] = 0,
+        int | None, typer.Option("--before-message", metavar="N", min=1, help="The turn, by its number from 1.")
+    ] = None,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -62,7 +62,7 @@ def rewind(
     """Undo a turn and all after it, and print what you said in it. `session show` lists the turns."""
     from taskplane.cli.rewind import rewind_session
 
-    raise typer.Exit(rewind_session(Options(url, token_env, output), session_id, before, before_message))
+    raise typer.Exit(rewind_session(Options(url, token_env, output), session_id, before, before_message or 0))
 
 
 @session.command("undo")
