@@ -1,16 +1,14 @@
 """The commands within `taskplane chat`, on a pipe and on a terminal, against a real plane."""
 
-import asyncio
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from urllib.parse import urlsplit
 
 import pytest
 from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, session_of, taskplane
-from tests.support.cutting import cutting
 
 from taskplane.cli.slash import Command, read_line
 
@@ -78,43 +76,6 @@ def test_r6_after_a_rewind_with_a_text_the_answer_goes_to_the_new_task(url: str)
     talked(url, "/rewind 2 ask Sure?", "yes", session=session)
     infos = json_of(url, "session", "show", session)["taskInfos"]
     assert [info["state"] for info in infos] == ["completed", "completed"]
-
-
-@pytest.mark.parametrize("cut_after", [300, 1_000, 1_500, 2_500])
-async def test_r6_a_connection_cut_anywhere_in_a_rewind_makes_no_second_turn(url: str, cut_after: int) -> None:
-    """P12: the stream is sent again under its key until the new task has a place to go on from."""
-    session = await asyncio.to_thread(session_of, url, "one", "two")
-    server = urlsplit(url)
-    assert server.hostname is not None
-    assert server.port is not None
-    async with cutting(server.hostname, server.port) as proxy:
-        proxy.cut_after = 1_000_000
-        through = f"http://127.0.0.1:{proxy.port}"
-        with subprocess.Popen(
-            [*PROGRAM, "chat", "--url", through, "--session", session],
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as chat:
-            assert chat.stdin is not None
-            assert chat.stdout is not None
-            # It has loaded the session when it has shown it.
-            assert [await asyncio.to_thread(chat.stdout.readline) for _ in range(2)] == ["one\n", "two\n"]
-            proxy.cut()
-            proxy.cut_after = None
-            chat.stdin.write("/rewind\n")
-            chat.stdin.flush()
-            assert chat.stderr is not None
-            while "undoes turn N" not in await asyncio.to_thread(chat.stderr.readline):
-                pass
-            proxy.cut_after = cut_after
-            out, err = await asyncio.to_thread(chat.communicate, "/rewind 2 chunks 40 32\n", PATIENCE)
-        assert proxy.cuts >= 2, "the stream was cut"
-    assert chat.returncode == 0, err
-    assert out.count("00000039") == 1
-    assert await asyncio.to_thread(tasks_of, url, session) == ["one", "chunks 40 32"]
 
 
 def test_r8_undo_shows_again_what_the_rewind_cut(url: str) -> None:
@@ -204,47 +165,58 @@ def test_a_session_that_was_rewound_elsewhere_is_loaded_anew_and_nothing_goes_to
     assert tasks_of(url, session) == ["one"]
 
 
-@contextmanager
-def terminal(url: str, session: str) -> Generator[int]:
+class Terminal:
     """A chat on a terminal of its own."""
+
+    def __init__(self, ours: int) -> None:
+        self.ours = ours
+        self._seen = b""
+
+    def until(self, text: str) -> None:
+        """Waits for it, after what was waited for before."""
+        while text.encode() not in self._seen:
+            self._seen += os.read(self.ours, 4096)
+        self._seen = self._seen.partition(text.encode())[2]
+
+    def write(self, text: str) -> None:
+        """What the user types."""
+        os.write(self.ours, text.encode())
+
+
+@contextmanager
+def terminal(url: str, session: str) -> Generator[Terminal]:
+    """A chat on a terminal, left with Ctrl-C."""
     process, ours = pty.fork()
     if process == 0:
         os.execvpe(PROGRAM[0], [*PROGRAM, "chat", "--url", url, "--session", session], environment({"TERM": "dumb"}))
     try:
-        yield ours
-    finally:
+        yield Terminal(ours)
+        os.write(ours, b"\x03")
         with suppress(OSError):
-            os.write(ours, b"\x04")
             while os.read(ours, 4096):
                 pass
+    finally:
+        os.kill(process, signal.SIGKILL)
         os.close(ours)
         os.waitpid(process, 0)
 
 
-def until(ours: int, text: str) -> str:
-    """What the terminal shows, up to `text`."""
-    seen = b""
-    while text.encode() not in seen:
-        seen += os.read(ours, 4096)
-    return seen.decode()
-
-
 def test_r11_on_a_terminal_the_cut_text_stands_in_the_next_prompt_to_be_edited(url: str) -> None:
     session = session_of(url, "one", "two")
-    with terminal(url, session) as ours:
-        until(ours, "you> two")
-        until(ours, "you> ")
-        os.write(ours, b"/rewind 2\n")
-        until(ours, "you> two")
-        os.write(ours, b" and a half\n")
-        until(ours, "two and a half")
-        until(ours, "you> ")
+    with terminal(url, session) as chat:
+        chat.until("you> two")
+        chat.until("you> ")
+        chat.write("/rewind 2\n")
+        chat.until("you> two")
+        chat.write(" and a half\n")
+        chat.until("two and a half")
+        chat.until("you> ")
     assert tasks_of(url, session) == ["one", "two and a half"]
 
 
 def test_i6_after_a_rewind_past_a_question_the_chat_asks_for_a_message_again(url: str) -> None:
     asked = said(url, "ask Which?", session_of(url, "one"))
-    with terminal(url, asked["contextId"]) as ours:
-        until(ours, "answer> ")
-        os.write(ours, b"/rewind 2\n")
-        until(ours, "you> ask Which?")
+    with terminal(url, asked["contextId"]) as chat:
+        chat.until("answer> ")
+        chat.write("/rewind 2\n")
+        chat.until("you> ask Which?")
