@@ -1,6 +1,7 @@
 """Rewinds and undos: what they take out of a session, of its tasks and of what its agents see."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -442,8 +443,9 @@ async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
             await plane.task(task.id)
 
 
-async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane) -> None:
-    """R9: 100 races; one effective history, and a typed conflict for the loser."""
+@pytest.mark.parametrize("executors", [1, 2])
+async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane, executors: int) -> None:
+    """R9: 100 races at one executor and at two; one effective history, and a typed conflict for the loser."""
     lost: list[str] = []
 
     async def race(index: int) -> None:
@@ -451,7 +453,9 @@ async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane) -> 
         one, two, three = await turns(plane, "one", "two", "three", context_id=context_id)
         before = [two, three] if index % 2 else [three, two]
         answers = await asyncio.gather(
-            *(rewind_session(plane, invocation(task), context_id) for task in before), return_exceptions=True
+            rewind_session(plane, invocation(before[0]), context_id),
+            rewind_session(other, invocation(before[1]), context_id),
+            return_exceptions=True,
         )
         rewound = [each for each in answers if isinstance(each, pb.RewindSessionResponse)]
         for refused in (each for each in answers if not isinstance(each, pb.RewindSessionResponse)):
@@ -465,6 +469,9 @@ async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane) -> 
         kept = [one.id] if len(shown) == 2 else [one.id, two.id]
         assert await listed(plane, context_id) == kept and await applied(plane, context_id)
 
-    for batch in range(10):
-        await asyncio.gather(*(race(10 * batch + index) for index in range(10)))
+    async with open_plane(stores) as another:
+        other = plane if executors == 1 else another
+        for batch in range(10):
+            await asyncio.gather(*(race(10 * batch + index) for index in range(10)))
+    print(f"{executors} executors: {Counter(lost)}")
     assert set(lost) <= {"REWIND_IN_FLIGHT", "INVOCATION_NOT_FOUND"} and "REWIND_IN_FLIGHT" in lost

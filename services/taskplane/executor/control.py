@@ -36,7 +36,9 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
 def leave_out(session: a2a.Task, invocation_id: str) -> None:
     """Takes a turn and what follows it out of the session's task, so that a repeat is shown what came before."""
     for index, message in enumerate(session.history):
-        if message.metadata.fields[INVOCATION].string_value == invocation_id:
+        marks = message.metadata.fields
+        # To ask for what is not there would put it there.
+        if INVOCATION in marks and marks[INVOCATION].string_value == invocation_id:
             del session.history[index:]
             return
 

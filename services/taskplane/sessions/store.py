@@ -1,8 +1,10 @@
 """The port of the session log: what is promised to whoever writes to it or reads from it, whatever is below."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import operations as ops
@@ -137,6 +139,17 @@ class SessionLog(Protocol):
         """
         ...
 
+    async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+        """The entries after number `seq`, oldest first, at most `limit`, and fewer where they are large. NotFound."""
+        ...
+
+    async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
+        """When each of these sessions was created and how many entries it has, by (tenant, owner, context id).
+
+        Those that do not exist are left out.
+        """
+        ...
+
     async def rewind(self, op: ops.Rewind) -> ops.Steered:
         """Cuts an invocation and all first seen after it from what is in effect.
 
@@ -157,6 +170,13 @@ class SessionLog(Protocol):
         """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
 
         NotFound.
+        """
+        ...
+
+    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
+        """The state that the session's events in effect made, with that of its owner and its agent.
+
+        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
         """
         ...
 
