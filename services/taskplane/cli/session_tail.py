@@ -11,7 +11,7 @@ from taskplane.cli.client.session import TaskInfo, read_session, read_task_info
 from taskplane.cli.client.sessions import Rejoined, Watched
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import dump, text_of
+from taskplane.cli.render import dump, one_line, text_of
 from taskplane.cli.report import note
 
 
@@ -63,4 +63,4 @@ def _snapshot(data: dict[str, Any]) -> str:
 
 
 def _task(info: TaskInfo) -> str:
-    return f"{info.id}  {info.state}{' (superseded)' if info.superseded else ''}  {info.error}"
+    return f"{info.id}  {info.state}{' (superseded)' if info.superseded else ''}  {one_line(info.error)}"
