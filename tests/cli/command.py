@@ -1,5 +1,6 @@
 """Runs the real command in processes of its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROGRAM = (sys.executable, "-m", "taskplane.cli")
 PATIENCE = 60.0
@@ -92,3 +94,26 @@ def dev(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Gen
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+def said(url: str, text: str, session: str = "") -> dict[str, Any]:
+    """One message and what came of it: `{contextId, taskId, state, text}`."""
+    options = ["--session", session] if session else []
+    done = taskplane("chat", "--url", url, "-m", text, "-o", "json", *options)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def session_of(url: str, *texts: str) -> str:
+    """A session with one turn for each text."""
+    session = ""
+    for text in texts:
+        session = said(url, text, session)["contextId"]
+    return session
+
+
+def json_of(url: str, *arguments: str) -> Any:
+    """What a command that works answers in JSON."""
+    done = taskplane(*arguments, "--url", url, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

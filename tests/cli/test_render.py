@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from taskplane.cli.client.events import classify
-from taskplane.cli.client.plane import Logged
+from taskplane.cli.client.task_log import Logged
 from taskplane.cli.render import columns, log_line, one_line, text_of
 
 TIME = "2030-01-02T03:04:05.678901Z"

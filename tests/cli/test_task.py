@@ -1,14 +1,8 @@
-"""`taskplane task` and `taskplane session` against a real plane."""
+"""`taskplane task` against a real plane."""
 
 import json
-from typing import Any
 
-from tests.cli.command import taskplane
-
-
-def said(url: str, text: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(taskplane("chat", "--url", url, "-m", text, "-o", "json").stdout)
-    return result
+from tests.cli.command import said, taskplane
 
 
 def test_tasks_are_listed_by_session_and_state_and_limited(url: str) -> None:
@@ -50,15 +44,3 @@ def test_a_task_that_has_ended_cannot_be_canceled_and_a_paused_one_can(url: str)
 
 def test_what_does_not_exist_exits_5(url: str) -> None:
     assert taskplane("task", "get", "nothing", "--url", url).returncode == 5
-    assert taskplane("session", "show", "nothing", "--url", url).returncode == 5
-
-
-def test_a_session_is_listed_and_shown_with_its_tasks(url: str) -> None:
-    done = said(url, "a session of its own")
-    sessions = json.loads(taskplane("session", "list", "--url", url, "-o", "json").stdout)
-    assert done["contextId"] in {session["id"] for session in sessions}
-    shown = json.loads(taskplane("session", "show", done["contextId"], "--url", url, "-o", "json").stdout)
-    assert [task["id"] for task in shown["tasks"]] == [done["taskId"]]
-    text = taskplane("session", "show", done["contextId"], "--url", url).stdout
-    assert "a session of its own" in text
-    assert f"task     {done['taskId']}" in text

@@ -97,7 +97,12 @@ def test_the_log_and_the_routes_of_sessions_answer(answers: dict[str, str]) -> N
     said = answer(answers, "/api/tasks/$TASK/events").splitlines()
     log = [event["generation"] for event in events("\n".join(said)) if "generation" in event]
     assert log == list(range(1, len(log) + 1))
-    envelopes = [json.loads(body) for body in re.findall(r'\{"error":false.*?"\}(?=\{|$)', said[-1])]
+    envelopes: list[dict[str, Any]] = []
+    rest = said[-1]
+    while rest:
+        envelope, end = json.JSONDecoder().raw_decode(rest)
+        envelopes.append(envelope)
+        rest = rest[end:]
     assert [envelope["error"] for envelope in envelopes] == [False, False, False]
 
 
@@ -105,6 +110,12 @@ def test_the_command_does_the_same(answers: dict[str, str]) -> None:
     said = answer(answers, "taskplane chat -m")
     assert said.startswith("hello\n")
     assert "#1  submitted  slow 8" in said
+
+
+def test_r8_what_was_said_is_taken_back_and_there_again(answers: dict[str, str]) -> None:
+    said, cut, undone = answer(answers, "taskplane session rewind").splitlines()
+    assert said == cut == "one thing more"
+    assert undone.endswith("slow 8")
 
 
 def test_the_two_commands_of_make_are_what_they_say() -> None:

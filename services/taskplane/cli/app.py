@@ -5,13 +5,9 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.options import Options, Output
-
-Url = Annotated[str, typer.Option("--url", envvar="TASKPLANE_URL", metavar="URL", help="The server.")]
-TokenEnv = Annotated[str, typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key.")]
-Format = Annotated[Output, typer.Option("--output", "-o", help="How results are written.")]
-
-URL = "http://127.0.0.1:8080"
+from taskplane.cli.arguments import URL, Format, TokenEnv, Url
+from taskplane.cli.options import Options
+from taskplane.cli.session_app import session as session_group
 
 app = typer.Typer(
     help="The durable task and session plane for A2A agents.",
@@ -21,7 +17,6 @@ app = typer.Typer(
     add_completion=True,
 )
 task = typer.Typer(help="List, get and cancel tasks.", no_args_is_help=True, rich_markup_mode=None)
-session = typer.Typer(help="List and show sessions.", no_args_is_help=True, rich_markup_mode=None)
 serve = typer.Typer(help="Run one process of the plane.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -71,24 +66,25 @@ def chat(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Talk with an agent. Ctrl-C cancels the task, twice leaves."""
-    from taskplane.cli.chat import chat as command
+    """Talk with an agent. Ctrl-C cancels the task, twice leaves; /help lists the commands."""
+    from taskplane.cli.prompt import chat as command
 
     raise typer.Exit(command(Options(url, token_env, output, agent), message, session))
 
 
 @app.command()
 def tail(
-    task_id: Annotated[str, typer.Argument(metavar="TASK")],
-    after: Annotated[str, typer.Option(metavar="CURSOR", help="Only events after this one.")] = "",
+    task_id: Annotated[str, typer.Argument(metavar="[TASK]")] = "",
+    session: Annotated[str, typer.Option(metavar="ID", help="A session instead of a task.")] = "",
+    after: Annotated[str, typer.Option(metavar="CURSOR", help="Only events of the task after this one.")] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Follow the log of a task, through broken connections, until it has ended."""
+    """Follow the log of a task until it has ended, or a session until it is deleted, through broken connections."""
     from taskplane.cli.tail import tail as command
 
-    raise typer.Exit(command(Options(url, token_env, output), task_id, after))
+    raise typer.Exit(command(Options(url, token_env, output), task_id, session, after))
 
 
 @task.command("list")
@@ -132,27 +128,6 @@ def task_cancel(
     raise typer.Exit(cancel_task(Options(url, token_env, output), task_id))
 
 
-@session.command("list")
-def session_list(url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
-    """Your sessions, newest first."""
-    from taskplane.cli.session import list_sessions
-
-    raise typer.Exit(list_sessions(Options(url, token_env, output)))
-
-
-@session.command("show")
-def session_show(
-    session_id: Annotated[str, typer.Argument(metavar="SESSION")],
-    url: Url = URL,
-    token_env: TokenEnv = "",
-    output: Format = "text",
-) -> None:
-    """A session with its tasks."""
-    from taskplane.cli.session import show_session
-
-    raise typer.Exit(show_session(Options(url, token_env, output), session_id))
-
-
 def _serve(room: str) -> None:
     from taskplane.cli.serve import serve as command
 
@@ -185,4 +160,4 @@ def serve_gateway() -> None:
 
 app.add_typer(serve, name="serve")
 app.add_typer(task, name="task")
-app.add_typer(session, name="session")
+app.add_typer(session_group, name="session")

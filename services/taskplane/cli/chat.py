@@ -1,4 +1,4 @@
-"""`taskplane chat`: a conversation in a terminal, or one message in a script.
+"""One conversation: messages and their answers, rewinds, and other sessions.
 
 The text of the agent goes to stdout, everything else to stderr. Ctrl-C cancels the task; a second one leaves.
 """
@@ -6,24 +6,27 @@ The text of the agent goes to stdout, everything else to stderr. Ctrl-C cancels 
 import asyncio
 import signal
 import sys
-from collections.abc import Generator
-from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
-from importlib import import_module
+from collections.abc import Generator, Iterable
+from contextlib import aclosing, contextmanager
 from typing import Any, Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.a2a import Received, Resumed, user_message
+from taskplane.cli.client.a2a import Received, Resumed, rewind_message, user_message
 from taskplane.cli.client.conversation import Conversation
-from taskplane.cli.client.events import Message, classify, read_message, read_task
-from taskplane.cli.client.failures import Ended, Failure
+from taskplane.cli.client.cut import Turn
+from taskplane.cli.client.events import Message, read_message, read_task
+from taskplane.cli.client.failures import Declined, Ended, Failure, Missing
+from taskplane.cli.client.session import Session, read_session
 from taskplane.cli.client.states import PAUSED, State
-from taskplane.cli.connection import Connection, connected, run
+from taskplane.cli.connection import Connection
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, one_line
 from taskplane.cli.report import complain, note
 from taskplane.cli.screen import Screen
-from taskplane.cli.writer import MarkdownWriter, PlainWriter
+from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
 
+# So many sessions can be chosen from.
+_SESSIONS: Final = 20
 _EXITS: Final[dict[State, int]] = {
     "failed": exits.FAILED,
     "rejected": exits.FAILED,
@@ -31,49 +34,54 @@ _EXITS: Final[dict[State, int]] = {
 }
 
 
-def chat(options: Options, text: str, session: str) -> int:
-    """Sends `text` and shows the answer; without it, asks for messages until the input ends. The exit code."""
-    if not text:
-        return _converse(options, session)
-
-    async def once(connection: Connection) -> int:
-        talk = Chat(connection, options)
-        await talk.load(session)
-        code = await talk.turn(text)
-        talk.farewell()
-        return code
-
-    return run(options, once)
-
-
 class Chat:
     """One conversation on one connection."""
 
     def __init__(self, connection: Connection, options: Options) -> None:
         """At its beginning."""
-        self.conversation = Conversation()
+        self._connection = connection
+        self._sessions = connection.sessions
         self._a2a = connection.a2a
-        self._plane = connection.plane
         self._options = options
+        self._writer = self._new_writer()
+        self.conversation = Conversation("", self._a2a.endpoint)
         self.left = False
         """A second Ctrl-C ended the last turn."""
-        terminal = sys.stdout.isatty() and options.output == "text"
-        self._writer = MarkdownWriter() if terminal else PlainWriter()
+        self.offer = ""
+        """What the user wrote and may edit: it was cut by a rewind, or was not sent."""
 
     async def load(self, session: str) -> None:
-        """Goes on with a session. `Missing`: there is none with this id."""
-        if session:
-            self.conversation.context_id = session
-            self.conversation.load(map(read_task, await self._plane.session_tasks(session)))
+        """Goes on with a session as it is now. `Missing`: there is none with this id, and nothing has changed."""
+        if not session:
+            return
+        infos = await self._sessions.task_infos(session)
+        tasks = [read_task(task) for task in await self._sessions.tasks(session)]
+        listed = {task.id for task in tasks}
+        known = [info for info in read_session({"tasks": infos}).tasks if info.id in listed]
+        self.conversation = Conversation(session, self._a2a.endpoint, known)
+        self.conversation.load(tasks)
+
+    async def switch(self, session: str, agent: str) -> None:
+        """Goes on with another session, and with its agent unless the user named one."""
+        before = self._a2a
+        self._a2a = self._connection.agent(self._options.agent or agent)
+        try:
+            await self.load(session)
+        except Failure:
+            self._a2a = before
+            raise
+        self.offer = ""
+        self.show(self.conversation.messages)
 
     @property
     def asked(self) -> bool:
         """The agent waits for an answer of the user."""
         return self.conversation.latest is not None and self.conversation.latest.state in PAUSED
 
-    def show_history(self) -> None:
+    def show(self, messages: Iterable[Message]) -> None:
         """What was said before, user and agent."""
-        for message in self.conversation.messages:
+        self._writer = self._new_writer()
+        for message in messages:
             if message.role == "user":
                 note(f"you> {one_line(message.text)}")
             elif message.text:
@@ -82,7 +90,9 @@ class Chat:
     async def turn(self, text: str) -> int:
         """One message and all that comes of it. The exit code: 0, 1 if the task failed, 130 if it was canceled.
 
-        A message to a task that has ended meanwhile is sent once more, as a new task that refers to it (I6).
+        A message to a task that has ended meanwhile is sent once more, as a new task that refers to it (I6). Where
+        somebody else has changed the session so that its task is there no more, nothing is sent twice: the session is
+        loaded anew, and the text is offered again.
         """
         try:
             return await self._send(text)
@@ -90,10 +100,66 @@ class Chat:
             named = self.conversation.next_message().task_id
             if not named:
                 raise
-            self.conversation.apply(classify({"task": await self._a2a.task(named)}))
-            if self.conversation.next_message().task_id:
+            await self.load(self.conversation.context_id)
+            if self.conversation.task(named) is None or self.conversation.next_message().task_id:
+                note("  the session has changed meanwhile; it was loaded anew")
                 raise
             return await self._send(text)
+
+    async def turns(self) -> list[Turn]:
+        """The turns of the session that a rewind can name, as the server has them now."""
+        await self.load(self.conversation.context_id)
+        return self.conversation.turns
+
+    async def rewind(self, number: int, text: str = "") -> int:
+        """Undoes the turn with this number and all after it; a `text` is the next turn, else the cut one is offered.
+
+        The exit code is that of the next turn. On any failure everything is as it was. Missing: there is no such turn.
+        Declined: it is the first one, or the server would not.
+        """
+        turn = next((turn for turn in await self.turns() if turn.number == number), None)
+        if turn is None:
+            count = len(self.conversation.turns)
+            raise Missing(f"There is no turn {number}; there are {count}.", code="INVOCATION_NOT_FOUND")
+        invocation = turn.message.invocation_id
+        cut = self.conversation.rewind(invocation)
+        references = self.conversation.next_message().reference_task_ids
+        message = rewind_message(self.conversation.context_id, invocation, text, reference_task_ids=references)
+        try:
+            code = await self._exchange(message, text)
+        finally:
+            self.conversation.restore()
+        if self.conversation.notice:
+            self.conversation.unsay(read_message(message))
+            self.offer = text
+            raise Declined(self.conversation.notice, code="NOT_REWOUND")
+        if not text:
+            left = len(self.conversation.messages)
+            note(f"  rewound to before turn {number}; {left} messages left; /undo takes it back")
+            self.offer = cut
+        return code
+
+    async def undo(self) -> None:
+        """Takes the last rewind back, and shows what is there again. Declined: there is none, or it is too late."""
+        before = {message.id for message in self.conversation.messages}
+        session = self.conversation.context_id
+        if not session:
+            raise Declined("There is no session yet.", code="NO_SESSION", suggestion="Send a message first.")
+        done = await self._sessions.undo_rewind(session)
+        infos = await self._sessions.task_infos(session)
+        self.conversation.undone(map(read_message, done["messages"]), read_session({"tasks": infos}).tasks)
+        self.offer = ""
+        note(f"  undone; {len(self.conversation.messages)} messages in effect")
+        self.show(message for message in self.conversation.messages if message.id not in before)
+
+    async def tasks(self) -> Session:
+        """The tasks of the session, as the server has them now."""
+        session = self.conversation.context_id
+        return read_session({"tasks": await self._sessions.task_infos(session) if session else []})
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """The newest sessions of the user."""
+        return await self._sessions.find(limit=_SESSIONS)
 
     def farewell(self) -> None:
         """Says how to go on with this conversation."""
@@ -104,9 +170,14 @@ class Chat:
 
     async def _send(self, text: str) -> int:
         goes_to = self.conversation.next_message()
-        message = user_message(text, context_id=self.conversation.context_id, goes_to=goes_to)
+        return await self._exchange(user_message(text, context_id=self.conversation.context_id, goes_to=goes_to), text)
+
+    async def _exchange(self, message: dict[str, Any], text: str) -> int:
+        """Sends a message and shows what comes. What the server did not take is taken back, and offered again."""
+        self.offer = ""
         sent = read_message(message)
-        self.conversation.say(sent)
+        if text:
+            self.conversation.say(sent)
         screen = Screen(self.conversation, self._writer)
         accepted = False
         try:
@@ -118,16 +189,21 @@ class Chat:
         except Failure:
             if not accepted:
                 self.conversation.unsay(sent)
+                self.offer = text
             raise
         finally:
             screen.end()
         return exits.INTERRUPTED if self.left else self._outcome()
 
+    def _new_writer(self) -> Writer:
+        terminal = sys.stdout.isatty() and self._options.output == "text"
+        return MarkdownWriter() if terminal else PlainWriter()
+
     def _take(self, item: Received | Resumed, screen: Screen) -> None:
         if isinstance(item, Resumed):
             note(f"  resumed after {item.cursor or 'a lost connection'}")
             return
-        self.conversation.apply(item.event)
+        self.conversation.apply(item.event, answers_rewind=self.conversation.rewinding)
         if self._options.output == "ndjson":
             print(dump(item.data, indent=False), flush=True)
         elif self._options.output == "text":
@@ -193,40 +269,5 @@ class Chat:
             await self._a2a.cancel(task.id)
         except Ended:
             note("  the task had ended already")
-        except Failure as failure:
-            complain(failure)
-
-
-def _converse(options: Options, session: str) -> int:
-    """Asks and answers until the input ends (Ctrl-D) or is interrupted between two messages."""
-    with suppress(ImportError):
-        # Loading it is all it takes for input() to edit its line.
-        import_module("readline")
-    with asyncio.Runner() as runner:
-        stack = AsyncExitStack()
-        try:
-            talk = Chat(runner.run(stack.enter_async_context(connected(options))), options)
-            runner.run(talk.load(session))
-            talk.show_history()
-            return _ask_and_answer(runner, talk)
-        except Failure as failure:
-            return complain(failure, options.output)
-        finally:
-            runner.run(stack.aclose())
-
-
-def _ask_and_answer(runner: asyncio.Runner, talk: Chat) -> int:
-    prompts = sys.stdin.isatty()
-    while True:
-        try:
-            text = input(("answer> " if talk.asked else "you> ") if prompts else "").strip()
-        except (EOFError, KeyboardInterrupt):
-            print(file=sys.stderr)
-            talk.farewell()
-            return exits.OK
-        try:
-            if text and runner.run(talk.turn(text)) == exits.INTERRUPTED and talk.left:
-                talk.farewell()
-                return exits.INTERRUPTED
         except Failure as failure:
             complain(failure)

@@ -8,19 +8,26 @@ from taskplane.cli import exits
 from taskplane.cli.client.a2a import A2AClient
 from taskplane.cli.client.failures import Failure
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.plane import PlaneClient
+from taskplane.cli.client.sessions import SessionsClient
+from taskplane.cli.client.task_log import TaskLog
 from taskplane.cli.options import Options
 from taskplane.cli.report import complain
 from taskplane.runtime.settings import environment
 
 
 class Connection:
-    """Both faces of one server."""
+    """The faces of one server."""
 
     def __init__(self, http: Http, agent: str) -> None:
-        """Inside `async with` of `http`."""
-        self.a2a = A2AClient(http, agent=agent)
-        self.plane = PlaneClient(http)
+        """Inside `async with` of `http`. `agent`: the one that messages go to; empty: the default one."""
+        self._http = http
+        self.a2a = self.agent(agent)
+        self.log = TaskLog(http)
+        self.sessions = SessionsClient(http)
+
+    def agent(self, name: str) -> A2AClient:
+        """Another agent of this server; empty: the default one."""
+        return A2AClient(self._http, agent=name)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
-from taskplane.cli.client.plane import Logged
+from taskplane.cli.client.task_log import Logged
 
 _WIDTH = 100
 

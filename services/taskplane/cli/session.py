@@ -1,31 +1,32 @@
-"""`taskplane session`: list and show sessions."""
+"""`taskplane session`: list, show, rename and delete sessions."""
 
 import sys
+from typing import Any
 
 from taskplane.cli import exits
-from taskplane.cli.client.events import read_task
+from taskplane.cli.client.cut import turns
+from taskplane.cli.client.events import read_message, read_task
+from taskplane.cli.client.session import read_session
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import columns, dump, one_line
+from taskplane.cli.report import complain, note
+from taskplane.cli.session_text import info_table, session_table, turn_lines
 from taskplane.cli.task import task_text
+from taskplane.runtime.errors import Invalid
 
 
-def list_sessions(options: Options) -> int:
-    """The caller's sessions, newest update first."""
+def list_sessions(options: Options, search: str, limit: int) -> int:
+    """The caller's sessions with `search` in their titles, newest update first, at most `limit`."""
 
     async def main(connection: Connection) -> int:
-        found = await connection.plane.sessions()
+        found = await connection.sessions.find(search, limit)
         if options.output == "json":
             print(dump(found, indent=True))
         elif options.output == "ndjson":
             print("".join(f"{dump(session, indent=False)}\n" for session in found), end="")
         elif found:
-            rows = [["SESSION", "UPDATED", "AGENT", "TITLE"]]
-            for session in found:
-                updated = str(session.get("updated_at") or "")[:19].replace("T", " ")
-                agent, title = str(session.get("agent_id") or ""), str(session.get("name") or "")
-                rows.append([str(session["id"]), updated, agent, one_line(title, 60)])
-            print(columns(rows))
+            print(columns(session_table(found)))
         else:
             print("No sessions.", file=sys.stderr)
         return exits.OK
@@ -34,18 +35,80 @@ def list_sessions(options: Options) -> int:
 
 
 def show_session(options: Options, session_id: str) -> int:
-    """One session and its tasks, oldest first."""
+    """One session: its turns, which a rewind can name, its tasks, oldest first, and what was said in each.
+
+    What the session shows as a whole stands before its tasks where it has a history of its own; then each task adds
+    what was not said yet.
+    """
 
     async def main(connection: Connection) -> int:
-        found = await connection.plane.session(session_id)
-        tasks = await connection.plane.session_tasks(session_id)
-        if options.output == "text":
-            session = found.get("session", {})
-            print(f"session  {session_id}  {session.get('name') or ''}".rstrip())
-            for task in tasks:
-                print(f"\n{task_text(read_task(task))}")
-        else:
-            print(dump({**found, "tasks": tasks}, indent=options.output == "json"))
+        found = await connection.sessions.get(session_id)
+        infos = await connection.sessions.task_infos(session_id)
+        tasks = await connection.sessions.tasks(session_id)
+        if options.output != "text":
+            print(dump({**found, "tasks": tasks, "taskInfos": infos}, indent=options.output == "json"))
+            return exits.OK
+        history = await connection.sessions.history(session_id)
+        print(f"session  {session_id}  {one_line(str(found.get('session', {}).get('name') or ''))}".rstrip())
+        for line in turn_lines(turns(map(read_message, history["messages"]))):
+            print(line)
+        if infos:
+            print(f"\n{columns(info_table(read_session({'tasks': infos})))}")
+        said: set[str] = set()
+        for task in map(read_task, tasks):
+            print(f"\n{task_text(task, said)}")
+            said |= {message.id for message in task.history}
         return exits.OK
 
     return run(options, main)
+
+
+def rename_session(options: Options, session_id: str, title: str) -> int:
+    """Gives a session another title, and shows it."""
+
+    async def main(connection: Connection) -> int:
+        show_row(options, await connection.sessions.rename(session_id, title))
+        return exits.OK
+
+    return run(options, main)
+
+
+def delete_session(options: Options, session_id: str, yes: bool) -> int:
+    """Deletes a session with its tasks. Without `yes` it asks on a terminal, and refuses elsewhere."""
+    if not yes and not sys.stdin.isatty():
+        refusal = Invalid(
+            f"Session {session_id} was not deleted: there is nobody to ask.",
+            reason="NOT_CONFIRMED",
+            suggestion="Say that you mean it with --yes.",
+        )
+        return complain(refusal, options.output)
+
+    async def main(connection: Connection) -> int:
+        if not yes:
+            session = (await connection.sessions.get(session_id))["session"]
+            tasks = len(await connection.sessions.task_infos(session_id, superseded=True))
+            title = one_line(str(session.get("name") or session_id), 60)
+            if not _confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
+                note("Nothing was deleted.")
+                return exits.FAILED
+        await connection.sessions.delete(session_id)
+        if options.output == "text":
+            note(f"Session {session_id} was deleted.")
+        else:
+            print(dump({"id": session_id, "deleted": True}, indent=options.output == "json"))
+        return exits.OK
+
+    return run(options, main)
+
+
+def show_row(options: Options, session: dict[str, Any]) -> None:
+    """One session as it stands after a change."""
+    if options.output == "text":
+        print(f"session  {session['id']}  {one_line(str(session.get('name') or ''))}".rstrip())
+    else:
+        print(dump(session, indent=options.output == "json"))
+
+
+def _confirmed(question: str) -> bool:
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

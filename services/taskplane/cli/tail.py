@@ -1,4 +1,4 @@
-"""`taskplane tail`: the log of a task, line by line, while it is written."""
+"""`taskplane tail`: the log of a task, line by line, while it is written, or what becomes of a session."""
 
 from contextlib import aclosing
 from datetime import datetime
@@ -9,10 +9,24 @@ from taskplane.cli.client.states import State
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, log_line, time_of
-from taskplane.cli.report import note
+from taskplane.cli.report import complain, note
+from taskplane.cli.session_tail import tail_session
+from taskplane.runtime.errors import Invalid
 
 
-def tail(options: Options, task_id: str, after: str) -> int:
+def tail(options: Options, task_id: str, session_id: str, after: str) -> int:
+    """Follows a task or a session, whichever is named. Exits with 2 unless it is one of them."""
+    if bool(task_id) == bool(session_id) or (session_id and after):
+        refusal = Invalid(
+            "A task or a session can be followed, and of a task what comes after a cursor.",
+            reason="WHAT_TO_FOLLOW",
+            suggestion="taskplane tail TASK [--after CURSOR]        taskplane tail --session ID",
+        )
+        return complain(refusal, options.output)
+    return tail_session(options, session_id) if session_id else tail_task(options, task_id, after)
+
+
+def tail_task(options: Options, task_id: str, after: str) -> int:
     """Follows the log from its beginning, or after the cursor `after`, until the task has ended.
 
     A broken connection is taken up again where it was; how many events were lost is said, not assumed: it is the gap in
@@ -21,7 +35,7 @@ def tail(options: Options, task_id: str, after: str) -> int:
 
     async def main(connection: Connection) -> int:
         follow = _Follow(after)
-        async with aclosing(connection.plane.events(task_id, after=after)) as events:
+        async with aclosing(connection.log.events(task_id, after=after)) as events:
             async for item in events:
                 if isinstance(item, Resumed):
                     follow.resumed = item.cursor or "the beginning"

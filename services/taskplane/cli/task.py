@@ -1,6 +1,7 @@
 """`taskplane task`: list, get and cancel tasks."""
 
 import sys
+from collections.abc import Collection
 from typing import Any
 
 from taskplane.cli import exits
@@ -66,13 +67,15 @@ def _show(options: Options, task: dict[str, Any]) -> None:
     print(task_text(read_task(task)))
 
 
-def task_text(task: FullTask) -> str:
-    """A task for people: its state, what was said, what was made."""
+def task_text(task: FullTask, known: Collection[str] = ()) -> str:
+    """A task for people: its state, what was said, but for messages with a `known` id, and what was made."""
     lines = [f"task     {task.id}", f"session  {task.context_id}", f"state    {task.state}"]
     said = [*task.history]
     if task.message is not None and all(task.message.id != message.id for message in said):
         said.append(task.message)
     for message in said:
+        if message.id in known:
+            continue
         body = [one_line(message.text)] if message.text else []
         lines += [f"{message.role:<7}  {line}" for line in [*body, *map(tool_line, message.tools)]]
     for artifact in task.artifacts:

@@ -5,7 +5,7 @@ the last event it saw and goes on after it, on the same server or another one, a
 """
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,7 +14,16 @@ from urllib.parse import quote
 import orjson
 
 from taskplane.cli.client.continuation import Continuation
-from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Message, StatusUpdate, classify
+from taskplane.cli.client.events import (
+    REWIND_BEFORE,
+    ArtifactUpdate,
+    Event,
+    FullTask,
+    Message,
+    StatusUpdate,
+    classify,
+    read_message,
+)
 from taskplane.cli.client.failures import Ended, Failure, Unreachable, of_rpc
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
@@ -56,6 +65,16 @@ def user_message(
     return message
 
 
+def rewind_message(
+    context_id: str, before: str, text: str = "", *, reference_task_ids: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A message that undoes the turn `before` and all after it; with a `text` that text is the next turn (R2, R6)."""
+    message = user_message(
+        text, context_id=context_id, goes_to=Continuation(reference_task_ids=reference_task_ids if text else ())
+    )
+    return {**message, "metadata": {REWIND_BEFORE: before}}
+
+
 class A2AClient:
     """One agent at one URL. Use it inside `async with` of its `Http`."""
 
@@ -68,6 +87,11 @@ class A2AClient:
         self._path = f"/agents/{quote(agent, safe='')}" if agent else ""
         self._give_up_after = give_up_after
         self._calls = 0
+
+    @property
+    def endpoint(self) -> str:
+        """Where messages to this agent go."""
+        return self._http.url + self._path
 
     async def card(self) -> dict[str, Any]:
         """The agent's public card."""
@@ -92,12 +116,16 @@ class A2AClient:
     async def stream(self, message: Mapping[str, Any], *, key: str = "") -> AsyncGenerator[Received | Resumed]:
         """Sends a message and gives the events of its task until the task is terminal or waits for the user.
 
-        A stream that breaks before its first event is sent again under the same key; later it is resumed.
+        A stream that breaks before its first event is sent again under the same key; later it is resumed. The answer
+        to a rewind is the session as one task, which has no place of its own: a stream that breaks between that and the
+        first event of the next turn is sent again as well, and begins with the answer once more.
         """
         key = key or secrets.token_hex(16)
         patience = Patience(self._give_up_after)
-        place = _Place()
+        said = read_message(message)
+        place = _Place(goes_on=bool(said.text))
         while not place.task_id:
+            place.rewinds = REWIND_BEFORE in said.metadata
             try:
                 opened = self._stream("SendStreamingMessage", {"message": message}, {"Idempotency-Key": key})
                 async with aclosing(opened) as sent:
@@ -105,7 +133,7 @@ class A2AClient:
                         patience.reset()
                         place.note(received)
                         yield received
-                        if place.direct or place.state in AT_REST:
+                        if place.done or place.state in AT_REST:
                             return
                 closed = Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED")
                 await patience.wait(closed)
@@ -230,18 +258,23 @@ def _result(response: Mapping[str, Any]) -> Any:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a stream stands."""
+    """Where a stream stands. `rewinds`: its first task is the answer to a rewind, and no task to follow."""
 
     task_id: str = ""
     cursor: str = ""
     state: State | None = None
-    direct: bool = False
+    rewinds: bool = False
+    goes_on: bool = False
+    done: bool = False
     seen: bool = False
 
     def note(self, received: Received) -> None:
         self.seen = True
         self.cursor = received.cursor or self.cursor
         match received.event:
+            case FullTask() as task if self.rewinds:
+                self.rewinds = False
+                self.done = task.state != "completed" or not self.goes_on
             case FullTask() as task:
                 self.task_id, self.state = task.id, task.state
             case StatusUpdate() as update:
@@ -249,6 +282,6 @@ class _Place:
             case ArtifactUpdate() as update:
                 self.task_id = update.task_id
             case Message():
-                self.direct = True
+                self.done = True
             case _:
                 pass

@@ -1,7 +1,10 @@
-"""The model of a conversation: what to show after each event of a stream (T7, T5, M3).
+"""The model of a conversation: what to show after each event of a stream (T7, T5, M3, R11).
 
 It has no interface and does no I/O. Feed it events in the order they arrive with `apply`; read `messages`, `live`,
 `progress`, `artifacts` and `tasks`. Events may be applied twice, as after a snapshot: nothing is shown twice.
+
+A rewind has three steps: `rewind` hides what is cut at once, then either the answer comes with `apply` and replaces
+everything, or it failed and `restore` shows everything again, with what arrived meanwhile.
 """
 
 import logging
@@ -11,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from taskplane.cli.client.continuation import Continuation, LastTask, continuation
+from taskplane.cli.client.cut import Cut, Gone, Shown, Turn, cut_at, lost, turns
 from taskplane.cli.client.events import (
     INTERRUPTED,
     Artifact,
@@ -22,19 +26,13 @@ from taskplane.cli.client.events import (
     StatusUpdate,
     Unknown,
 )
-from taskplane.cli.client.states import ACTIVE, AT_REST, TERMINAL, State
+from taskplane.cli.client.failures import Declined, Missing
+from taskplane.cli.client.session import Session, TaskInfo
+from taskplane.cli.client.states import AT_REST, TERMINAL, State
 
 log = logging.getLogger(__name__)
 
 _UNKNOWN_KEPT: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A message of the conversation and the task whose replacement replaces it; no task: said directly, or not sent."""
-
-    message: Message
-    task_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,58 +43,134 @@ class Live:
     text: str
 
 
-@dataclass(slots=True)
-class TaskInfo:
-    """A task of the session: the last known state, and why it failed."""
-
-    id: str
-    state: State
-    error: str = ""
-
-
 class Conversation:
     """The conversation of one session, as far as it is known."""
 
-    def __init__(self, context_id: str = "") -> None:
-        """An empty conversation; an unknown `context_id` is taken from the first event that has one."""
-        self.context_id = context_id
-        self.tasks: list[TaskInfo] = []
-        self.live: dict[str, Live] = {}
-        self.progress: dict[str, str] = {}
-        self.artifacts: dict[tuple[str, str], Artifact] = {}
+    def __init__(self, context_id: str = "", agent_endpoint: str = "", tasks: Iterable[TaskInfo] = ()) -> None:
+        """Without messages; an unknown `context_id` is taken from the first event that has one."""
         self.versions: dict[tuple[str, str], int] = {}
         self.notice = ""
         self.unknown = 0
         self.unknown_events: deque[object] = deque(maxlen=_UNKNOWN_KEPT)
+        self._session = Session(context_id, agent_endpoint, tasks)
         self._shown: list[Shown] = []
+        self._live: dict[str, Live] = {}
+        self._progress: dict[str, str] = {}
+        self._artifacts: dict[tuple[str, str], Artifact] = {}
+        self._tasks_of: dict[str, str] = {}
+        self._cut: Cut | None = None
+        self._gone = Gone()
+
+    @property
+    def context_id(self) -> str:
+        """Of the session; empty until it is known."""
+        return self._session.context_id
 
     @property
     def messages(self) -> list[Message]:
         """What the chat shows, in order, without the texts that still grow."""
-        return [shown.message for shown in self._shown]
+        return [shown.message for shown in self._shown if self._cut is None or not self._cut.hides(shown)]
+
+    @property
+    def live(self) -> dict[str, Live]:
+        """The texts that still grow, by task."""
+        return {task_id: live for task_id, live in self._live.items() if self._in_effect(task_id)}
+
+    @property
+    def progress(self) -> dict[str, str]:
+        """What goes on, one line a task."""
+        return {task_id: text for task_id, text in self._progress.items() if self._in_effect(task_id)}
+
+    @property
+    def artifacts(self) -> dict[tuple[str, str], Artifact]:
+        """What was made, by task and id of the artifact."""
+        return {key: artifact for key, artifact in self._artifacts.items() if self._in_effect(key[0])}
+
+    @property
+    def session(self) -> Session:
+        """The session and its tasks, without those that are cut."""
+        known, cut = self._session, self._cut
+        if cut is None:
+            return known
+        return Session(
+            known.context_id, known.agent_endpoint, (task for task in known.tasks if task.id not in cut.tasks)
+        )
+
+    @property
+    def tasks(self) -> list[TaskInfo]:
+        """The tasks of the session, oldest first."""
+        return self.session.tasks
 
     @property
     def phase(self) -> Literal["ready", "running"]:
         """Running while a task of the session is submitted or working, so that the next event comes by itself."""
-        return "running" if any(task.state in ACTIVE for task in self.tasks) else "ready"
+        return "running" if self.session.running else "ready"
 
     @property
     def latest(self) -> TaskInfo | None:
         """The newest task."""
-        return self.tasks[-1] if self.tasks else None
+        return self.session.latest
 
     @property
     def latest_incomplete(self) -> TaskInfo | None:
         """The newest task that is not terminal; the only one worth resubscribing to (M3, M5)."""
-        return next((task for task in reversed(self.tasks) if task.state not in TERMINAL), None)
+        return self.session.latest_incomplete
 
     def task(self, task_id: str) -> TaskInfo | None:
         """The task with this id, if it is known."""
-        return next((task for task in self.tasks if task.id == task_id), None)
+        return self.session.find(task_id)
 
     def next_message(self) -> Continuation:
         """Where the next message of the user goes (I6)."""
-        return continuation(LastTask(self.latest.id, self.latest.state) if self.latest else None)
+        latest = self.latest
+        return continuation(LastTask(latest.id, latest.state) if latest else None)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The messages of the user's that a rewind can name, oldest first."""
+        return turns(self.messages)
+
+    @property
+    def rewinding(self) -> bool:
+        """A rewind is under way: its answer is the next full task of the stream that it was sent on."""
+        return self._cut is not None
+
+    def rewind(self, invocation_id: str) -> str:
+        """Hides a turn and everything after it, and gives back the text of it that the user wrote, to be edited.
+
+        One rewind at a time. Declined `REWIND_IN_FLIGHT`: another one is under way; `FIRST_MESSAGE`: there is nothing
+        before it. Missing `INVOCATION_NOT_FOUND`: no such turn is shown.
+        """
+        if self._cut is not None:
+            raise Declined("Another rewind of this conversation is under way.", code="REWIND_IN_FLIGHT")
+        offered = {turn.message.invocation_id: turn for turn in self.turns}
+        turn = offered.get(invocation_id)
+        if turn is None:
+            raise Missing(f"No message here began the turn {invocation_id}.", code="INVOCATION_NOT_FOUND")
+        if not turn.offered:
+            raise Declined(
+                "Nothing comes before the first message.",
+                code="FIRST_MESSAGE",
+                suggestion="Begin a new conversation instead.",
+            )
+        place = next(i for i, shown in enumerate(self._shown) if shown.message.invocation_id == invocation_id)
+        self._cut = cut_at(place, self._shown, (task.id for task in self._session.tasks))
+        self.notice = ""
+        return turn.message.text
+
+    def restore(self) -> None:
+        """The rewind failed: everything is shown again. Does nothing where none is under way."""
+        self._cut = None
+
+    def undone(self, messages: Iterable[Message], tasks: Iterable[TaskInfo]) -> None:
+        """A rewind was taken back: these are the messages and the tasks of the session now."""
+        self._cut = None
+        self._shown = self._placed(messages)
+        self._live.clear()
+        self._progress.clear()
+        self._session = Session(self.context_id, self._session.agent_endpoint, tasks)
+        self._gone.tasks -= {task.id for task in self._session.tasks}
+        self._gone.invocations -= {shown.message.invocation_id for shown in self._shown}
 
     def say(self, message: Message) -> None:
         """Shows a message of the user's before the server has it; the server's own copy replaces it by id."""
@@ -112,8 +186,10 @@ class Conversation:
         What the event replaces: a full task of the session itself (`id == contextId`), or one that answers the own
         rewind, the whole conversation; any other full task with a history only the messages of that task, in place. A
         failed answer to a rewind replaces nothing and puts its reason into `notice`. Unknown events are counted, logged
-        and kept in `unknown_events`, and never shown.
+        and kept in `unknown_events`, and never shown. Late events of what a rewind has cut are dropped.
         """
+        if self._gone.has(event):
+            return
         match event:
             case FullTask():
                 self._full_task(event, answers_rewind)
@@ -131,8 +207,10 @@ class Conversation:
                 log.warning("an event of unknown shape was not shown, the %d. of this conversation", self.unknown)
 
     def load(self, tasks: Iterable[FullTask]) -> None:
-        """Shows the tasks of a session, oldest first; of a message that occurs twice the first one wins (T6)."""
+        """Shows the tasks of a session as its server lists them, oldest first; of a message that occurs twice the first
+        one wins (T6)."""
         for task in tasks:
+            self._gone.tasks.discard(task.id)
             self._full_task(task, answers_rewind=False)
 
     def _full_task(self, task: FullTask, answers_rewind: bool) -> None:
@@ -140,23 +218,30 @@ class Conversation:
         whole = answers_rewind or task.id == self.context_id
         if whole and task.state == "failed":
             self.notice = task.message.text if task.message else "the rewind failed"
-            return
-        if whole:
+            self.restore()
+        elif whole:
             if task.history or task.state == "completed":
                 self._replace_all(task)
-        else:
-            self._enter(task.id, task.state, task.message)
+        elif not self._late(task.id, task.state):
+            self._enter(task.id, task.state, task.message, task.at)
             self._replace_task(task)
 
     def _replace_all(self, task: FullTask) -> None:
-        self._shown = [Shown(message, message.task_id) for message in _chat(task.history)]
-        self.live.clear()
-        self.progress.clear()
-        self.artifacts = {(task.id, artifact.id): artifact for artifact in task.artifacts}
+        before, cut = self._shown, self._cut
+        self._shown = self._placed(task.history)
+        tasks, invocations = lost(before, self._shown, cut)
+        if cut is not None:
+            ids = {shown.message.id for shown in self._shown}
+            self._shown += [shown for shown in before if cut.came_after(shown) and shown.message.id not in ids]
+        self._gone.tasks |= tasks
+        self._gone.invocations |= invocations
+        self._session.remove(tasks)
+        self._cut = None
+        self._live.clear()
+        self._progress.clear()
+        self._artifacts.update({(task.id, artifact.id): artifact for artifact in task.artifacts})
         self.notice = ""
-        kept = {shown.task_id for shown in self._shown}
-        self.tasks = [known for known in self.tasks if known.id in kept]
-        self._enter(task.id, task.state, task.message)
+        self._enter(task.id, task.state, task.message, task.at)
 
     def _replace_task(self, task: FullTask) -> None:
         """In place; with an empty history the task has merely started, and the messages shown of it stay."""
@@ -175,23 +260,22 @@ class Conversation:
         mine = [Shown(message, task.id) for message in history if not message.id or message.id not in seen]
         self._shown = [*before, *mine, *after]
 
-        self.live.pop(task.id, None)
+        self._live.pop(task.id, None)
         if task.message is not None and task.message.partial and task.state not in AT_REST:
-            self.live[task.id] = Live(task.message.id, task.message.text)
+            self._live[task.id] = Live(task.message.id, task.message.text)
         if task.history:
-            self.artifacts = {key: artifact for key, artifact in self.artifacts.items() if key[0] != task.id}
-        self.artifacts.update({(task.id, artifact.id): artifact for artifact in task.artifacts})
+            self._artifacts = {key: artifact for key, artifact in self._artifacts.items() if key[0] != task.id}
+        self._artifacts.update({(task.id, artifact.id): artifact for artifact in task.artifacts})
 
     def _status(self, update: StatusUpdate) -> None:
         self._know(update.context_id)
-        known = self.task(update.task_id)
-        if known is not None and known.state in TERMINAL and update.state not in TERMINAL:
+        if self._late(update.task_id, update.state):
             return
-        self._enter(update.task_id, update.state, update.message)
+        self._enter(update.task_id, update.state, update.message, update.at)
         message = update.message
         if message is not None:
             if message.progress:
-                self.progress[update.task_id] = message.text
+                self._progress[update.task_id] = message.text
             elif message.partial:
                 self._grow(update.task_id, message)
             else:
@@ -200,21 +284,21 @@ class Conversation:
             self._settle(update.task_id)
 
     def _grow(self, task_id: str, piece: Message) -> None:
-        live = self.live.get(task_id)
+        live = self._live.get(task_id)
         before = live.text if live is not None and live.message_id == piece.id else ""
-        self.live[task_id] = Live(piece.id, before + piece.text)
+        self._live[task_id] = Live(piece.id, before + piece.text)
 
     def _say(self, task_id: str, message: Message) -> None:
-        live = self.live.get(task_id)
+        live = self._live.get(task_id)
         if live is not None and message.role == "agent" and (message.text or live.message_id == message.id):
-            del self.live[task_id]
+            del self._live[task_id]
         if message.parts:
             self._upsert(message, task_id)
 
     def _settle(self, task_id: str) -> None:
         """The task is at rest: nothing grows any more. What no final message took over stays, marked."""
-        self.progress.pop(task_id, None)
-        live = self.live.pop(task_id, None)
+        self._progress.pop(task_id, None)
+        live = self._live.pop(task_id, None)
         if live is not None and live.text:
             parts: Sequence[Json] = [{"text": live.text}]
             metadata: dict[str, Any] = {INTERRUPTED: True}
@@ -223,12 +307,12 @@ class Conversation:
     def _artifact(self, update: ArtifactUpdate) -> None:
         self._know(update.context_id)
         key = (update.task_id, update.artifact.id)
-        known = self.artifacts.get(key)
+        known = self._artifacts.get(key)
         if update.append and known is not None:
             artifact = replace(known, parts=_joined([*known.parts, *update.artifact.parts]))
-            self.artifacts[key] = artifact
+            self._artifacts[key] = artifact
         else:
-            self.artifacts[key] = update.artifact
+            self._artifacts[key] = update.artifact
             self.versions[key] = self.versions.get(key, 0) + 1
 
     def _upsert(self, message: Message, task_id: str) -> None:
@@ -238,23 +322,29 @@ class Conversation:
                 return
         self._shown.append(Shown(message, task_id))
 
-    def _enter(self, task_id: str, state: State, message: Message | None) -> None:
-        """Notes the state of a task. Terminal states are final: a late `working` changes nothing (M4)."""
-        if not task_id or task_id == self.context_id:
-            return
-        info = self.task(task_id)
-        if info is None:
-            info = TaskInfo(task_id, state)
-            self.tasks.append(info)
-        elif info.state in TERMINAL:
-            return
-        info.state = state
-        if state in ("failed", "rejected") and message is not None:
-            info.error = message.text
+    def _late(self, task_id: str, state: State) -> bool:
+        """What comes after the end of a task and says that it goes on is old (M4)."""
+        known = self._session.find(task_id)
+        return known is not None and known.state in TERMINAL and state not in TERMINAL
+
+    def _enter(self, task_id: str, state: State, message: Message | None, at: str) -> None:
+        """Notes the state of a task; the session itself is none."""
+        if task_id and task_id != self.context_id:
+            self._session.add(task_id, state, at)
+            self._session.update(task_id, state, message.text if message is not None else "", at)
+
+    def _placed(self, messages: Iterable[Message]) -> list[Shown]:
+        """A whole history; what it does not say of a message's task is taken from what was ever shown."""
+        self._tasks_of.update({shown.message.id: shown.task_id for shown in self._shown if shown.task_id})
+        known = self._tasks_of
+        return [Shown(message, message.task_id or known.get(message.id, "")) for message in _chat(messages)]
+
+    def _in_effect(self, task_id: str) -> bool:
+        return task_id not in self._gone.tasks and (self._cut is None or task_id not in self._cut.tasks)
 
     def _know(self, context_id: str) -> None:
-        if not self.context_id:
-            self.context_id = context_id
+        if not self._session.context_id:
+            self._session.context_id = context_id
 
 
 def _chat(messages: Iterable[Message]) -> list[Message]:

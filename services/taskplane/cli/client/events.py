@@ -14,6 +14,7 @@ from taskplane.cli.client.states import State, state_of
 Json = Mapping[str, Any]
 
 INVOCATION: Final = "kagent_invocation_id"
+REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
 INTERRUPTED: Final = "interrupted"
 _PARTIAL: Final = ("kagent_adk_partial", "adk_partial")
 _TOOL_KEYS: Final = ("kagent_type", "adk_type")
@@ -92,6 +93,8 @@ class FullTask:
     history: Sequence[Message]
     artifacts: Sequence[Artifact]
     metadata: Json
+    at: str = ""
+    """Since when it is in this state, as ISO-8601."""
 
     @property
     def resync(self) -> str:
@@ -108,6 +111,8 @@ class StatusUpdate:
     state: State
     message: Message | None
     metadata: Json = field(default_factory=dict[str, Any])
+    at: str = ""
+    """When it was said, as ISO-8601."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,7 @@ def read_task(body: Json) -> FullTask:
         history=[read_message(item) for item in _objects(body.get("history"))],
         artifacts=[read_artifact(item) for item in _objects(body.get("artifacts"))],
         metadata=_object(body.get("metadata")) or {},
+        at=_text(status, "timestamp"),
     )
 
 
@@ -199,6 +205,7 @@ def _read_status(body: Json) -> StatusUpdate:
         state=state_of(status.get("state", "unknown")),
         message=read_message(message) if message is not None else None,
         metadata=_object(body.get("metadata")) or {},
+        at=_text(status, "timestamp"),
     )
 
 

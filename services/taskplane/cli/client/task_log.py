@@ -1,9 +1,9 @@
-"""The routes under `/api`: sessions, their tasks, and the raw log of a task."""
+"""The raw log of a task, under `/api/tasks`."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -32,27 +32,13 @@ class Logged:
         return self.event.state if isinstance(self.event, FullTask | StatusUpdate) else None
 
 
-class PlaneClient:
-    """The native routes of one server. Use it inside `async with` of its `Http`."""
+class TaskLog:
+    """The logs of tasks on one server. Use it inside `async with` of its `Http`."""
 
     def __init__(self, http: Http, *, give_up_after: float = GIVE_UP_AFTER) -> None:
         """`give_up_after`: seconds without any event after which a broken stream raises `Unreachable`."""
         self._http = http
         self._give_up_after = give_up_after
-
-    async def sessions(self) -> list[dict[str, Any]]:
-        """The caller's sessions, newest update first."""
-        return _data(await self._http.json("GET", "/api/sessions")) or []
-
-    async def session(self, session_id: str) -> dict[str, Any]:
-        """One session: `{session, events}`. `Missing`: there is none."""
-        found: dict[str, Any] = _data(await self._http.json("GET", f"/api/sessions/{quote(session_id, safe='')}"))
-        return found
-
-    async def session_tasks(self, session_id: str) -> list[dict[str, Any]]:
-        """The tasks of a session, oldest first. `Missing`: no such session."""
-        path = f"/api/sessions/{quote(session_id, safe='')}/tasks"
-        return _data(await self._http.json("GET", path)) or []
 
     async def events(self, task_id: str, *, after: str = "") -> AsyncGenerator[Logged | Resumed]:
         """The log of a task, after the cursor `after` or from its first event, until the task has ended.
@@ -95,7 +81,3 @@ async def _logged(events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
             raise of_http(503 if record.get("retryable") else 400, record, record.get("retryAfter"))
         inner = record.get("event")
         yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)
-
-
-def _data(envelope: object) -> Any:
-    return cast("dict[str, Any]", envelope).get("data") if isinstance(envelope, dict) else None

@@ -1,0 +1,14 @@
+"""Options that many commands share."""
+
+from typing import Annotated
+
+import typer
+
+from taskplane.cli.options import Output
+
+Url = Annotated[str, typer.Option("--url", envvar="TASKPLANE_URL", metavar="URL", help="The server.")]
+TokenEnv = Annotated[str, typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key.")]
+Format = Annotated[Output, typer.Option("--output", "-o", help="How results are written.")]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION")]
+
+URL = "http://127.0.0.1:8080"

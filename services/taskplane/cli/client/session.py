@@ -1,0 +1,143 @@
+"""The model of a session: its tasks, oldest first, with what is known of each (M1, M2, M3, M10).
+
+It holds no messages; those are `conversation`. A server lists the same as JSON, and so did older clients that stored
+it: `read_session` takes both.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from taskplane.cli.client.states import ACTIVE, TERMINAL, State, state_of
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A state and when it began, as ISO-8601; empty where nobody said."""
+
+    state: State
+    at: str = ""
+
+
+@dataclass(slots=True)
+class TaskInfo:
+    """A task of the session: the last known state, why it failed, and its times as ISO-8601 where they are known."""
+
+    id: str
+    state: State
+    error: str = ""
+    created_at: str = ""
+    updated_at: str = ""
+    completed_at: str = ""
+    superseded: bool = False
+    changes: list[StateChange] = field(default_factory=list[StateChange])
+
+
+class Session:
+    """The tasks of one session, oldest first, each id once."""
+
+    def __init__(self, context_id: str = "", agent_endpoint: str = "", tasks: Iterable[TaskInfo] = ()) -> None:
+        """`context_id` may be empty until the server has given one; of two tasks with one id the first counts."""
+        self.context_id = context_id
+        self.agent_endpoint = agent_endpoint
+        first: dict[str, TaskInfo] = {}
+        for task in tasks:
+            first.setdefault(task.id, task)
+        self.tasks = list(first.values())
+
+    @property
+    def latest(self) -> TaskInfo | None:
+        """The newest task."""
+        return self.tasks[-1] if self.tasks else None
+
+    @property
+    def latest_incomplete(self) -> TaskInfo | None:
+        """The newest task that is not terminal; the only one worth resubscribing to (M3, M5)."""
+        return next((task for task in reversed(self.tasks) if task.state not in TERMINAL), None)
+
+    @property
+    def running(self) -> bool:
+        """A task is submitted or working."""
+        return any(task.state in ACTIVE for task in self.tasks)
+
+    def find(self, task_id: str) -> TaskInfo | None:
+        """The task with this id, if it is known."""
+        return next((task for task in self.tasks if task.id == task_id), None)
+
+    def add(self, task_id: str, state: State, at: str = "") -> TaskInfo:
+        """A new task, the newest one; one that is known already is updated instead."""
+        if self.find(task_id) is None:
+            self.tasks.append(TaskInfo(task_id, state, created_at=at, updated_at=at, changes=[StateChange(state, at)]))
+        return self.update(task_id, state, at=at)
+
+    def update(self, task_id: str, state: State, error: str = "", at: str = "") -> TaskInfo:
+        """Notes the state of a known task and why it failed. Terminal states are final (M4).
+
+        KeyError: no such task.
+        """
+        task = self.find(task_id)
+        if task is None:
+            raise KeyError(task_id)
+        if task.state in TERMINAL and state != task.state:
+            return task
+        if task.state != state:
+            task.changes.append(StateChange(state, at))
+        task.state = state
+        task.updated_at = at or task.updated_at
+        if state in TERMINAL:
+            task.completed_at = task.completed_at or at
+        if state in ("failed", "rejected"):
+            task.error = error or task.error
+        return task
+
+    def remove(self, task_ids: Iterable[str]) -> None:
+        """Forgets tasks, as after a rewind."""
+        gone = set(task_ids)
+        self.tasks = [task for task in self.tasks if task.id not in gone]
+
+
+def read_session(stored: object) -> Session:
+    """A session's JSON, `{contextId, agentEndpoint, tasks}`, as a server or a client of any age wrote it.
+
+    A client that knew one task per session stored its `taskId`; one that knew none stored neither. What cannot be
+    read is left out.
+    """
+    body = _object(stored)
+    tasks = body.get("tasks")
+    if not isinstance(tasks, list):
+        tasks = [{"taskId": body.get("taskId"), "state": body.get("state")}]
+    infos = map(read_task_info, cast("list[object]", tasks))
+    return Session(_text(body, "contextId"), _text(body, "agentEndpoint"), (info for info in infos if info is not None))
+
+
+def read_task_info(stored: object) -> TaskInfo | None:
+    """A TaskInfo's JSON; None if it has no id. A working task that is `paused` waits for the user."""
+    body = _object(stored)
+    task_id = _text(body, "taskId") or _text(body, "id")
+    if not task_id:
+        return None
+    state = state_of(body.get("state"))
+    changes = body.get("changes")
+    return TaskInfo(
+        id=task_id,
+        state="input-required" if body.get("paused") is True and state in ACTIVE else state,
+        error=_text(body, "error"),
+        created_at=_text(body, "createdAt"),
+        updated_at=_text(body, "updatedAt"),
+        completed_at=_text(body, "completedAt"),
+        superseded=body.get("superseded") is True,
+        changes=[
+            StateChange(state_of(change.get("state")), _text(change, "at"))
+            for change in map(_object, cast("list[object]", changes) if isinstance(changes, list) else [])
+            if change
+        ],
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    return value if isinstance(value, str) else ""

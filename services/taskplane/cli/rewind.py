@@ -1,0 +1,79 @@
+"""`taskplane session rewind`, `undo` and `fork`: going back in a session, and forth again."""
+
+from taskplane.cli import exits
+from taskplane.cli.client.cut import Turn, turns
+from taskplane.cli.client.events import read_message
+from taskplane.cli.client.failures import Missing
+from taskplane.cli.connection import Connection, run
+from taskplane.cli.options import Options
+from taskplane.cli.render import dump
+from taskplane.cli.report import complain, note
+from taskplane.cli.session import show_row
+from taskplane.runtime.errors import Invalid
+
+
+def rewind_session(options: Options, session_id: str, before: str, number: int) -> int:
+    """Undoes a turn and all after it: the one with the invocation `before`, or the one with `number`, from 1.
+
+    The text that was cut goes to stdout, so that it can be edited and sent again.
+    """
+    if bool(before) == bool(number):
+        refusal = Invalid(
+            "Say before which turn, in one way.",
+            reason="WHICH_TURN",
+            suggestion="--before INVOCATION or --before-message N; `taskplane session show` lists both.",
+        )
+        return complain(refusal, options.output)
+
+    async def main(connection: Connection) -> int:
+        history = await connection.sessions.history(session_id)
+        turn = _named(turns(map(read_message, history["messages"])), before, number)
+        invocation = turn.message.invocation_id
+        done = await connection.sessions.rewind(session_id, invocation)
+        if options.output == "text":
+            print(turn.message.text)
+            note(f"  rewound; {_count(done['messages'])} left; to take it back: taskplane session undo {session_id}")
+        else:
+            cut = {"number": turn.number, "invocationId": invocation, "text": turn.message.text}
+            print(dump({**done, "cut": cut}, indent=options.output == "json"))
+        return exits.OK
+
+    return run(options, main)
+
+
+def undo_rewind(options: Options, session_id: str) -> int:
+    """Takes the newest rewind of a session back, as long as nothing new was said after it."""
+
+    async def main(connection: Connection) -> int:
+        done = await connection.sessions.undo_rewind(session_id)
+        if options.output == "text":
+            show_row(options, done["session"])
+            note(f"  undone; {_count(done['messages'])} in effect")
+        else:
+            print(dump(done, indent=options.output == "json"))
+        return exits.OK
+
+    return run(options, main)
+
+
+def fork_session(options: Options, session_id: str, before: str, title: str) -> int:
+    """Makes a new session of what is in effect, or of what was before a turn; the old one stays as it is."""
+
+    async def main(connection: Connection) -> int:
+        show_row(options, await connection.sessions.fork(session_id, before=before, title=title))
+        return exits.OK
+
+    return run(options, main)
+
+
+def _named(known: list[Turn], before: str, number: int) -> Turn:
+    """The turn that is meant. `Missing`: there is none."""
+    found = [turn for turn in known if turn.message.invocation_id == before or turn.number == number]
+    if not found:
+        what = f"the number {number}" if number else f"the invocation {before}"
+        raise Missing(f"No turn in effect has {what}; there are {len(known)}.", code="INVOCATION_NOT_FOUND")
+    return found[0]
+
+
+def _count(messages: list[object]) -> str:
+    return "1 message" if len(messages) == 1 else f"{len(messages)} messages"

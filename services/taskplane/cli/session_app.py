@@ -1,0 +1,102 @@
+"""The commands `taskplane session` and their options."""
+
+from typing import Annotated
+
+import typer
+
+from taskplane.cli.arguments import URL, Format, SessionId, TokenEnv, Url
+from taskplane.cli.options import Options
+
+session = typer.Typer(help="List, show and rewind sessions.", no_args_is_help=True, rich_markup_mode=None)
+
+Before = Annotated[str, typer.Option("--before", metavar="INVOCATION", help="The turn, by its invocation.")]
+
+
+@session.command("list")
+def list_command(
+    search: Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those with this in the title.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Your sessions, newest first."""
+    from taskplane.cli.session import list_sessions
+
+    raise typer.Exit(list_sessions(Options(url, token_env, output), search, limit))
+
+
+@session.command("show")
+def show(session_id: SessionId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """A session with its turns and tasks."""
+    from taskplane.cli.session import show_session
+
+    raise typer.Exit(show_session(Options(url, token_env, output), session_id))
+
+
+@session.command("rename")
+def rename(
+    session_id: SessionId,
+    title: Annotated[str, typer.Argument(metavar="TITLE")],
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Give a session another title."""
+    from taskplane.cli.session import rename_session
+
+    raise typer.Exit(rename_session(Options(url, token_env, output), session_id, title))
+
+
+@session.command("rewind")
+def rewind(
+    session_id: SessionId,
+    before: Before = "",
+    before_message: Annotated[
+        int | None, typer.Option("--before-message", metavar="N", min=1, help="The turn, by its number from 1.")
+    ] = None,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Undo a turn and all after it, and print what you said in it. `session show` lists the turns."""
+    from taskplane.cli.rewind import rewind_session
+
+    raise typer.Exit(rewind_session(Options(url, token_env, output), session_id, before, before_message or 0))
+
+
+@session.command("undo")
+def undo(session_id: SessionId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """Take the last rewind back, as long as nothing new was said."""
+    from taskplane.cli.rewind import undo_rewind
+
+    raise typer.Exit(undo_rewind(Options(url, token_env, output), session_id))
+
+
+@session.command("fork")
+def fork(
+    session_id: SessionId,
+    before: Before = "",
+    title: Annotated[str, typer.Option("--title", metavar="TITLE", help="Of the new session.")] = "",
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Go on elsewhere: a new session with what was said, or with what was said before a turn."""
+    from taskplane.cli.rewind import fork_session
+
+    raise typer.Exit(fork_session(Options(url, token_env, output), session_id, before, title))
+
+
+@session.command("delete")
+def delete(
+    session_id: SessionId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Delete a session with its tasks."""
+    from taskplane.cli.session import delete_session
+
+    raise typer.Exit(delete_session(Options(url, token_env, output), session_id, yes))

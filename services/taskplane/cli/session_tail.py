@@ -1,0 +1,66 @@
+"""`taskplane tail --session`: what becomes of a session, line by line, while it happens."""
+
+from collections import Counter
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from taskplane.cli import exits
+from taskplane.cli.client.events import read_message
+from taskplane.cli.client.session import TaskInfo, read_session, read_task_info
+from taskplane.cli.client.sessions import Rejoined, Watched
+from taskplane.cli.connection import Connection, run
+from taskplane.cli.options import Options
+from taskplane.cli.render import dump, one_line, text_of
+from taskplane.cli.report import note
+
+
+def tail_session(options: Options, session_id: str) -> int:
+    """Follows a session until it is deleted. After a broken connection it goes on with a new snapshot, and says so."""
+
+    async def main(connection: Connection) -> int:
+        async with aclosing(connection.sessions.watch(session_id)) as events:
+            async for item in events:
+                if isinstance(item, Rejoined):
+                    note("  resumed with a new snapshot")
+                elif options.output == "text":
+                    print(watched_line(item, datetime.now()), flush=True)
+                else:
+                    print(dump({"event": item.name, **item.data}, indent=False), flush=True)
+        note(f"Session {session_id} was deleted.")
+        return exits.OK
+
+    return run(options, main)
+
+
+def watched_line(watched: Watched, now: datetime) -> str:
+    """One line: the time, what it is, and what became of what."""
+    head = f"{now:%H:%M:%S}.{now.microsecond // 1000:03d}  {watched.name}"
+    return f"{head}  {_what(watched)}".rstrip()
+
+
+def _what(watched: Watched) -> str:
+    data = watched.data
+    match watched.name:
+        case "snapshot":
+            return _snapshot(data)
+        case "task-received" | "task-state-changed":
+            info = read_task_info(data)
+            return _task(info) if info is not None else ""
+        case "entry-added":
+            said = text_of(read_message(data["message"])) if data.get("message") else ""
+            return f"{data.get('kind')}  {data.get('taskId') or data.get('invocationId') or ''}  {said}"
+        case "rewound":
+            return f"version {data.get('version')}  cut: {', '.join(map(str, data.get('cut') or [])) or 'nothing'}"
+        case _:
+            return dump(data, indent=False)
+
+
+def _snapshot(data: dict[str, Any]) -> str:
+    states = Counter(task.state for task in read_session(data).tasks)
+    tasks = ", ".join(f"{count} {state}" for state, count in states.items()) or "none"
+    return f"version {data.get('version')}  tasks: {tasks}"
+
+
+def _task(info: TaskInfo) -> str:
+    return f"{info.id}  {info.state}{' (superseded)' if info.superseded else ''}  {one_line(info.error)}"

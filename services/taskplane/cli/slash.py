@@ -1,0 +1,133 @@
+"""What begins with a slash in a chat: commands about the session, instead of messages to the agent."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from taskplane.cli import exits
+from taskplane.cli.chat import Chat
+from taskplane.cli.client.failures import Declined
+from taskplane.cli.render import columns, one_line
+from taskplane.cli.report import note
+from taskplane.cli.session_text import info_table, session_lines
+
+HELP: Final = """\
+/rewind          your turns, with their numbers
+/rewind N        undo turn N and all after it; its text is offered as your next input
+/rewind N TEXT   the same, and send TEXT instead
+/undo            take the last rewind back, as long as nothing new was said
+/tasks           the tasks of this session
+/sessions        your sessions, with numbers
+/sessions N      go on with session N
+/help            this
+A message that begins with a slash: write two. Ctrl-C cancels the task, Ctrl-D leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`/name argument`, not yet known to exist."""
+
+    name: str
+    argument: str
+
+
+def read_line(line: str) -> Command | str:
+    """A command, or the message to be sent: two slashes at its beginning are one that belongs to it."""
+    if line.startswith("//"):
+        return line[1:]
+    if not line.startswith("/"):
+        return line
+    name, _, argument = line[1:].partition(" ")
+    return Command(name, argument.strip())
+
+
+async def obey(talk: Chat, command: Command) -> int:
+    """Does what a command says; the exit code of the turn it began, if any. Failures are raised: nothing was sent.
+
+    Declined `UNKNOWN_COMMAND`, `WRONG_ARGUMENT`, and what the server refuses.
+    """
+    known = _COMMANDS.get(command.name)
+    if known is None:
+        meant = get_close_matches(command.name, _COMMANDS, n=1)
+        hint = f"Did you mean /{meant[0]}?  " if meant else ""
+        raise Declined(
+            f"There is no command /{one_line(command.name, 40)}; nothing was sent.",
+            code="UNKNOWN_COMMAND",
+            suggestion=f"{hint}/help lists them. A message that begins with a slash: write two.",
+        )
+    return await known(talk, command.argument)
+
+
+async def _rewind(talk: Chat, argument: str) -> int:
+    first, _, text = argument.partition(" ")
+    if first:
+        return await talk.rewind(_number("rewind", first), text.strip())
+    turns = await talk.turns()
+    for turn in turns:
+        note(f"  {turn.number:>3}  {one_line(turn.message.text, 80)}")
+    note("  /rewind N undoes turn N and all after it" if len(turns) > 1 else "  there is nothing to rewind yet")
+    return exits.OK
+
+
+async def _undo(talk: Chat, argument: str) -> int:
+    _nothing("undo", argument)
+    await talk.undo()
+    return exits.OK
+
+
+async def _tasks(talk: Chat, argument: str) -> int:
+    _nothing("tasks", argument)
+    session = await talk.tasks()
+    _table(info_table(session) if session.tasks else [["no tasks yet"]])
+    return exits.OK
+
+
+async def _sessions(talk: Chat, argument: str) -> int:
+    found = await talk.sessions()
+    current = talk.conversation.context_id
+    if not argument:
+        _table(session_lines(found, current) or [["no sessions yet"]])
+        return exits.OK
+    number = _number("sessions", argument)
+    if not 1 <= number <= len(found):
+        raise Declined(f"There is no session {number}; there are {len(found)}.", code="WRONG_ARGUMENT")
+    session = found[number - 1]
+    await talk.switch(session["id"], str(session.get("agent") or ""))
+    note(f"  session {session['id']}  {one_line(str(session.get('title') or ''), 60)}")
+    return exits.OK
+
+
+async def _help(talk: Chat, argument: str) -> int:
+    for line in HELP.splitlines():
+        note(f"  {line}")
+    return exits.OK
+
+
+_COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[int]]]] = {
+    "rewind": _rewind,
+    "undo": _undo,
+    "tasks": _tasks,
+    "sessions": _sessions,
+    "help": _help,
+}
+
+
+def _number(command: str, argument: str) -> int:
+    if not (argument.isascii() and argument.isdecimal()):
+        raise Declined(
+            f"/{command} takes a number, not {one_line(argument, 40)}; nothing was sent.",
+            code="WRONG_ARGUMENT",
+            suggestion=f"/{command} alone lists them.",
+        )
+    return int(argument)
+
+
+def _nothing(command: str, argument: str) -> None:
+    if argument:
+        raise Declined(f"/{command} takes no argument; nothing was sent.", code="WRONG_ARGUMENT")
+
+
+def _table(rows: list[list[str]]) -> None:
+    for line in columns(rows).splitlines():
+        note(f"  {line}")
