@@ -167,6 +167,11 @@ class Plane:
         values |= given
         return ops.Put(**values)
 
+    async def mark(self, seq: int, *cut: str, context_id: str = "c1", scope: Scope = ADA) -> list[str]:
+        """Brings the session in line with its entry `seq`, after which these turns are cut; ids of what changed."""
+        op = ops.MarkSuperseded(scope=scope, context_id=context_id, steered_seq=seq, cut=frozenset(cut))
+        return [row.id for row in only(ops.Marked, await self.log.submit(op)).rows]
+
     async def all_events(self, row: Row) -> Sequence[Event]:
         return (await self.log.events(Scope(row.tenant, row.owner, ""), row.id, EventFilter(limit=MAX_EVENTS)))[1]
 

@@ -21,7 +21,9 @@ from taskplane.tasks.domain.task import (
     MESSAGE,
     NEXT,
     REJECTED,
+    RESTORED,
     SUBMITTED,
+    SUPERSEDED,
     TERMINAL,
     WORKING,
     Row,
@@ -134,10 +136,49 @@ async def test_i6_what_has_ended_does_not_change(plane: Plane) -> None:
     for name in sorted(FROZEN_AT_THE_END):
         await refused(plane, change(row, **{name: another(row, name)}))
     await refused(plane, change(row, generation=5), record(row, 5))
+    await refused(plane, change(row, updated_at=1))
     await refused(plane, change(row, state=WORKING, terminal_generation=None))
     await accepted(plane, change(row, copied_generation=row.generation))
     await accepted(plane, change(row, snapshot=b"", snapshot_bytes=0, folded_bytes=0))
-    assert {"copied_generation", "snapshot", "snapshot_generation", "snapshot_bytes", "folded_bytes"} == AFTER_THE_END
+    cache = {"snapshot", "snapshot_generation", "snapshot_bytes", "folded_bytes"}
+    assert {"copied_generation", "superseded_seq"} | cache == AFTER_THE_END
+
+
+async def test_i6_only_an_empty_mark_that_agrees_with_its_task_follows_the_end(plane: Plane) -> None:
+    """C7: a rewind hides an ended task and an undo shows it again, and neither says anything about the task."""
+    row = await ended(plane)
+    at = row.generation + 1
+    hidden = change(row, generation=at, superseded=True, superseded_seq=7, updated_at=9)
+    await refused(plane, hidden)
+    await refused(plane, hidden, record(row, at))
+    await refused(plane, hidden, record(row, at, kind=RESTORED))
+    for content in (
+        {"payload": b"x"},
+        {"state": COMPLETED},
+        {"changed_to": COMPLETED},
+        {"artifact_id": "a"},
+        {"tenant": "", "owner": "ada", "invocation_id": "i9", "request_hash": b"h"},
+    ):
+        await refused(plane, hidden, record(row, at, kind=SUPERSEDED, **content))
+    await refused(plane, change(row, generation=at, superseded=True), record(row, at, kind=SUPERSEDED))
+    await refused(plane, change(row, generation=at, superseded_seq=7), record(row, at, kind=SUPERSEDED))
+    both = record(row, at, kind=SUPERSEDED), record(row, at + 1, kind=SUPERSEDED)
+    await refused(plane, change(row, generation=at + 1, superseded=True, superseded_seq=7), *both)
+    await refused(plane, change(row, superseded=True, superseded_seq=7))
+    await accepted(plane, hidden, record(row, at, kind=SUPERSEDED))
+    shown = change(row, generation=at + 1, superseded=False, superseded_seq=8)
+    await refused(plane, shown, record(row, at + 1, kind=SUPERSEDED))
+    await accepted(plane, shown, record(row, at + 1, kind=RESTORED))
+
+
+async def test_i6_a_mark_of_a_live_task_has_its_event_and_a_document_has_none(plane: Plane) -> None:
+    row = await plane.create()
+    await refused(plane, change(row, superseded=True, superseded_seq=1))
+    await refused(plane, change(row, generation=3), record(row, 3, kind=SUPERSEDED))
+    await accepted(plane, change(row, generation=3, superseded=True, superseded_seq=1), record(row, 3, kind=SUPERSEDED))
+    document = (await plane.put("doc", "one")).row
+    mark = change(document, generation=2, superseded=True, superseded_seq=1)
+    await refused(plane, mark, record(document, 2, kind=SUPERSEDED))
 
 
 async def test_i6_a_task_has_ended_exactly_when_it_says_at_which_event(plane: Plane) -> None:

@@ -40,6 +40,10 @@ class Model:
     artifacts: set[str] = dataclasses.field(default_factory=set[str])
     number: int = 0
     last: tuple[ops.Append, ops.Appended] | None = None
+    superseded: bool = False
+    steered: int = 0
+    # Marks since its end.
+    marks: int = 0
     keys: list[ops.AddMessage] = dataclasses.field(default_factory=list[ops.AddMessage])
 
     def lose(self) -> None:
@@ -67,7 +71,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.touched: Model | None = None
-        self.keys = 0
+        self.keys = self.steered = 0
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
@@ -80,8 +84,13 @@ class Life(RuleBasedStateMachine):
     def create(self, leased: bool, rerun: bool) -> Any:
         policy = pb.ON_ORPHAN_RERUN if rerun else pb.ON_ORPHAN_FAIL
         op = self.plane.creation(
-            claim_for="p1" if leased else "", changes=[], on_orphan=int(policy), max_attempts=MAX_ATTEMPTS
+            claim_for="p1" if leased else "",
+            changes=[],
+            on_orphan=int(policy),
+            max_attempts=MAX_ATTEMPTS,
         )
+        # A session of its own, to be rewound alone.
+        op = dataclasses.replace(op, context_id=op.task_id)
         model = Model(only(ops.Created, self.submit(op)).row, rerun)
         if leased:
             model.fence, model.holder, model.ready, model.attempt = 1, "p1", False, 1
@@ -192,8 +201,9 @@ class Life(RuleBasedStateMachine):
         op = self.plane.saying(model.row, f"{model.row.id}-k{self.keys}")
         answer = self.submit(op)
         self.touched = model
-        if model.state in TERMINAL:
-            assert isinstance(answer, PlaneError) and answer.reason == "TERMINAL"
+        if model.superseded or model.state in TERMINAL:
+            expected = "SUPERSEDED" if model.superseded else "TERMINAL"
+            assert isinstance(answer, PlaneError) and answer.reason == expected
             return
         model.generation += 1
         model.said = model.generation
@@ -222,6 +232,25 @@ class Life(RuleBasedStateMachine):
         assert isinstance(answer, ops.Done)
         model.lose()
         model.end(CANCELED)
+
+    @rule(model=tasks, cut=st.booleans(), stale=st.booleans())
+    def mark(self, model: Model, cut: bool, stale: bool) -> None:
+        if not stale:
+            self.steered += 1
+        session = model.row.context_id
+        marked = self.wait(self.plane.mark(self.steered, *([f"{model.row.id}-i1"] if cut else []), context_id=session))
+        self.touched = model
+        if self.steered <= model.steered or cut == model.superseded:
+            assert not marked
+            model.steered = max(self.steered, model.steered)
+            return
+        assert marked == [model.row.id]
+        if cut and model.state in (SUBMITTED, WORKING):
+            model.lose()
+            model.end(CANCELED)
+        model.generation += 1
+        model.steered, model.superseded = self.steered, cut
+        model.marks += model.state in TERMINAL
 
     @rule(model=tasks, stale=st.booleans())
     def renew(self, model: Model, stale: bool) -> None:
@@ -270,11 +299,12 @@ class Life(RuleBasedStateMachine):
         assert (row.partial_generation is not None) == model.open_text
         _, task = self.wait(self.plane.log.get(ADA, row.id))
         assert {artifact.artifact_id for artifact in task.artifacts} == model.artifacts
-        assert (row.terminal_generation == row.generation) == (model.state in TERMINAL)
+        ended_at = model.generation - model.marks if model.state in TERMINAL else None
+        assert (row.terminal_generation, row.superseded) == (ended_at, model.superseded)
 
 
 async def test_tasks_live_as_the_model_says(plane: Plane) -> None:
-    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, expire, release, send."""
+    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, expire, release, send, rewind."""
     loop_here = asyncio.get_running_loop()
 
     class Here(Life):

@@ -9,7 +9,8 @@ from tests.conformance.session_log import ADA, Sessions, event, opened, outcome,
 from tests.conftest import Migrated
 
 from taskplane.runtime.errors import Internal
-from taskplane.sessions.sql.statements import ENTRY_FIELDS
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.sql.statements import ENTRY_FIELDS, SESSION_FIELDS
 
 COLUMNS = ", ".join(f'"{name}"' for name in ENTRY_FIELDS)
 FORGED = ", ".join(
@@ -25,6 +26,7 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
     """Session s with four entries, and session t with one."""
     async with opened(await migrated("taskplane.sessions")) as sessions:
         await sessions.append("s", user("A"), outcome("A", "hi"), user("B"), rewind("B", "r"))
+        await sessions.log.mark_applied(ops.MarkApplied(scope=ADA, context_id="s", seq=4))
         await sessions.append("t", event("e", "{}"))
         yield sessions
 
@@ -57,6 +59,13 @@ REFUSED = {
     "a number is forgotten": ("UPDATE session SET seq = NULL WHERE context_id = 's'", "never shrink"),
     "a version goes back": ("UPDATE session SET version = version - 1", "never shrink"),
     "a rewind is forgotten": ("UPDATE session SET has_session_task = false WHERE context_id = 's'", "never shrink"),
+    "a rewind is carried out no more": ("UPDATE session SET applied_seq = 3 WHERE context_id = 's'", "never shrink"),
+    "a rewind steers no more": (
+        "UPDATE session SET steered_seq = 0, applied_seq = 0 WHERE context_id = 's'",
+        "never shrink",
+    ),
+    "more is carried out than was asked": ("UPDATE session SET applied_seq = 1 WHERE context_id = 't'", None),
+    "what steers lies beyond the entries": ("UPDATE session SET steered_seq = 2 WHERE context_id = 't'", None),
     "a number runs ahead of the entries": (
         "UPDATE session SET seq = 5, version = version + 1 WHERE context_id = 's'",
         None,
@@ -123,7 +132,7 @@ async def test_an_entry_cannot_be_replaced(sessions: Sessions, case: str, engine
 
 
 async def test_a_session_cannot_be_replaced_by_one_without_its_entries(sessions: Sessions, engine_name: str) -> None:
-    columns = "tenant, owner, context_id, seq, version, agent, title, source, has_session_task, created_at, updated_at"
+    columns = ", ".join(SESSION_FIELDS)
     row = f"INTO session ({columns}) SELECT {columns} FROM session WHERE context_id = 's'"
     before = await everything(sessions)
     with pytest.raises(IntegrityError):

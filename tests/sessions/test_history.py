@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain.history import InEffect, Line, Name, conversation, effective
+from taskplane.sessions.domain.history import InEffect, conversation, cut, effective, stands, undoing
+from taskplane.sessions.domain.replay import Line, Name
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
 
 
@@ -46,8 +47,8 @@ class Log:
     def event(self, text: str, invocation: str, target: str = "") -> "Log":
         return self._add(text, Line(0, EVENT, invocation, target=target))
 
-    def rewind(self, target: str, own: str) -> "Log":
-        return self._add("", Line(0, REWIND, own, target=target))
+    def rewind(self, target: str, own: str, *, off: bool = False) -> "Log":
+        return self._add("", Line(0, REWIND, own, target=target, off=off))
 
     def undo(self, own: str) -> "Log":
         return self._add("", Line(0, UNDO, own))
@@ -141,6 +142,14 @@ def test_a_rewind_before_something_unknown_changes_nothing() -> None:
     assert turns("A").rewind("nobody", "r").shown == ["A?", "A."]
 
 
+def test_a_refused_rewind_has_no_effect_and_is_no_place_to_rewind_to() -> None:
+    """R9."""
+    log = turn(turns("A", "B").rewind("A", "r", off=True), "C")
+    assert log.shown == ["A?", "A.", "B?", "B.", "C?", "C."]
+    assert not stands(log.lines, "r")
+    assert log.rewind("r", "r2").shown == ["A?", "A.", "B?", "B.", "C?", "C."]
+
+
 def test_an_undo_restores_what_the_rewind_cut() -> None:
     """R8."""
     assert turns("A", "B").rewind("B", "r").undo("u").shown == ["A?", "A.", "B?", "B."]
@@ -216,6 +225,58 @@ def test_entries_without_an_invocation_are_turns_of_their_own() -> None:
     assert log.rewind("A", "r").shown == ["e1"]
 
 
+def test_what_is_cut_and_voided_no_longer_stands_and_rewinds_stand_while_they_count() -> None:
+    """R3, R9: an invocation that is no longer in effect is not found."""
+    log = turn(turns("A", "B", "C").rewind("B", "r"), "D").void("D")
+    assert [name for name in "ABCD" if stands(log.lines, name)] == ["A"]
+    assert cut(log.lines) == ["B", "C", "D"]
+    assert stands(log.lines, "r")
+    assert not stands(log.lines, "nobody")
+    log.rewind("r", "r2")
+    assert [name for name in ("A", "B", "C", "D", "r", "r2") if stands(log.lines, name)] == ["A", "B", "C", "r2"]
+    assert cut(log.lines) == ["D"]
+
+
+def test_a_follow_up_in_a_cut_task_that_comes_late_does_not_stand() -> None:
+    log = turns("A").rewind("A", "r").copy("late", "A2", "A", 5)
+    assert not stands(log.lines, "A2")
+    assert cut(log.lines) == ["A", "A2"]
+
+
+def test_what_a_pushed_history_replaced_does_not_stand_and_what_it_names_does() -> None:
+    """R7."""
+    log = turn(turns("A", "B").push("p", "A"), "C")
+    assert [name for name in ("A", "B", "C", "p") if stands(log.lines, name)] == ["A", "C", "p"]
+    assert cut(log.lines) == ["B"]
+    assert cut(log.rewind("p", "r").lines) == ["C"]
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (turns("A", "B"), "NOTHING_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r"), ""),
+        (turns("A", "B").rewind("B", "r").copy("late", "B", "B", 9), ""),
+        (turns("A", "B").rewind("B", "r").user("C"), "TOO_LATE_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r").copy("late", "A2", "A", 9), "TOO_LATE_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r").event("e", ""), "TOO_LATE_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r").user("C").void("C"), ""),
+        (turns("A", "B").rewind("B", "r").user("C").void("C").void("C", off=True), "TOO_LATE_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r1").rewind("A", "r2").undo("u"), ""),
+        (turns("A", "B").rewind("B", "r1").rewind("A", "r2").undo("u").undo("u2"), "NOTHING_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r1").user("C").rewind("C", "r2").undo("u"), "TOO_LATE_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r", off=True), "NOTHING_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r").void("r"), "NOTHING_TO_UNDO"),
+        (turns("A", "B").rewind("B", "r").push("p", "A"), "NOTHING_TO_UNDO"),
+        (turns("A", "B").push("p", "A", "B").rewind("B", "r"), ""),
+        (turns("A", "B").event("", "r", target="B"), ""),
+    ],
+)
+def test_a_rewind_may_be_undone_while_no_turn_was_begun_after_it(log: Log, reason: str) -> None:
+    """R8."""
+    assert undoing(log.lines) == reason
+
+
 def test_equal_message_ids_are_kept_once_and_missing_ones_always() -> None:
     """T6."""
     said = [("m", "1"), ("", "2"), ("n", "3"), ("m", "4"), ("", "5")]
@@ -234,6 +295,8 @@ class World:
     replaced: frozenset[Name] = frozenset()
     push: int = 0
     before: "World | None" = None
+    # How many sightings there were when it began; 0 for the worlds that no rewind made.
+    since: int = 0
 
 
 @dataclass
@@ -257,9 +320,13 @@ class Naive:
         self.worlds.append(world)
 
     def run(self) -> World:
+        self.sightings.clear()
+        self.worlds.clear()
         world = World()
         void = self.voided()
         for line in self.lines:
+            if line.kind == REWIND and line.off:
+                continue
             fresh = self.place(line.name, 0) is None
             entered = len(self.sightings)
             self.see(line.group, 0, world)
@@ -280,17 +347,53 @@ class Naive:
                     then = self.worlds[start]
                     known = {who for who, _ in self.sightings[:entered]}
                     gone = {who for who in known if start <= (self.place(who, then.push) or 0) < entered}
-                    world = replace(then, cut=then.cut | gone, before=world)
+                    world = replace(then, cut=then.cut | gone, before=world, since=entered)
         return world
+
+    def has(self, line: Line, world: World) -> bool:
+        out = world.cut | self.voided()
+        return line.seq >= world.push and line.name not in out | world.replaced and line.group not in out
+
+    def of_turns(self) -> list[Line]:
+        return [
+            line for line in self.lines if line.kind in (MESSAGE, OUTCOME) or (line.kind == EVENT and not line.target)
+        ]
+
+    def cut(self) -> list[str]:
+        world = self.run()
+        found: list[str] = []
+        for name in dict.fromkeys(line.invocation_id for line in self.of_turns() if line.invocation_id):
+            pushed = any(who == name and where == world.push != 0 for who, where in self.sightings)
+            if pushed and name not in world.cut | self.voided():
+                continue
+            if not any(self.has(line, world) for line in self.of_turns() if line.name == name):
+                found.append(name)
+        return found
+
+    def stands(self, name: str) -> bool:
+        cut = self.cut()
+        world = self.run()
+        return self.place(name, 0) is not None and name not in {*world.cut, *world.replaced, *self.voided(), *cut}
+
+    def undoing(self) -> str:
+        world = self.run()
+        if world.before is None:
+            return "NOTHING_TO_UNDO"
+        for line in self.of_turns():
+            for name in {line.name, line.group} - self.voided():
+                place = self.place(name, world.push)
+                assert place is not None
+                if place >= world.since + 2:
+                    return "TOO_LATE_TO_UNDO"
+        return ""
 
     def effective(self) -> list[tuple[int, tuple[int, ...]]]:
         world = self.run()
-        void = self.voided()
-        out = world.cut | void
+        out = world.cut | self.voided()
         shown: list[tuple[tuple[int, int, int], int]] = []
         for line in self.lines:
             says = line.speaks if line.kind in (MESSAGE, OUTCOME) else line.kind == EVENT and not line.target
-            if says and line.seq >= world.push and line.name not in out | world.replaced and line.group not in out:
+            if says and self.has(line, world):
                 first = self.place(line.group, 0)
                 assert first is not None
                 shown.append(((first, line.generation, line.seq), line.seq))
@@ -322,7 +425,7 @@ def lines(draw: st.DrawFn) -> list[Line]:
                 target=draw(st.one_of(names, st.sampled_from([f"own{n}" for n in range(1, seq + 1)])))
                 if kind in (REWIND, VOID) or (kind == EVENT and draw(st.booleans()))
                 else "",
-                off=kind == VOID and draw(st.booleans()),
+                off=kind in (VOID, REWIND) and draw(st.integers(0, 3)) == 0,
                 speaks=kind == MESSAGE or (kind == OUTCOME and draw(st.booleans())),
                 listed=each_line(draw(st.lists(st.one_of(names, st.just("")), max_size=4))) if kind == PUSHED else "",
             )
@@ -338,6 +441,27 @@ def plain(found: Sequence[InEffect]) -> list[tuple[int, tuple[int, ...]]]:
 @given(lines())
 def test_the_effective_history_is_that_of_a_naive_reference(log: list[Line]) -> None:
     assert plain(effective(log)) == Naive(log).effective()
+
+
+@settings(max_examples=250, deadline=None)
+@given(lines())
+def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log: list[Line]) -> None:
+    """R3, R8, R9."""
+    asked = [*INVOCATIONS, *(f"own{n}" for n in range(1, 15))]
+    assert cut(log) == Naive(log).cut()
+    assert [name for name in asked if stands(log, name)] == [name for name in asked if Naive(log).stands(name)]
+    assert undoing(log) == Naive(log).undoing()
+
+
+@settings(max_examples=100, deadline=None)
+@given(lines(), names)
+def test_a_rewind_to_what_stands_cuts_it_and_undoing_it_is_never_too_late(log: list[Line], target: str) -> None:
+    """R3, R8."""
+    if stands(log, target):
+        after = [*log, Line(len(log) + 1, REWIND, "new", target=target)]
+        assert not stands(after, target)
+        assert target in cut(after) or target not in {line.invocation_id for line in Naive(log).of_turns()}
+        assert undoing(after) == ""
 
 
 @settings(max_examples=60, deadline=None)

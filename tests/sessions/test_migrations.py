@@ -5,7 +5,7 @@ from sqlalchemy import Connection, text
 from tests.conftest import Migrated
 
 from taskplane.sessions.domain.session import Entry, Session
-from taskplane.sessions.sql.guards import FIXED, FREE, GROWING, create_guards
+from taskplane.sessions.sql.guards import FIXED, FREE, GROWING, NEWEST, create_guards
 from taskplane.sessions.tables import entry, metadata, session
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
@@ -30,12 +30,13 @@ _POSTGRES = (
 
 def schema(conn: Connection) -> list[tuple[str, ...]]:
     query = _POSTGRES if conn.dialect.name == "postgresql" else _SQLITE
-    return sorted(tuple(map(str, row)) for row in conn.execute(text(query)))
+    # SQLite keeps the text of a table as it was written, and columns that came later on one line.
+    return sorted(tuple(" ".join(str(value).split()) for value in row) for row in conn.execute(text(query)))
 
 
 def make_fresh(conn: Connection) -> None:
     metadata.create_all(conn, checkfirst=False)
-    for statement in create_guards(dialect_of(conn)):
+    for statement in create_guards(dialect_of(conn), NEWEST):
         conn.exec_driver_sql(statement)
 
 
@@ -46,6 +47,42 @@ async def test_migrating_from_zero_equals_the_fresh_schema(dsn: str, migrated: M
         assert await upgraded.read(schema) == expected
         assert len(expected) > 12
         await check(upgraded, ROOM)
+
+
+async def test_rewinds_of_an_older_schema_are_still_to_be_carried_out(dsn: str) -> None:
+    """R4."""
+    await upgrade(dsn, ROOM, "0001")
+    entries = [("s", 1, 1, ""), ("s", 2, 4, "a"), ("s", 3, 1, ""), ("t", 1, 3, ""), ("u", 1, 2, "")]
+
+    def write(conn: Connection) -> None:
+        for context, seq, kind, target in entries:
+            if seq == 1:
+                size = max(each[1] for each in entries if each[0] == context)
+                new = {"context": context, "seq": size, "version": size + 1, "shown": context != "t"}
+                conn.execute(
+                    text("INSERT INTO session VALUES ('', 'o', :context, :seq, :version, '', '', '', :shown, 1, 1)"),
+                    new,
+                )
+            new = {"context": context, "seq": seq, "id": f"{context}{seq}", "kind": kind, "target": target}
+            conn.execute(
+                text(
+                    "INSERT INTO entry VALUES ('', 'o', :context, :seq, :id, :kind, 'a', '', '', 0, '', NULL, :target,"
+                    " false, false, '', NULL, 1)"
+                ),
+                new,
+            )
+
+    def steered(conn: Connection) -> list[tuple[object, ...]]:
+        return [
+            tuple(row)
+            for row in conn.execute(text("SELECT context_id, steered_seq, applied_seq FROM session ORDER BY 1"))
+        ]
+
+    async with open_engine(dsn) as engine:
+        await engine.write(write)
+    await upgrade(dsn, ROOM)
+    async with open_engine(dsn) as engine:
+        assert await engine.read(steered) == [("s", 2, 0), ("t", 0, 0), ("u", 0, 0)]
 
 
 async def test_down_and_up_again(dsn: str) -> None:

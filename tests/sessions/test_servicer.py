@@ -181,6 +181,36 @@ async def test_executors_see_what_is_unsettled_in_any_session_and_nobody_else_do
         await ann.MarkSettled(pb.MarkSettledRequest(until=found.until))
 
 
+async def test_a_rewind_and_its_undo_over_the_wire(plane: Plane) -> None:
+    """R3, R4, R8, R9."""
+    ann, executor = plane.acting(ANN), plane.acting(EXECUTOR)
+    await ann.AppendEntries(append("s", user("A"), user("B")))
+    request = pb.RewindRequest(context_id="s", before_invocation_id="B", id="r", message=message("back"))
+    done = await ann.Rewind(request)
+    assert (done.seq, done.rewound, done.session.steered_seq, done.session.applied_seq) == (3, True, 3, 0)
+    assert not (await ann.Rewind(request)).rewound
+    cut = await ann.ListCut(pb.ListCutRequest(context_id="s"))
+    assert (list(cut.invocation_ids), cut.session) == (["B"], done.session)
+    with pytest.raises(NotFound) as refused:
+        await ann.Rewind(pb.RewindRequest(context_id="s", before_invocation_id="B", id="r2"))
+    assert (refused.value.reason, refused.value.metadata["invocation_id"]) == ("INVOCATION_NOT_FOUND", "B")
+    with acting_as(Principal("", "", "executor", service=True)):
+        found = await executor.ListUnapplied(pb.ListUnappliedRequest())
+    assert list(found.sessions) == [pb.UnappliedSession(tenant="tenant", owner="ann", context_id="s")]
+    await executor.MarkApplied(pb.MarkAppliedRequest(context_id="s", seq=3))
+    assert (await ann.GetSession(pb.GetSessionRequest(context_id="s"))).session.applied_seq == 3
+    undone = await ann.Undo(pb.UndoRequest(context_id="s"))
+    assert (undone.seq, undone.session.steered_seq, undone.session.applied_seq) == (5, 5, 3)
+    assert list((await ann.ListCut(pb.ListCutRequest(context_id="s"))).invocation_ids) == []
+    with pytest.raises(Refused) as too_late:
+        await ann.Undo(pb.UndoRequest(context_id="s"))
+    assert too_late.value.reason == "NOTHING_TO_UNDO"
+    with pytest.raises(PermissionDenied):
+        await ann.ListUnapplied(pb.ListUnappliedRequest())
+    with pytest.raises(PermissionDenied):
+        await ann.MarkApplied(pb.MarkAppliedRequest(context_id="s", seq=5))
+
+
 async def test_nobody_in_particular_is_refused(plane: Plane) -> None:
     stub = SessionHistoryStub(plane.channel)
     with pytest.raises(grpc.aio.AioRpcError) as refused:

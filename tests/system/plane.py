@@ -49,6 +49,7 @@ class Plane:
     environment: dict[str, str]
     url: str
     tasks_target: str
+    sessions_target: str
     executor_target: str
     tasks_url: str
     sessions_url: str
@@ -152,7 +153,7 @@ def one_process(data: Path, extra: Mapping[str, str], *arguments: str) -> Plane:
         command += ["--data", str(data)]
     target = f"127.0.0.1:{grpc_port}"
     url = f"http://127.0.0.1:{port}"
-    return Plane(data, {"dev": command}, _environment(extra), url, target, target, tasks_url, sessions_url)
+    return Plane(data, {"dev": command}, _environment(extra), url, target, target, target, tasks_url, sessions_url)
 
 
 def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
@@ -180,6 +181,7 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
         _environment(values),
         f"http://127.0.0.1:{gateway}",
         f"127.0.0.1:{tasks}",
+        f"127.0.0.1:{sessions}",
         f"127.0.0.1:{executor}",
         values["TASKPLANE_TASKS_DATABASE_URL"],
         values["TASKPLANE_SESSIONS_DATABASE_URL"],

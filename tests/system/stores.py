@@ -1,10 +1,12 @@
-"""The task store of a running plane, called over its gRPC port as a user of it or as one of its services."""
+"""The services of a running plane, called over their gRPC ports as a user of it or as one of its services."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tests.system.plane import Plane
 
+from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as rpc
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.principal import Principal
@@ -19,3 +21,19 @@ async def task_store(
     async with connect(plane.tasks_target) as channel:
         calls = client(channel, identity=principal, secret=secret)
         yield rpc.TaskStoreStub(calls), rpc.TaskQueueStub(calls)
+
+
+@asynccontextmanager
+async def everything(plane: Plane) -> AsyncGenerator[tuple[AgentExecutorStub, rpc.TaskStoreStub, SessionHistoryStub]]:
+    """Stubs of all three services that call as the user `local`."""
+    principal = Principal("default", "local", "local")
+    async with (
+        connect(plane.executor_target) as executor,
+        connect(plane.tasks_target) as tasks,
+        connect(plane.sessions_target) as sessions,
+    ):
+        yield (
+            AgentExecutorStub(client(executor, identity=principal)),
+            rpc.TaskStoreStub(client(tasks, identity=principal)),
+            SessionHistoryStub(client(sessions, identity=principal)),
+        )

@@ -1,5 +1,6 @@
 """Short ways to say in a test what an executor or a user does to a task, at the level of the rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -10,7 +11,7 @@ from taskplane.tasks.domain.changes import read_changes, read_message
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import Said, fold, text_so_far
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
-from taskplane.tasks.domain.operations import Found, Known, Write
+from taskplane.tasks.domain.operations import Found, Known, Write, Writes
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
 
 SCOPE = Scope(tenant="", owner="ada", actor="ada")
@@ -72,6 +73,11 @@ class Log:
     def do(self, op: ops.Operation) -> ops.Answer | PlaneError:
         self.now += 10
         outcome = decide(self._found(op), op, self.now)
+        if isinstance(outcome, Writes):
+            for write in outcome.writes:
+                self.row = write.row
+                self.events.extend(write.events)
+            return outcome.answer
         if isinstance(outcome, Write):
             self.row = outcome.row
             self.events.extend(outcome.events)
@@ -107,6 +113,13 @@ class Log:
             )
         )
 
+    def mark(self, seq: int, *cut: str) -> Sequence[Row]:
+        """Brings the task in line with its session, from which these turns are cut; it, if that changed it."""
+        op = ops.MarkSuperseded(scope=SCOPE, context_id="c1", steered_seq=seq, cut=frozenset(cut))
+        answer = self.do(op)
+        assert isinstance(answer, ops.Marked)
+        return answer.rows
+
     def task(self) -> a2a.Task:
         return fold(a2a.Task(), self.events)
 
@@ -116,6 +129,12 @@ class Log:
 
     def _found(self, op: ops.Operation) -> Found:
         row = self.row
+        if isinstance(op, ops.MarkSuperseded):
+            cut = any(event.invocation_id in op.cut for event in self.events)
+            text = None
+            if row is not None and needs_open_text(row, op):
+                text = text_so_far(self.events, row.partial_id or "")
+            return Found(None, others=[Found(row, open_text=text, cut=cut)])
         known = None
         if isinstance(op, (ops.Create, ops.AddMessage)):
             for event in self.events:

@@ -18,7 +18,7 @@ def row(uid: str = "uid", generation: int = 1) -> Row:
 
 def event(generation: int, size: int = 10, uid: str = "uid") -> Event:
     payload = a2a.StreamResponse(message=a2a.Message(message_id="x" * size)).SerializeToString()
-    return Event(uid, generation, None, None, 1, 1, 2, 0, "actor", None, None, None, False, payload, 0)
+    return Event(uid, generation, None, None, 1, 1, 2, 0, "actor", None, None, None, False, payload, 0, None)
 
 
 def wrote(row: Row, *events: Event, task: a2a.Task | None = None) -> Changed:

@@ -65,7 +65,8 @@ def schema(conn: Connection) -> dict[str, Any]:
         "SELECT relname, reloptions FROM pg_class WHERE relname IN ('task', 'event') ORDER BY 1"
     )
     return {
-        "columns": {name: [str(each) for each in found.get_columns(name)] for name in tables},
+        # A later version can add a column at the end only.
+        "columns": {name: sorted(str(each) for each in found.get_columns(name)) for name in tables},
         "made": [each.all() for each in (triggers, functions, constraints, indexes, options)],
     }
 

@@ -55,7 +55,7 @@ def test_an_event_is_shown_with_its_payload() -> None:
 
 
 def test_an_event_without_payload_has_no_event() -> None:
-    counter = Event("uid", 3, None, None, 0, 0, pb.EVENT_KIND_REPLACED, 0, "a", None, None, None, False, b"", NOW)
+    counter = Event("uid", 3, None, None, 0, 0, pb.EVENT_KIND_REPLACED, 0, "a", None, None, None, False, b"", NOW, None)
     assert not wire.event(counter).HasField("event")
 
 

@@ -1,11 +1,11 @@
 """The agent card routes (A2A 1.0 section 8.2): which style for whom, and caching."""
 
-import hashlib
 from email.utils import formatdate
 from typing import Final
 
 import orjson
 
+from taskplane.gateway import etags
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.http import Content, Headers, Reply, Request, empty_reply
 from taskplane.gateway.plane import Plane
@@ -25,15 +25,14 @@ async def well_known(plane: Plane, request: Request) -> Reply:
     style = "1.0" if version_of(asked) == "1.0" else plane.settings.card_style
     card = completed(agent.card, agent.name, takes_keys=plane.authenticator.takes_keys)
     body = orjson.dumps(_STYLES[style](card, _interfaces(plane, request)))
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+    etag = etags.digest(body)
     headers: Headers = [
         (b"etag", etag),
         (b"vary", b"A2A-Version"),
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),
         (b"last-modified", formatdate(agent.seen_at, usegmt=True).encode()),
     ]
-    known = [one.removeprefix("W/") for one in request.headers(b"if-none-match")]
-    if "*" in known or etag.decode() in known:
+    if etags.has(request, etag):
         reply = empty_reply(304)
         reply.headers = headers
         return reply

@@ -44,11 +44,15 @@ _BY_REASON: Final[dict[str, A2AError]] = {
     # A key that belongs to another request is a wrong parameter to whoever sends it.
     "KEY_REUSED": INVALID_PARAMS,
     "MESSAGE_TOO_LARGE": INVALID_PARAMS,
+    # A turn is no task: what is missing is what a parameter names.
+    "INVOCATION_NOT_FOUND": INVALID_PARAMS,
 }
 _BY_CODE: Final[dict[str, A2AError]] = {
     "INVALID_ARGUMENT": INVALID_PARAMS,
     "ALREADY_EXISTS": INVALID_PARAMS,
     "OUT_OF_RANGE": INVALID_PARAMS,
+    # The version or generation that was named is not the one there is, or somebody else is at it.
+    "ABORTED": INVALID_PARAMS,
     "NOT_FOUND": TASK_NOT_FOUND,
     "FAILED_PRECONDITION": UNSUPPORTED,
 }

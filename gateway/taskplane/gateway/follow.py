@@ -34,9 +34,11 @@ _LONGEST_PAUSE: Final = 1.0
 class Flow:
     """The elements of a stream, in batches; to be closed with `aclose`, at the end or before."""
 
-    __slots__ = ("_batches", "_first")
+    __slots__ = ("_batches", "_first", "whole")
 
-    def __init__(self, batches: AsyncGenerator[list[Item], None]) -> None:
+    def __init__(self, batches: AsyncGenerator[list[Item], None], *, whole: bool = False) -> None:
+        """`whole`: the first batch is what a rewind left, which is written with its history, whatever was asked for."""
+        self.whole = whole
         self._batches = batches
         self._first: list[Item] | None = None
 
@@ -67,6 +69,14 @@ async def single(payload: Payload) -> AsyncGenerator[list[Item], None]:
     yield [("", payload)]
 
 
+async def opened(payload: Payload, batches: AsyncGenerator[list[Item], None]) -> AsyncGenerator[list[Item], None]:
+    """A stream that begins with an element without a place, before these."""
+    yield [("", payload)]
+    async with aclosing(batches):
+        async for items in batches:
+            yield items
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What the store sent: a snapshot or a batch of events, and the place before it. `resync` says why a snapshot
@@ -77,6 +87,31 @@ class Seen:
     resync: str
 
 
+class Patience:
+    """How long a store that drains or cannot be reached is waited for."""
+
+    __slots__ = ("_lost_at", "_pause", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lost_at: float | None = None
+        self._pause = _FIRST_PAUSE
+
+    def renew(self) -> None:
+        """The store answers."""
+        self._lost_at, self._pause = None, _FIRST_PAUSE
+
+    async def pause(self) -> bool:
+        """Waits before it is asked once more; False, and it does not wait, when that has gone on for too long."""
+        now = asyncio.get_running_loop().time()
+        self._lost_at = now if self._lost_at is None else self._lost_at
+        if now - self._lost_at >= self._seconds:
+            return False
+        await asyncio.sleep(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
 async def watch(
     tasks: TaskStoreStub, task_id: str, cursor: str, stop: States, *, patience: float, begun: bool = False
 ) -> AsyncGenerator[Seen, None]:
@@ -84,14 +119,13 @@ async def watch(
     cannot be honoured. While the store restarts or cannot be reached it waits up to `patience` seconds, then ends.
     NotFound; Unavailable before the first response, unless the caller has `begun`."""
     resync = ""
-    clock = asyncio.get_running_loop().time
-    lost_at: float | None = None
-    pause = _FIRST_PAUSE
+    waiting = Patience(patience)
     while True:
         call = tasks.WatchTask(pb.WatchTaskRequest(task_id=task_id, cursor=cursor, stop_at=state_values(stop)))
         try:
             async for response in call:
-                lost_at, pause, begun = None, _FIRST_PAUSE, True
+                waiting.renew()
+                begun = True
                 before = cursor
                 which = response.WhichOneof("response")
                 if which == "events":
@@ -118,22 +152,26 @@ async def watch(
         finally:
             call.cancel()
         # The same place, once more.
-        now = clock()
-        lost_at = now if lost_at is None else lost_at
-        if now - lost_at >= patience:
+        if not await waiting.pause():
             return
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 async def follow(
-    tasks: TaskStoreStub, task_id: str, cursor: str, stop: States, *, patience: float, begin: a2a.Task | None = None
+    tasks: TaskStoreStub,
+    task_id: str,
+    cursor: str,
+    stop: States,
+    *,
+    patience: float,
+    begin: a2a.Task | None = None,
+    told: bool = False,
 ) -> AsyncGenerator[list[Item], None]:
     """The visible events of a task after `cursor`, until one leads into a state of `stop`, or the task is in one and
     there are no more.
 
-    Without a cursor a Task comes first. `begin` is the Task at `cursor`, where the caller has it. A cursor that cannot
-    be honoured is answered with a Task marked with `RESYNC`. For the rest see `watch`.
+    Without a cursor a Task comes first. `begin` is the Task at `cursor`, where the caller has it. `told`: the stream
+    told a Task already, so that the beginning of this one is a status update. A cursor that cannot be honoured is
+    answered with a Task marked with `RESYNC`. For the rest see `watch`.
     """
     emitted = begin is not None
     if begin is not None:
@@ -142,7 +180,7 @@ async def follow(
         async for one in seen:
             items: list[Item]
             if one.response.WhichOneof("response") == "events":
-                items, ended = _visible(one, stop, first=not emitted)
+                items, ended = _visible(one, stop, first=not emitted, told=told)
             else:
                 snapshot = one.response.snapshot
                 task = snapshot.record.task
@@ -168,7 +206,7 @@ def state_values(states: Iterable[int]) -> list[a2a.TaskState.ValueType]:
     return [a2a.TaskState.ValueType(state) for state in states]
 
 
-def _visible(seen: Seen, stop: States, *, first: bool) -> tuple[list[Item], bool]:
+def _visible(seen: Seen, stop: States, *, first: bool, told: bool) -> tuple[list[Item], bool]:
     """The elements that events are on a stream, up to the one that ends it, and whether one does."""
     incarnation = seen.before.rpartition("-")[0]
     items: list[Item] = []
@@ -183,8 +221,17 @@ def _visible(seen: Seen, stop: States, *, first: bool) -> tuple[list[Item], bool
         elif which == "artifact_update":
             items.append((f"{incarnation}-{event.generation}", content.artifact_update))
         elif which == "task" and first and not items:
-            items.append((f"{incarnation}-{event.generation}", content.task))
+            beginning = _submitted(content.task) if told else content.task
+            items.append((f"{incarnation}-{event.generation}", beginning))
     return items, False
+
+
+def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:
+    """The beginning of a task as a status update, with the message that it is about."""
+    update = a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)
+    if task.history:
+        update.status.message.CopyFrom(task.history[-1])
+    return update
 
 
 def _updates(task: a2a.Task, before: str, after: str) -> list[Item]:

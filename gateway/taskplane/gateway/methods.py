@@ -7,7 +7,7 @@ from typing import Any, Final, ParamSpec
 import orjson
 from google.protobuf.struct_pb2 import Struct
 
-from taskplane.gateway import operations, sse
+from taskplane.gateway import etags, operations, sse
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.attendance import attended
 from taskplane.gateway.auth import Caller
@@ -108,15 +108,17 @@ async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGe
     write = call.dialect.event
     head = b'{"jsonrpc":"2.0","id":' + call.id + b',"result":'
 
-    def written(items: Sequence[Item]) -> bytes:
+    def written(items: Sequence[Item], length: int | None) -> bytes:
         return b"".join(
-            [sse.event(head + orjson.dumps(write(payload, history_length)) + b"}", cursor) for cursor, payload in items]
+            [sse.event(head + orjson.dumps(write(payload, length)) + b"}", cursor) for cursor, payload in items]
         )
 
+    length = None if flow.whole else history_length
     try:
         async for items in flow:
             EVENTS.inc(len(items))
-            yield await call.plane.worker.run(size_of(items), written, items)
+            yield await call.plane.worker.run(size_of(items), written, items, length)
+            length = history_length
     except PlaneError as error:
         yield _error_event(call, error)
     finally:
@@ -124,7 +126,8 @@ async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGe
 
 
 def _addressed(call: Call, send: Send) -> Send:
-    """The send, with what the rest of the request says: which agent it is for, and what makes it idempotent."""
+    """The send, with what the rest of the request says: which agent it is for, what makes it idempotent, and which
+    version its session must have."""
     settings = call.plane.settings
     submit = send.submit
     if call.agent is not None and call.path:
@@ -137,7 +140,17 @@ def _addressed(call: Call, send: Send) -> Send:
         submit.key_is_message_id = True
     if call.dialect is V0_3 and settings.client_task_ids == "create":
         submit.create_unknown_task = True
+    if_match = call.request.header(b"if-match")
+    if if_match:
+        submit.expected_version = _agreed(submit.expected_version, etags.named(if_match, "version"))
     return send
+
+
+def _agreed(by_metadata: int, by_header: int) -> int:
+    if by_metadata and by_header and by_metadata != by_header:
+        what = "names another version than the metadata of the message"
+        raise Invalid(f"If-Match {what}", fields={"If-Match": what})
+    return by_metadata or by_header
 
 
 async def _send(call: Call) -> Reply:
@@ -150,7 +163,8 @@ async def _send(call: Call) -> Reply:
             answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     else:
         answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
-    return await _result(call, answer.ByteSize(), call.dialect.reply, answer, send.history_length)
+    history_length = None if answer.whole else send.history_length
+    return await _result(call, answer.payload.ByteSize(), call.dialect.reply, answer.payload, history_length)
 
 
 async def _read_send(call: Call) -> Send:

@@ -2,9 +2,10 @@
 principal the calls are made for; no rule about tasks lives here."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
@@ -12,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.follow import TERMINAL, Flow, States, follow, single, state_values
+from taskplane.gateway.follow import TERMINAL, Flow, States, follow, opened, single, state_values
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.runtime.errors import Invalid, Refused
@@ -40,21 +41,40 @@ _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
 _PAUSE: Final = 0.1
 
+_log = logging.getLogger(__name__)
 
-async def send(plane: Plane, sent: Send, size: int, accepted: float) -> a2a.Task | a2a.Message:
-    """Sends a message and returns the agent's direct answer, or the task once it is as far as `sent.wait` asks.
+
+class Answer(NamedTuple):
+    """What a send is answered with. `whole`: it is what a rewind left, which is written with its history, whatever was
+    asked for."""
+
+    payload: a2a.Task | a2a.Message
+    whole: bool = False
+
+
+async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
+    """Sends a message and returns the agent's direct answer, or the task once it is as far as `sent.wait` asks. A
+    rewind is answered with the task of the turn after it or, without one, with the session as a task.
 
     `size`: bytes of the JSON that it was. `accepted`: when the request came, by the loop's clock. Waiting longer than
-    the client does changes nothing for the task. NotFound; Refused `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`; Invalid;
-    Exhausted; Unavailable.
+    the client does changes nothing for the task. NotFound; Refused `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`,
+    `KEY_REUSED`; Conflict `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
     """
     reply = await _submit(plane, sent, size)
     if reply.HasField("message"):
-        return reply.message
+        return Answer(reply.message)
     reference = reply.task
-    if sent.wait is Wait.EXISTS:
+    if reply.HasField("rewound"):
+        if not reply.rewound.HasField("next"):
+            return Answer(reply.rewound.task, whole=True)
+        reference = reply.rewound.next
+    return Answer(await _awaited(plane, sent.wait, reference, accepted))
+
+
+async def _awaited(plane: Plane, wait: Wait, reference: xb.TaskReference, accepted: float) -> a2a.Task:
+    if wait is Wait.EXISTS:
         return reference.task if reference.HasField("task") else await get(plane, reference.task_id, None)
-    if sent.wait is Wait.REST:
+    if wait is Wait.REST:
         return await _at_end(plane, reference, _END_AT_REST)
     until = accepted + plane.settings.v03_send_grace_ms / 1000
     try:
@@ -65,8 +85,9 @@ async def send(plane: Plane, sent: Send, size: int, accepted: float) -> a2a.Task
 
 
 async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Flow:
-    """Sends a message and returns what comes of it: one direct answer, or the task and its events. `cursor` is the
-    place a repeated send goes on from, `size` as in `send`. Errors as in `send`; Invalid for a cursor without a key."""
+    """Sends a message and returns what comes of it: one direct answer, or the task and its events, or after a rewind
+    the session as a task and the events of the next one. `cursor` is the place a repeated send goes on from, `size` as
+    in `send`. Errors as in `send`; Invalid for a cursor without a key."""
     check_cursor(cursor)
     if cursor and not sent.submit.idempotency_key:
         raise Invalid(
@@ -75,8 +96,10 @@ async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Flow:
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
     reply = await _submit(plane, sent, size)
-    if reply.WhichOneof("response") == "message":
+    if reply.HasField("message"):
         return Flow(single(reply.message))
+    if reply.HasField("rewound"):
+        return await _after_rewind(plane, reply.rewound, cursor)
     reference = reply.task
     patience = plane.settings.store_patience
     if cursor:
@@ -86,6 +109,26 @@ async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Flow:
     flow = Flow(follow(plane.tasks, reference.task_id, place, _SEND_STOPS, patience=patience, begin=begin))
     await flow.prime()
     return flow
+
+
+async def _after_rewind(plane: Plane, rewound: xb.Rewound, cursor: str) -> Flow:
+    """What a rewind left, then the new task from its first event on. A client that has a place in that one has seen the
+    rest."""
+    if not rewound.HasField("next"):
+        return Flow(single(rewound.task), whole=True)
+    task_id = rewound.next.task_id
+    place = cursor or await _beginning(plane, rewound.next)
+    events = follow(plane.tasks, task_id, place, _SEND_STOPS, patience=plane.settings.store_patience, told=True)
+    return Flow(events) if cursor else Flow(opened(rewound.task, events), whole=True)
+
+
+async def _beginning(plane: Plane, reference: xb.TaskReference) -> str:
+    """The place before the first event of a task."""
+    incarnation = reference.cursor.rpartition("-")[0]
+    if not incarnation:
+        asked = pb.ListEventsRequest(task_id=reference.task_id, limit=1)
+        incarnation = (await plane.tasks.ListEvents(asked)).record.incarnation
+    return f"{incarnation}-0"
 
 
 async def get(plane: Plane, task_id: str, history_length: int | None) -> a2a.Task:
@@ -127,7 +170,8 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> Flow:
     flow = Flow(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
     if cursor:
         # A task that is silent would never say that it is not the caller's.
-        await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))
+        record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
+        _log.info("resubscribed to task %s of session %s after %s", task_id, record.context_id, cursor)
         return flow
     try:
         for _, payload in await flow.prime():
@@ -137,6 +181,8 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> Flow:
                     reason="UNSUPPORTED_OPERATION",
                     metadata={"taskId": task_id},
                 )
+            if isinstance(payload, a2a.Task):
+                _log.info("resubscribed to task %s of session %s", task_id, payload.context_id)
     except BaseException:
         await flow.aclose()
         raise
@@ -150,6 +196,14 @@ def check_cursor(cursor: str) -> None:
             "Last-Event-ID is not an event id of this server",
             reason="CURSOR_MALFORMED",
             fields={"Last-Event-ID": "is malformed"},
+        )
+
+
+def check_key(key: str) -> None:
+    """Invalid if the services would not take an idempotency key this long."""
+    if len(key) > LONGEST_KEY:
+        raise Invalid(
+            "the idempotency key is too long", fields={"Idempotency-Key": f"at most {LONGEST_KEY} characters"}
         )
 
 
@@ -169,10 +223,7 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
     if sent.has_push_config:
         raise Refused("push notifications are not supported", reason="PUSH_NOTIFICATION_NOT_SUPPORTED")
     request = sent.submit
-    if len(request.idempotency_key) > LONGEST_KEY:
-        raise Invalid(
-            "the idempotency key is too long", fields={"Idempotency-Key": f"at most {LONGEST_KEY} characters"}
-        )
+    check_key(request.idempotency_key)
     if size * MOST_GROWTH > LARGEST:
         check_size(request.request)
     return await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)

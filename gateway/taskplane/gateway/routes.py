@@ -7,7 +7,18 @@ from typing import Final
 from urllib.parse import unquote
 
 from taskplane.gateway import card, jsonrpc, probes
-from taskplane.gateway.api import artifacts, events, sessions, tasks
+from taskplane.gateway.api import (
+    artifacts,
+    events,
+    history,
+    messages,
+    rewinding,
+    session_list,
+    sessions,
+    task_infos,
+    tasks,
+    watch,
+)
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
@@ -63,11 +74,11 @@ ROUTES: Final[Sequence[Public | Route]] = (
     Route("POST", "/api/tasks", tasks.put, (_TASKS + "PutTask",), writes=True),
     Route("GET", "/api/tasks/{task}", tasks.get, (_TASKS + "GetTask", _SESSIONS + "GetSessionTask")),
     Route("DELETE", "/api/tasks/{task}", tasks.delete, (_TASKS + "DeleteTask",), writes=True),
-    Route("GET", "/api/tasks/{task}/messages", tasks.task_messages, (_TASKS + "GetTask", _TASKS + "ListEvents")),
+    Route("GET", "/api/tasks/{task}/messages", messages.of_task, (_TASKS + "GetTask", _TASKS + "ListEvents")),
     Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, (_TASKS + "GetTask", _TASKS + "ListEvents")),
     Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, (_TASKS + "GetTask",)),
     Route("GET", "/api/tasks/{task}/events", events.serve, (_TASKS + "ListEvents", _TASKS + "WatchTask")),
-    Route("GET", "/api/sessions", sessions.list_all, (_SESSIONS + "ListSessions",)),
+    Route("GET", "/api/sessions", session_list.serve, (_SESSIONS + "ListSessions", _TASKS + "SummarizeSessions")),
     Route("POST", "/api/sessions", sessions.create, (_SESSIONS + "CreateSession",), writes=True),
     Route("GET", "/api/sessions/{session}", sessions.get, (_SESSIONS + "ListEntries",)),
     Route("PUT", "/api/sessions/{session}", sessions.update, (_SESSIONS + "UpdateSession",), writes=True),
@@ -82,14 +93,56 @@ ROUTES: Final[Sequence[Public | Route]] = (
     Route(
         "GET",
         "/api/sessions/{session}/messages",
-        tasks.session_messages,
+        messages.of_session,
         (_SESSIONS + "GetSession", _SESSIONS + "GetSessionTask", _TASKS + "ListTasks", _TASKS + "ListEvents"),
     ),
+    Route(
+        "GET",
+        "/api/sessions/{session}/task-infos",
+        task_infos.list_all,
+        (_SESSIONS + "GetSession", _TASKS + "ListTaskInfos"),
+    ),
+    Route(
+        "GET",
+        "/api/sessions/{session}/stats",
+        task_infos.stats,
+        (_SESSIONS + "GetSession", _TASKS + "GetSessionFigures"),
+    ),
+    Route(
+        "GET",
+        "/api/sessions/{session}/watch",
+        watch.serve,
+        (_SESSIONS + "GetSession", _SESSIONS + "WatchEntries", _SESSIONS + "ListCut", _TASKS + "WatchSession"),
+    ),
+    Route("GET", "/api/sessions/{session}/effective_history", history.get, (_SESSIONS + "ListEntries",)),
+    Route(
+        "PUT",
+        "/api/sessions/{session}/effective_history",
+        history.push,
+        (_SESSIONS + "AppendEntries", _SESSIONS + "ListEntries", _EXECUTOR + "ApplySession"),
+        writes=True,
+    ),
+    Route("GET", "/api/sessions/{session}/state", history.state, (_SESSIONS + "GetState",)),
+    Route(
+        "POST",
+        "/api/sessions/{session}/rewind",
+        rewinding.rewind,
+        (_SESSIONS + "GetSession", _EXECUTOR + "RewindSession"),
+        writes=True,
+    ),
+    Route(
+        "POST",
+        "/api/sessions/{session}/undo_rewind",
+        rewinding.undo,
+        (_SESSIONS + "GetSession", _EXECUTOR + "UndoRewind"),
+        writes=True,
+    ),
+    Route("POST", "/api/sessions/{session}/fork", rewinding.fork, (_SESSIONS + "Fork",), writes=True),
     Route(
         "POST",
         "/api/sessions/{session}/events",
         sessions.add_event,
-        (_SESSIONS + "GetSession", _SESSIONS + "AppendEntries"),
+        (_SESSIONS + "GetSession", _SESSIONS + "AppendEntries", _EXECUTOR + "ApplySession"),
         writes=True,
     ),
 )

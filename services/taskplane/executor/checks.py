@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.executor import control
 from taskplane.executor.changes import MAX_DEPTH
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
@@ -27,7 +28,9 @@ def submit(request: pb.SubmitRequest) -> None:
     """Of Submit. Invalid with the fields that are wrong, or with reason `TOO_DEEP` or `REQUEST_TOO_LARGE`."""
     message = request.request.message
     wrong: dict[str, str] = {}
-    if not message.parts:
+    if control.is_rewind(message):
+        wrong |= _of_rewind(message)
+    elif not message.parts:
         wrong["message.parts"] = "is empty"
     for index, part in enumerate(message.parts):
         if part.WhichOneof("content") is None:
@@ -35,16 +38,11 @@ def submit(request: pb.SubmitRequest) -> None:
         elif "\0" in part.text:
             wrong[f"message.parts[{index}].text"] = "has the character U+0000"
     for name in ("message_id", "context_id", "task_id"):
-        value: str = getattr(message, name)
-        if len(value) > MAX_ID:
-            wrong[f"message.{name}"] = f"is longer than {MAX_ID} characters"
-        elif _CONTROL.search(value):
-            wrong[f"message.{name}"] = "has control characters"
+        if problem := _of_id(getattr(message, name)):
+            wrong.setdefault(f"message.{name}", problem)
     if len(message.reference_task_ids) > MAX_REFERENCES:
         wrong["message.reference_task_ids"] = f"are more than {MAX_REFERENCES}"
-    if wrong:
-        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
-        raise Invalid(f"the request is not valid: {text}", fields=wrong)
+    _refuse(wrong)
     size = request.ByteSize()
     if size > MAX_SEND_BYTES:
         raise Invalid(f"the request has {size} bytes; {MAX_SEND_BYTES} is the most", reason="REQUEST_TOO_LARGE")
@@ -56,6 +54,48 @@ def submit(request: pb.SubmitRequest) -> None:
             reason="TOO_DEEP",
             suggestion="send the data with fewer levels, or as a file",
         )
+
+
+def rewind(request: pb.RewindSessionRequest) -> None:
+    """Of RewindSession. Invalid with the fields that are wrong."""
+    names = ("context_id", "before_invocation_id")
+    _refuse({name: problem for name in names if (problem := _of_required(getattr(request, name)))})
+
+
+def session(context_id: str) -> None:
+    """Of what names nothing but a session. Invalid."""
+    if problem := _of_required(context_id):
+        _refuse({"context_id": problem})
+
+
+def _of_rewind(message: a2a.Message) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if not control.before(message):
+        wrong[f"message.metadata.{control.REWIND_BEFORE}"] = "is not the id of an invocation"
+    elif problem := _of_id(control.before(message)):
+        wrong[f"message.metadata.{control.REWIND_BEFORE}"] = problem
+    if not message.context_id:
+        wrong["message.context_id"] = "is empty: it names the session to rewind"
+    if message.task_id:
+        wrong["message.task_id"] = "must be empty: a rewind concerns the whole session"
+    return wrong
+
+
+def _of_required(value: str) -> str:
+    return _of_id(value) if value else "is empty"
+
+
+def _of_id(value: str) -> str:
+    """What is wrong with an id; empty: nothing."""
+    if len(value) > MAX_ID:
+        return f"is longer than {MAX_ID} characters"
+    return "has control characters" if _CONTROL.search(value) else ""
+
+
+def _refuse(wrong: dict[str, str]) -> None:
+    if wrong:
+        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
+        raise Invalid(f"the request is not valid: {text}", fields=wrong)
 
 
 def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:

@@ -11,12 +11,14 @@ from taskplane.api.executor.v1 import executor_pb2_grpc
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.abandoned import Abandoned
+from taskplane.executor.applying import Applier
 from taskplane.executor.copies import Copier
 from taskplane.executor.crew import Crew
 from taskplane.executor.history import SessionLog
 from taskplane.executor.leases import Leases
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.ports import Ports
+from taskplane.executor.rewind import Rewinds
 from taskplane.executor.runs import Runs
 from taskplane.executor.servicer import AgentExecutor
 from taskplane.executor.settings import ExecutorSettings
@@ -90,12 +92,14 @@ async def open_executor(
     to_tasks = client(tasks_channel, identity=identity, secret=secret)
     to_sessions = client(sessions_channel, identity=identity, secret=secret)
     store = TaskStoreStub(to_tasks)
-    history = SessionLog(SessionHistoryStub(to_sessions))
+    sessions = SessionHistoryStub(to_sessions)
+    history = SessionLog(sessions)
     ports = Ports(
         store=store,
         queue=TaskQueueStub(to_tasks),
         sessions=history,
         copier=Copier(store, history),
+        applier=Applier(store, sessions),
         appender=Appender(store),
         actor=identity.actor,
         run_limit=settings.run_limit,
@@ -105,13 +109,14 @@ async def open_executor(
     runs = Runs(
         ports, agents.by_name, crew, process_id=process_id, capacity=settings.capacity, grace=settings.cancel_grace
     )
+    rewinds = Rewinds(sessions, ports.applier, crew)
     submits = Submits(
-        runs, agents, crew, route_timeout=settings.route_timeout, abandoned_after=settings.abandoned_after
+        runs, agents, rewinds, crew, route_timeout=settings.route_timeout, abandoned_after=settings.abandoned_after
     )
     abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
     leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
     room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
-    executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, agents, ports), services)
+    executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, rewinds, agents, ports), services)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
         room.claim_with(group.create_task(leases.claiming(), name="claiming"))
@@ -137,10 +142,12 @@ async def open_executor(
 
 
 async def _sweeping(ports: Ports, abandoned: Abandoned, every: float) -> None:
-    """At the start and every so often: copies what nobody copied, voids what came to nothing."""
+    """At the start and every so often: copies what nobody copied, applies what nobody applied, voids what came to
+    nothing."""
     while True:
         try:
             await ports.copier.sweep(ports.actor)
+            await ports.applier.sweep(ports.actor)
             await abandoned.sweep()
         except PlaneError as error:
             log.warning("the sweep did not get through and is repeated: %s", error)

@@ -100,14 +100,14 @@ class Copier:
         self._store = store
         self._sessions = log
 
-    async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> bool:
-        """Appends copies. A session that was never begun is begun by its first message; False: it is gone."""
+    async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> sessions.AppendEntriesResponse | None:
+        """Appends copies. A session that was never begun is begun by its first message; None: it is gone."""
         first = entries[0]
         create = (
             sessions.NewSession(agent=source.agent, title=title_of(first.message)) if first.generation == 1 else None
         )
         try:
-            await self._sessions.append_many(source.context_id, entries, create)
+            return await self._sessions.append_many(source.context_id, entries, create)
         except NotFound:
             log.info(
                 "session %s is gone; %d messages of task %s stay in its log",
@@ -115,7 +115,7 @@ class Copier:
                 len(entries),
                 source.task_id,
             )
-            return False
+            return None
         except Refused as error:
             if error.reason != "KEY_REUSED":
                 raise
@@ -123,8 +123,7 @@ class Copier:
             for entry in entries:
                 entry.id = f"{source.uid}-{entry.generation}"
                 entry.ClearField("request_hash")
-            await self._sessions.append_many(source.context_id, entries, create)
-        return True
+            return await self._sessions.append_many(source.context_id, entries, create)
 
     async def from_log(self, source: Source, copied: int) -> Copied:
         """Copies what the log has after `copied`."""
@@ -135,8 +134,8 @@ class Copier:
             head = page.record.generation
         if not found:
             return Copied(copied, head)
-        taken = await self.write(source, source.entries_of(found))
-        return Copied(found[-1].generation, head, session_gone=not taken)
+        stored = await self.write(source, source.entries_of(found))
+        return Copied(found[-1].generation, head, session_gone=stored is None)
 
     async def task(self, source: Source, copied: int) -> bool:
         """Copies a task that no run of ours is at work on, and claims it; whether there was anything to copy."""
@@ -187,6 +186,8 @@ class Speech:
         self.copied = copied
         # The last copy found no session.
         self.session_gone = False
+        # How many entries the session had before the last copy; 0: not known.
+        self.entries_before = 0
         self._remembered = complete
         self._said: list[sessions.Entry] = []
         self._bytes = 0
@@ -218,11 +219,14 @@ class Speech:
         if self.silent:
             return self.copied
         if self._remembered:
-            self.session_gone = not await copier.write(self._source, self._said)
+            stored = await copier.write(self._source, self._said)
+            self.session_gone = stored is None
+            self.entries_before = stored.entry_count - len(self._said) if stored is not None else 0
             self.copied = self._said[-1].generation
         else:
             found = await copier.from_log(self._source, self.copied)
             self.copied, self.session_gone = found.generation, found.session_gone
+            self.entries_before = 0
             self._head = max(self._head, found.head)
             self._remembered = True
         self._said.clear()

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -24,6 +25,12 @@ class Crew:
         self._working.add(task)
         task.add_done_callback(self._finished)
         return task
+
+    async def serve(self, work: Coroutine[Any, Any, T], caller: Principal, *, name: str) -> T:
+        """Does `work` for a caller, as one of our processes; a caller that goes away cancels nothing."""
+        with acting_as(Principal(caller.tenant, caller.owner, caller.actor, service=True)):
+            task = self.start(work, name=name)
+        return await asyncio.shield(task)
 
     async def settle(self, timeout: float) -> bool:
         """Waits until nothing is at work, at most `timeout` seconds; whether it came to that."""

@@ -38,7 +38,7 @@ async def delete_with_session(store: TaskStoreStub, sessions: SessionLog, contex
 async def exists(sessions: SessionLog, context_id: str) -> bool:
     """Whether the caller has such a session."""
     try:
-        await sessions.check_exists(context_id)
+        await sessions.session(context_id)
     except NotFound:
         return False
     return True
@@ -48,7 +48,8 @@ async def _delete_tasks(store: TaskStoreStub, context_id: str) -> bool:
     """Whether there were any."""
     found = False
     while True:
-        page = await store.ListTasks(pb.ListTasksRequest(context_id=context_id, page_size=100, history_length=0))
+        request = pb.ListTasksRequest(context_id=context_id, page_size=100, history_length=0, include_superseded=True)
+        page = await store.ListTasks(request)
         for record in page.records:
             found = True
             try:

@@ -1,17 +1,35 @@
 """The session log as the executor needs it: append entries, read what is in effect, look one entry up."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 
 # Requests are limited to 4 MiB.
 MAX_CALL_BYTES: Final = 3_500_000
 MAX_CALL_ENTRIES: Final = 1000
+
+
+class Conversation(NamedTuple):
+    """What is in effect in a session, in reading order, and the session at the same point."""
+
+    entries: Sequence[pb.Entry]
+    session: pb.Session
+
+    def messages(self, without: Container[str]) -> list[a2a.Message]:
+        """What was said, but for the entries with these ids. A pushed history is the messages that it holds."""
+        said: list[a2a.Message] = []
+        for entry in self.entries:
+            if entry.HasField("pushed"):
+                said.extend(entry.pushed.messages)
+            elif entry.id not in without:
+                said.append(entry.message)
+        return said
 
 
 class SessionLog:
@@ -21,20 +39,26 @@ class SessionLog:
         self._service = service
 
     async def append(
-        self, context_id: str, entries: Sequence[pb.Entry], create: pb.NewSession | None = None
+        self,
+        context_id: str,
+        entries: Sequence[pb.Entry],
+        create: pb.NewSession | None = None,
+        expected_version: int = 0,
     ) -> pb.AppendEntriesResponse:
-        """All or none, in one call; repeating it changes nothing."""
+        """All or none, in one call; repeating it changes nothing. Conflict: not at `expected_version`, if that is
+        given."""
         return await self._service.AppendEntries(
-            pb.AppendEntriesRequest(context_id=context_id, entries=entries, create=create)
+            pb.AppendEntriesRequest(
+                context_id=context_id, entries=entries, create=create, expected_version=expected_version
+            )
         )
 
     async def append_many(
         self, context_id: str, entries: Sequence[pb.Entry], create: pb.NewSession | None = None
-    ) -> None:
-        """Any number of entries in order, in as few calls as their size allows."""
+    ) -> pb.AppendEntriesResponse:
+        """Any number of entries in order, in as few calls as their size allows; the answer to the last one."""
         if len(entries) == 1:
-            await self.append(context_id, entries, create)
-            return
+            return await self.append(context_id, entries, create)
         batch: list[pb.Entry] = []
         size = 0
         for entry in entries:
@@ -44,12 +68,16 @@ class SessionLog:
                 batch, size = [], 0
             batch.append(entry)
             size += weight
-        if batch:
-            await self.append(context_id, batch, create)
+        return await self.append(context_id, batch, create)
 
-    async def effective(self, context_id: str) -> list[pb.Entry]:
-        """What the conversation shows, in reading order."""
-        return [entry async for entry in self._entries(pb.ListEntriesRequest(context_id=context_id, effective=True))]
+    async def conversation(self, context_id: str) -> Conversation:
+        """What is in effect now. NotFound."""
+        pages = self._pages(pb.ListEntriesRequest(context_id=context_id, effective=True))
+        first = await anext(pages)
+        entries = list(first.entries)
+        async for page in pages:
+            entries.extend(page.entries)
+        return Conversation(entries, first.session)
 
     async def outcome(self, context_id: str, invocation_id: str) -> pb.Entry | None:
         """What the turn was decided to be; None: nothing yet."""
@@ -81,15 +109,20 @@ class SessionLog:
         """Deletes the session with its entries. NotFound."""
         await self._service.DeleteSession(pb.DeleteSessionRequest(context_id=context_id))
 
-    async def check_exists(self, context_id: str) -> None:
-        """NotFound, if the caller has no such session."""
-        await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))
+    async def session(self, context_id: str) -> pb.Session:
+        """The session as it is now. NotFound: the caller has no such session."""
+        return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
 
     async def _entries(self, request: pb.ListEntriesRequest) -> AsyncGenerator[pb.Entry]:
+        async with aclosing(self._pages(request)) as pages:
+            async for page in pages:
+                for entry in page.entries:
+                    yield entry
+
+    async def _pages(self, request: pb.ListEntriesRequest) -> AsyncGenerator[pb.ListEntriesResponse]:
         while True:
             page = await self._service.ListEntries(request)
-            for entry in page.entries:
-                yield entry
+            yield page
             if not page.next_page_token:
                 return
             request.page_token = page.next_page_token

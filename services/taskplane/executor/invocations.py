@@ -24,18 +24,35 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
     """
     key = request.idempotency_key
     if not key:
-        token = random_bytes()
-        return token.hex(), hashlib.sha256(token).digest()
-    if len(key) > MAX_KEY:
-        raise Invalid(f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"})
+        return _unique()
     kind = "message" if request.key_is_message_id else "key"
-    scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
-    return hashlib.sha256(scope).hexdigest()[:32], _hash(request.request)
+    return _keyed(kind, caller, agent, key), _hash(request.request)
+
+
+def identify_rewind(request: pb.RewindSessionRequest, caller: Principal) -> tuple[str, bytes]:
+    """The same of a rewind that is no message; its keys are never those of a send. Invalid as `identify`."""
+    key = request.idempotency_key
+    if not key:
+        return _unique()
+    canonical = orjson.dumps([request.context_id, request.before_invocation_id])
+    return _keyed("rewind", caller, "", key), hashlib.sha256(canonical).digest()
 
 
 def derived(invocation_id: str, what: str) -> str:
     """An id that a repeat of the turn makes again, and nobody else."""
     return hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()[:32]
+
+
+def _unique() -> tuple[str, bytes]:
+    token = random_bytes()
+    return token.hex(), hashlib.sha256(token).digest()
+
+
+def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
+    if len(key) > MAX_KEY:
+        raise Invalid(f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"})
+    scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
+    return hashlib.sha256(scope).hexdigest()[:32]
 
 
 def _hash(request: a2a.SendMessageRequest) -> bytes:

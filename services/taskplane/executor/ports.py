@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
+from taskplane.executor.applying import Applier
 from taskplane.executor.copies import Copier
 from taskplane.executor.history import SessionLog
 from taskplane.executor.tasklog import Appender
@@ -16,6 +17,7 @@ class Ports:
     queue: TaskQueueStub
     sessions: SessionLog
     copier: Copier
+    applier: Applier
     appender: Appender
     # Named in every event and copy of this process.
     actor: str

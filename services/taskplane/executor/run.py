@@ -15,6 +15,7 @@ from google.protobuf.json_format import Error as JsonError
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
+from taskplane.executor.applying import is_behind
 from taskplane.executor.changes import Status, Voice
 from taskplane.executor.copies import Source, Speech
 from taskplane.executor.delivery import Delivery
@@ -22,6 +23,7 @@ from taskplane.executor.hosted import Hosted
 from taskplane.executor.inputs import Input, Inputs
 from taskplane.executor.outbox import ItemRefused, Outbox, Stopped
 from taskplane.executor.ports import Ports
+from taskplane.executor.saving import OPENING
 from taskplane.executor.tasklog import patiently
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
@@ -57,6 +59,10 @@ class _AgentFailed(Exception):
 
 class _SessionGone(Exception):
     """The session was deleted while the task was created, and whoever deleted it did not see the task."""
+
+
+class _Cut(Exception):
+    """A rewind took the turn out of its session before the task was there to be superseded."""
 
 
 class Run:
@@ -105,6 +111,8 @@ class Run:
         self.outbox.claim_copied(record.copied_generation)
         # The user's message was saved, but the session was not seen since the task was there to be deleted with it.
         self._unseen = fresh is not None and fresh.saved
+        # The history was not read, since there was none when the turn was saved.
+        self._history_unread = fresh is not None and fresh.begins_session
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._delivery = Delivery(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
@@ -136,6 +144,8 @@ class Run:
             await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
         except _SessionGone:
             await self._go_with_session()
+        except _Cut:
+            log.info("the turn of task %s was taken back before it began; its run ends", self.task_id)
         except NotFound:
             log.info("task %s is gone; its run ends", self.task_id)
         except PlaneError as error:
@@ -227,15 +237,37 @@ class Run:
         if self._fresh is not None and self._fresh.begins_session and given.generation == 1:
             return ()
         try:
-            entries = await patiently(lambda: self._ports.sessions.effective(self._source.context_id))
+            shown = await patiently(lambda: self._ports.sessions.conversation(self._source.context_id))
         except NotFound as error:
             if self._unseen:
                 raise _SessionGone from error
             # The session was deleted, and with it what it showed.
             return ()
         self._saw_session()
-        unread = {given.invocation_id, *self._inputs.unread_invocations()}
-        return [entry.message for entry in entries if entry.id not in unread]
+        self._history_unread = False
+        session = shown.session
+        if session.steered_seq and all(entry.id != given.invocation_id for entry in shown.entries):
+            await self._check_in_effect(given.invocation_id)
+        elif is_behind(session):
+            await self._check_in_effect()
+        return shown.messages(without={given.invocation_id, *self._inputs.unread_invocations()})
+
+    async def _check_in_effect(self, *invocations: str) -> None:
+        """Brings the session's tasks, this one among them, in line with its history. _Cut: it is superseded now."""
+        try:
+            cut = await patiently(lambda: self._ports.applier.apply(self._source.context_id))
+        except NotFound:
+            return
+        if not cut.isdisjoint((self._source.invocation_id, *invocations)):
+            raise _Cut
+
+    async def _check_alone(self, entries: int) -> None:
+        """For a turn that did not read its history. `entries`: what the session had before anything was copied to it;
+        any but the two of the turn may be a rewind that came before the task. _Cut."""
+        if self._history_unread and not self._unseen:
+            self._history_unread = False
+            if entries != OPENING:
+                await self._check_in_effect()
 
     def _set_limit(self, turn: port.Turn) -> None:
         policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
@@ -336,6 +368,7 @@ class Run:
         if self._unseen and self._speech.session_gone:
             raise _SessionGone
         self._saw_session()
+        await self._check_alone(self._speech.entries_before)
 
     async def _copy_at_rest(self) -> None:
         """The task is paused or has ended, and the caller was told; if this fails, the sweep copies it."""
@@ -344,8 +377,12 @@ class Run:
             copied = await self._speech.copy(self._ports.copier)
             if self._unseen and self._speech.session_gone:
                 await self._go_with_session()
-            elif copied > before:
+                return
+            if copied > before:
                 await self._ports.copier.mark(self._source, copied)
+                self._unseen = False
+            with suppress(_Cut):
+                await self._check_alone(self._speech.entries_before)
         except PlaneError as error:
             log.warning("task %s is not copied to its session yet: %s", self.task_id, error)
 
@@ -359,10 +396,11 @@ class Run:
         if not self._unseen:
             return
         try:
-            await patiently(lambda: self._ports.sessions.check_exists(self._source.context_id))
+            session = await patiently(lambda: self._ports.sessions.session(self._source.context_id))
         except NotFound as error:
             raise _SessionGone from error
         self._saw_session()
+        await self._check_alone(session.entry_count)
 
     async def _go_with_session(self) -> None:
         """Deletes the task, as whoever deleted its session would have done."""

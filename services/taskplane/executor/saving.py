@@ -14,18 +14,21 @@ from taskplane.executor.tasklog import persistently
 from taskplane.runtime.errors import NotFound
 
 TITLE: Final = 60
+# How many entries a turn that becomes a task begins with.
+OPENING: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a turn is: answered directly, or a task. `begins_session`: there was nothing in the session before it.
 
-    `repeated`: the turn was saved before.
+    `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history.
     """
 
     answer: a2a.Message | None
     begins_session: bool
     repeated: bool
+    unapplied: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,45 +41,53 @@ class Opening:
     task_id: str
     agent: str
     message: a2a.Message
+    # The version that the session must have before it is saved; 0: any.
+    expected_version: int = 0
 
     async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
         """Saves the user's message and what its turn is, in one call where nothing has to be waited for.
 
-        Whatever was stored first is the decision. Refused KEY_REUSED, Unavailable and the like are the caller's.
+        Whatever was stored first is the decision. Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and the
+        like are the caller's.
         """
         if routing is None or (await routing.at_sight() and self._fits(routing)):
             outcome = self._outcome(routing)
-            stored = await self._save(log, [self._user(is_task=not outcome.HasField("message")), outcome])
+            opening = [self._user(is_task=not outcome.HasField("message")), outcome]
+            stored = await self._save(log, opening, self.expected_version)
             repeated = stored.appended < 2
             if repeated:
                 await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
-            begins = stored.appended == 2 == stored.entry_count
-            return Decision(_answer(stored, outcome), begins, repeated)
-        saved = await self._save(log, [self._user(is_task=False)])
+            begins = stored.appended == OPENING == stored.entry_count
+            return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
+        saved = await self._save(log, [self._user(is_task=False)], self.expected_version)
         repeated = saved.appended == 0
         if repeated:
             await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
             decided = await log.outcome(self.context_id, self.invocation_id)
             if decided is not None:
                 answer = decided.message if decided.HasField("message") else None
-                return Decision(answer, begins_session=False, repeated=True)
+                return Decision(answer, begins_session=False, repeated=True, unapplied=saved.unapplied)
         begins = saved.appended == 1 == saved.entry_count
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
-        return Decision(_answer(await self._save(log, [outcome]), outcome), begins, repeated)
+        stored = await self._save(log, [outcome])
+        # Much can happen while a router thinks.
+        begins = begins and stored.entry_count == OPENING
+        return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
 
     def _fits(self, routing: Routing) -> bool:
         """Whether the message and its answer go into one call."""
         answer = routing.answer()
         return answer is None or self.message.ByteSize() + answer.ByteSize() <= MAX_CALL_BYTES
 
-    async def _save(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
+    async def _save(
+        self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int = 0
+    ) -> pb.AppendEntriesResponse:
         create = pb.NewSession(agent=self.agent, title=title_of(self.message))
-        return await persistently(lambda: log.append(self.context_id, entries, create))
+        return await persistently(lambda: log.append(self.context_id, entries, create, expected_version))
 
     async def _history(self, log: SessionLog) -> list[a2a.Message]:
-        entries = await log.effective(self.context_id)
-        return [entry.message for entry in entries if entry.id != self.invocation_id]
+        return (await log.conversation(self.context_id)).messages(without={self.invocation_id})
 
     def _user(self, *, is_task: bool) -> pb.Entry:
         entry = pb.Entry(

@@ -7,6 +7,7 @@ from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
 from taskplane.executor.deletion import delete_session
 from taskplane.executor.loading import Agents
 from taskplane.executor.ports import Ports
+from taskplane.executor.rewind import Rewinds
 from taskplane.executor.submit import Submits
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
@@ -18,14 +19,18 @@ POLICY: Final[dict[str, Access]] = {
     _EXECUTOR + "ListAgents": Access.PUBLIC,
     _EXECUTOR + "GetAgentCard": Access.PUBLIC,
     _EXECUTOR + "DeleteSession": Access.USER,
+    _EXECUTOR + "RewindSession": Access.USER,
+    _EXECUTOR + "UndoRewind": Access.USER,
+    _EXECUTOR + "ApplySession": Access.USER,
 }
 
 
 class AgentExecutor(pb_grpc.AgentExecutorServicer):
     """Takes messages for its agents."""
 
-    def __init__(self, submits: Submits, agents: Agents, ports: Ports) -> None:
+    def __init__(self, submits: Submits, rewinds: Rewinds, agents: Agents, ports: Ports) -> None:
         self._submits = submits
+        self._rewinds = rewinds
         self._agents = agents
         self._ports = ports
 
@@ -42,3 +47,13 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         await delete_session(self._ports.store, self._ports.sessions, request.context_id)
         return pb.DeleteSessionResponse()
+
+    async def RewindSession(self, request: pb.RewindSessionRequest, context: Context) -> pb.RewindSessionResponse:
+        return await self._rewinds.rewind_session(request, caller())
+
+    async def UndoRewind(self, request: pb.UndoRewindRequest, context: Context) -> pb.UndoRewindResponse:
+        return await self._rewinds.undo_rewind(request, caller())
+
+    async def ApplySession(self, request: pb.ApplySessionRequest, context: Context) -> pb.ApplySessionResponse:
+        await self._rewinds.apply_session(request.context_id, caller())
+        return pb.ApplySessionResponse()

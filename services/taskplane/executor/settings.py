@@ -30,7 +30,8 @@ class ExecutorSettings:
     cancel_grace: float = 10.0
     # How long runs may go on after a SIGTERM before they are released.
     drain_timeout: float = 15.0
-    # How often tasks whose messages are missing in their session, and turns that came to nothing, are looked for.
+    # How often is looked for tasks whose messages are missing in their session, for sessions whose rewinds were not
+    # carried out on their tasks, and for turns that came to nothing.
     uncopied_every: float = 60.0
     # How long after it was begun a turn without a task has come to nothing. The same in all executors; many times what
     # beginning a turn takes, and what the clocks of the session history's processes differ.

@@ -9,13 +9,14 @@ Over 300 lines, since the order of these writes and what follows when one is ref
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor import checks
+from taskplane.executor import checks, control
 from taskplane.executor.changes import INVOCATION
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
@@ -23,6 +24,7 @@ from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.invocations import derived, identify
 from taskplane.executor.loading import Agents
+from taskplane.executor.rewind import Rewinds
 from taskplane.executor.routing import Proposal, Routing
 from taskplane.executor.run import Fresh
 from taskplane.executor.runs import Runs, certain_until
@@ -30,6 +32,7 @@ from taskplane.executor.saving import Decision, Opening, unvoid, void
 from taskplane.executor.tasklog import RETRYABLE, persistently
 from taskplane.runtime.errors import (
     AlreadyExists,
+    Conflict,
     DeadlineExceeded,
     NotFound,
     PlaneError,
@@ -37,11 +40,12 @@ from taskplane.runtime.errors import (
     Unavailable,
 )
 from taskplane.runtime.failpoints import afp
-from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
 
 _WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
+_OF_USER: Final = (tasks.EVENT_KIND_CREATED, tasks.EVENT_KIND_MESSAGE)
 _ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
 
 
@@ -51,30 +55,42 @@ class _Send:
 
     hosted: Hosted
     caller: Principal
-    acting: Principal
     invocation_id: str
     request_hash: bytes
     keyed: bool
     explicit_key: bool
     create_unknown_task: bool
+    expected_version: int
     request: a2a.SendMessageRequest
     message: a2a.Message
     task_id: str
     context_id: str
     # Monotonic time at which it came.
     since: float
+    # It must not be answered directly.
+    as_task: bool = False
 
 
 class Submits:
     """Takes messages for the agents of one executor."""
 
-    def __init__(self, runs: Runs, agents: Agents, crew: Crew, *, route_timeout: float, abandoned_after: float) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        agents: Agents,
+        rewinds: Rewinds,
+        crew: Crew,
+        *,
+        route_timeout: float,
+        abandoned_after: float,
+    ) -> None:
         """`route_timeout`: seconds a router may take before its turn becomes a task.
 
         `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
         """
         self._runs = runs
         self._agents = agents
+        self._rewinds = rewinds
         self._crew = crew
         self._route_timeout = route_timeout
         self._abandoned_after = abandoned_after
@@ -83,11 +99,12 @@ class Submits:
         self._copier = runs.ports.copier
 
     async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
-        """The direct answer, or the task that works on the message; either is committed. Errors as in the contract."""
+        """The direct answer, the task that works on the message, or the rewound session; each is committed.
+
+        Errors as in the contract.
+        """
         send = self._read(request, caller)
-        with acting_as(send.acting):
-            work = self._crew.start(self._take(send), name=f"submit {send.invocation_id}")
-        return await asyncio.shield(work)
+        return await self._crew.serve(self._take(send), caller, name=f"submit {send.invocation_id}")
 
     def _read(self, request: pb.SubmitRequest, caller: Principal) -> _Send:
         hosted = self._agents.named(request.agent)
@@ -103,12 +120,12 @@ class Submits:
         return _Send(
             hosted=hosted,
             caller=caller,
-            acting=Principal(caller.tenant, caller.owner, caller.actor, service=True),
             invocation_id=invocation_id,
             request_hash=request_hash,
             keyed=bool(request.idempotency_key),
             explicit_key=bool(request.idempotency_key) and not request.key_is_message_id,
             create_unknown_task=request.create_unknown_task,
+            expected_version=request.expected_version,
             request=request.request,
             message=message,
             task_id=given.task_id,
@@ -119,9 +136,13 @@ class Submits:
     async def _take(self, send: _Send) -> pb.SubmitResponse:
         if send.message.reference_task_ids:
             await self._drop_foreign_references(send.message)
+        if control.is_rewind(send.message):
+            return await self._rewind(send)
         if not send.task_id:
             return await self._begin(send, derived(send.invocation_id, "task"))
         try:
+            if send.expected_version:
+                await self._check_version(send)
             return await self._go_on(send)
         except NotFound:
             if not send.create_unknown_task:
@@ -131,6 +152,31 @@ class Submits:
             if not (send.create_unknown_task and error.reason == "KEY_REUSED"):
                 raise
         return await self._begin(send, send.task_id)
+
+    async def _rewind(self, send: _Send) -> pb.SubmitResponse:
+        """A control message: the session is rewound, and what else the message says begins a turn of its own."""
+        request = sessions.RewindRequest(
+            context_id=send.context_id,
+            before_invocation_id=control.before(send.message),
+            id=send.invocation_id,
+            request_hash=send.request_hash,
+            message=send.message,
+            expected_version=send.expected_version,
+        )
+        try:
+            done = await self._rewinds.rewind(request)
+        except NotFound as error:
+            if error.reason != "INVOCATION_NOT_FOUND":
+                raise
+            return pb.SubmitResponse(rewound=pb.Rewound(task=control.refusal(send.message, send.invocation_id)))
+        rewound = pb.Rewound(task=done.task)
+        if control.says_something(send.message):
+            turn = derived(send.invocation_id, "turn")
+            message = control.as_turn(send.message, turn)
+            after = replace(send, invocation_id=turn, message=message, expected_version=0, as_task=True)
+            begun = await self._begin(after, derived(turn, "task"))
+            rewound.next.CopyFrom(begun.task)
+        return pb.SubmitResponse(rewound=rewound)
 
     async def _drop_foreign_references(self, message: a2a.Message) -> None:
         """References to tasks that the caller may not see are left out without a word (I3)."""
@@ -156,6 +202,27 @@ class Submits:
         if response.record.copied_generation < response.generation:
             await self._copy_message(send, response)
         return _reference(response.record)
+
+    async def _check_version(self, send: _Send) -> None:
+        """As well as it can be done: the message goes to the task store, and the session may change before it does.
+
+        Conflict, unless the message is in the task already. NotFound: there is no such task.
+        """
+        request = tasks.ListEventsRequest(task_id=send.task_id, kinds=_OF_USER, newest_first=True, limit=1000)
+        found = await self._store.ListEvents(request)
+        if any(event.invocation_id == send.invocation_id for event in found.events):
+            return
+        try:
+            version = (await self._sessions.session(found.record.context_id)).version
+        except NotFound:
+            version = 0
+        if version != send.expected_version:
+            raise Conflict(
+                f"session {found.record.context_id} is at version {version}, not {send.expected_version}",
+                reason="VERSION_MISMATCH",
+                suggestion="read the session again, then decide again",
+                metadata={"version": str(version)},
+            )
 
     async def _copy_message(self, send: _Send, added: tasks.AddMessageResponse) -> None:
         """The message is in the log whatever happens here; a copy that fails is left to who copies the task next."""
@@ -191,6 +258,7 @@ class Submits:
             task_id=task_id,
             agent=send.hosted.name,
             message=send.message,
+            expected_version=send.expected_version,
         )
         proposal = Proposal(
             invocation_id=send.invocation_id,
@@ -198,18 +266,21 @@ class Submits:
             message=send.message,
             caller=send.caller,
         )
-        router = send.hosted.router
+        router = send.hosted.router if not send.as_task else None
         routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight) if router is not None else None
         asked = False
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
             # the same time. Should only the task store succeed, the message is copied from there like any other.
-            overlaps = not send.keyed and (routing is None or (await routing.at_sight() and routing.answer() is None))
+            # One with an expected version must not have made a task when it is refused.
+            new = not send.keyed and not send.expected_version
+            overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             saving = self._crew.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
             if not overlaps:
                 decision = await saving
                 if decision.answer is not None:
                     await self._put_back(send, decision)
+                    await self._bring_in_line(send, decision)
                     return pb.SubmitResponse(message=decision.answer)
                 await afp("submit.after_outcome")
             send.message.task_id = task_id
@@ -299,6 +370,15 @@ class Submits:
             await unvoid(self._sessions, send.context_id, send.invocation_id)
         except PlaneError as error:
             log.warning("whether turn %s was voided meanwhile is not known: %s", send.invocation_id, error)
+
+    async def _bring_in_line(self, send: _Send, decision: Decision) -> None:
+        """The session's tasks; of a turn that is one, its run does so."""
+        if not decision.unapplied:
+            return
+        try:
+            await self._runs.ports.applier.apply(send.context_id)
+        except PlaneError as error:
+            log.warning("the tasks of session %s are not in line with it yet: %s", send.context_id, error)
 
     async def _void_refused(self, send: _Send, error: PlaneError) -> None:
         """A refused turn must not be in the next prompt; an open outcome is left to a repeat or the sweep."""

@@ -16,6 +16,7 @@ _HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
 _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
+_UNAPPLIED_PAGE: Final = 100
 
 # A service acts for the owner that its principal names, so it needs no line of its own, but for what is of all owners.
 POLICY: Final[dict[str, Access]] = {
@@ -27,6 +28,11 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "AppendEntries": Access.USER,
     _HISTORY + "ListEntries": Access.USER,
     _HISTORY + "GetSessionTask": Access.USER,
+    _HISTORY + "Rewind": Access.USER,
+    _HISTORY + "Undo": Access.USER,
+    _HISTORY + "ListCut": Access.USER,
+    _HISTORY + "ListUnapplied": Access.SERVICE,
+    _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
     _HISTORY + "MarkSettled": Access.SERVICE,
 }
@@ -72,6 +78,25 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def GetSessionTask(self, request: pb.GetSessionTaskRequest, context: Context) -> pb.GetSessionTaskResponse:
         session, history = await self._log.conversation(_scope(), request.context_id)
         return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
+
+    async def Rewind(self, request: pb.RewindRequest, context: Context) -> pb.RewindResponse:
+        done = await self._log.rewind(wire.rewind(request, _scope()))
+        return pb.RewindResponse(seq=done.seq, session=wire.session(done.session), rewound=done.done)
+
+    async def Undo(self, request: pb.UndoRequest, context: Context) -> pb.UndoResponse:
+        done = await self._log.undo(wire.undo(request, _scope(), entry_id=new_id()))
+        return pb.UndoResponse(seq=done.seq, session=wire.session(done.session))
+
+    async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
+        session, invocations = await self._log.cut(_scope(), request.context_id)
+        return pb.ListCutResponse(invocation_ids=invocations, session=wire.session(session))
+
+    async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
+        return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))
+
+    async def MarkApplied(self, request: pb.MarkAppliedRequest, context: Context) -> pb.MarkAppliedResponse:
+        await self._log.mark_applied(ops.MarkApplied(scope=_scope(), context_id=request.context_id, seq=request.seq))
+        return pb.MarkAppliedResponse()
 
     async def ListUnsettled(self, request: pb.ListUnsettledRequest, context: Context) -> pb.ListUnsettledResponse:
         return wire.unsettled(await self._log.unsettled(request.min_age, request.limit or _UNSETTLED_PAGE))

@@ -43,6 +43,14 @@ class EntryPage:
     next_page_token: str
 
 
+class UnappliedSession(NamedTuple):
+    """A session whose tasks are not in line with its history."""
+
+    tenant: str
+    owner: str
+    context_id: str
+
+
 class UnsettledTurn(NamedTuple):
     """A turn that may have come to nothing. `task_id`: the task it was to be; empty: what it is was not decided."""
 
@@ -126,6 +134,43 @@ class SessionLog(Protocol):
         """All messages in effect, in reading order; of equal messageIds the first. NotFound.
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
+        """
+        ...
+
+    async def rewind(self, op: ops.Rewind) -> ops.Steered:
+        """Cuts an invocation and all first seen after it from what is in effect.
+
+        It is decided on the history as it is in the transaction that writes the entry. NotFound, also
+        `INVOCATION_NOT_FOUND`: the invocation is not in effect; then the entry is stored without effect, and a repeat
+        is answered the same. Refused `KEY_REUSED`: the id is that of another request. Conflict `VERSION_MISMATCH`.
+        """
+        ...
+
+    async def undo(self, op: ops.Undo) -> ops.Steered:
+        """Takes the newest rewind that counts back.
+
+        NotFound. Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
+        """
+        ...
+
+    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+        """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
+
+        NotFound.
+        """
+        ...
+
+    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
+        """Sessions of all owners whose tasks are not in line with their history, oldest change first.
+
+        Invalid `BAD_LIMIT`.
+        """
+        ...
+
+    async def mark_applied(self, op: ops.MarkApplied) -> Session:
+        """The tasks are in line with the history up to an entry; never goes back, raises no version.
+
+        NotFound. Invalid `BEYOND_HEAD`.
         """
         ...
 

@@ -57,6 +57,18 @@ session: Final = Table(
     Column("has_session_task", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("steered_seq", BigInteger, nullable=False, server_default=text("0")),
+    Column(
+        "applied_seq",
+        BigInteger,
+        # Here and not below, since SQLite adds constraints to a table with a column only.
+        CheckConstraint(
+            "applied_seq >= 0 AND applied_seq <= steered_seq AND steered_seq <= COALESCE(seq, 0)",
+            name="session_applied_up_to_steered",
+        ),
+        nullable=False,
+        server_default=text("0"),
+    ),
     PrimaryKeyConstraint("context_id", "owner", "tenant", name="session_pkey"),
     # The newest entry exists when the transaction ends. Together with the guard that an entry follows its predecessor
     # this makes gaps impossible.
@@ -76,6 +88,7 @@ session: Final = Table(
 )
 # Queries repeat these conditions word for word: only then does either engine see that a partial index serves them.
 LISTED: Final = "updated_at > 0"
+UNAPPLIED: Final = "applied_seq < steered_seq"
 # An entry after which a turn may come to nothing: it is to be a task (an outcome), or it was begun (a message) or taken
 # up again (a void taken back) and is not decided yet.
 OPENS: Final = (
@@ -90,6 +103,12 @@ Index(
     session.c.context_id,
     sqlite_where=text(LISTED),
     postgresql_where=text(LISTED),
+)
+Index(
+    "session_unapplied",
+    session.c.updated_at,
+    sqlite_where=text(UNAPPLIED),
+    postgresql_where=text(UNAPPLIED),
 )
 
 entry: Final = Table(

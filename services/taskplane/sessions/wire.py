@@ -10,7 +10,7 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
-from taskplane.sessions.store import EntryFilter, UnsettledPage
+from taskplane.sessions.store import EntryFilter, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
 
@@ -26,6 +26,8 @@ def session(of: Session) -> pb.Session:
         version=of.version,
         entry_count=of.seq,
         has_session_task=of.has_session_task,
+        steered_seq=of.steered_seq,
+        applied_seq=of.applied_seq,
     )
     _set_time(message.created_at, of.created_at)
     _set_time(message.updated_at, of.updated_at)
@@ -55,7 +57,9 @@ def entry(stored: Entry) -> pb.Entry:
 def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:
     """What the caller cannot know: not the entries that it has just given."""
     of = answer.session
-    response = pb.AppendEntriesResponse(version=of.version, entry_count=of.seq, appended=answer.appended)
+    response = pb.AppendEntriesResponse(
+        version=of.version, entry_count=of.seq, appended=answer.appended, unapplied=of.unapplied
+    )
     _set_time(response.updated_at, of.updated_at)
     if answer.known:
         response.known.extend(map(entry, answer.known))
@@ -137,6 +141,36 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> En
         pack(given, which),
         0,
     )
+
+
+def rewind(request: pb.RewindRequest, scope: Scope) -> ops.Rewind:
+    """Invalid where the message cannot be stored."""
+    given = pb.Entry(
+        id=request.id,
+        kind=pb.ENTRY_KIND_REWIND,
+        invocation_id=request.id,
+        request_hash=request.request_hash,
+        target=request.before_invocation_id,
+    )
+    if request.HasField("message"):
+        given.message.CopyFrom(request.message)
+    entry = _new_entry(0, given, request.context_id, scope)
+    return ops.Rewind(
+        scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version
+    )
+
+
+def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> ops.Undo:
+    """`entry_id` is used where the request names none."""
+    own = request.id or entry_id
+    given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own)
+    entry = _new_entry(0, given, request.context_id, scope)
+    return ops.Undo(scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version)
+
+
+def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
+    """Sessions of any owner."""
+    return pb.ListUnappliedResponse(sessions=[pb.UnappliedSession(**each._asdict()) for each in sessions])
 
 
 def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:

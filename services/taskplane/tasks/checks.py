@@ -297,6 +297,16 @@ def mark_copied(request: pb.MarkCopiedRequest) -> None:
     problems.done()
 
 
+def mark_superseded(request: pb.MarkSupersededRequest) -> None:
+    """Of MarkSuperseded."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id)
+    problems.at_least("steered_seq", request.steered_seq, 1)
+    for index, invocation in enumerate(request.cut_invocation_ids):
+        problems.name(f"cut_invocation_ids[{index}]", invocation)
+    problems.done()
+
+
 def claim(request: pb.ClaimRequest) -> None:
     """Of Claim."""
     problems = _Problems()

@@ -40,6 +40,11 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "DeleteTask": Access.USER,
     _STORE + "ListUncopied": Access.USER,
     _STORE + "MarkCopied": Access.SERVICE,
+    _STORE + "MarkSuperseded": Access.SERVICE,
+    _STORE + "ListTaskInfos": Access.USER,
+    _STORE + "WatchSession": Access.USER,
+    _STORE + "SummarizeSessions": Access.USER,
+    _STORE + "GetSessionFigures": Access.USER,
     _QUEUE + "Claim": Access.SERVICE,
     _QUEUE + "Renew": Access.SERVICE,
     _QUEUE + "Release": Access.SERVICE,
@@ -184,6 +189,14 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         checks.mark_copied(request)
         await self._log.submit(ops.MarkCopied(task_uid=request.task_uid, generation=request.generation))
         return pb.MarkCopiedResponse()
+
+    async def MarkSuperseded(self, request: pb.MarkSupersededRequest, context: Context) -> pb.MarkSupersededResponse:
+        checks.mark_superseded(request)
+        marked = _expect(ops.Marked, await self._log.submit(wire.mark_superseded(request, _scope())))
+        response = pb.MarkSupersededResponse()
+        for row in marked.rows:
+            self._wire.fill(response.records.add(), row)
+        return response
 
 
 class TaskQueue(pb_grpc.TaskQueueServicer):

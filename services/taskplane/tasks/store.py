@@ -22,7 +22,8 @@ class TaskFilter:
     """Which of the caller's tasks to list; an empty field does not filter.
 
     `status_after` is inclusive, microseconds since 1970. `by_creation`: oldest creation first; otherwise newest state
-    change first. `content` is False where the rows alone will do: then no task is read or folded.
+    change first. `superseded`: those, too, which a rewind cut. `content` is False where the rows alone will do: then no
+    task is read or folded.
     """
 
     context_id: str = ""
@@ -32,6 +33,7 @@ class TaskFilter:
     by_creation: bool = False
     page_size: int = 50
     page_token: str = ""
+    superseded: bool = False
     content: bool = True
 
 

@@ -23,7 +23,17 @@ from sqlalchemy import (
     text,
 )
 
-from taskplane.tasks.domain.task import AT_REST, COMPLETED, DOCUMENT, MANAGED, PAUSED, STATES, TERMINAL
+from taskplane.tasks.domain.task import (
+    AT_REST,
+    COMPLETED,
+    CREATED,
+    DOCUMENT,
+    MANAGED,
+    PAUSED,
+    REPLACED,
+    STATES,
+    TERMINAL,
+)
 
 metadata: Final = MetaData()
 
@@ -39,6 +49,12 @@ def among(column: str, states: Iterable[int]) -> str:
 # A managed task at rest whose messages are not all in its session. Queries repeat this text word for word, since only
 # then does either engine see that the partial index serves them.
 UNCOPIED: Final = f"origin = '{MANAGED}' AND {among('state', AT_REST)} AND copied_generation < message_generation"
+
+# The changes of state that cannot be read from their task's row, as the creation and the end of a managed task can: so
+# most tasks have one entry in the index, which holds all that is asked about a change.
+STATE_CHANGES: Final = (
+    f"changed_to IS NOT NULL AND kind <> {CREATED} AND (kind = {REPLACED} OR NOT {among('changed_to', TERMINAL)})"
+)
 
 _NOT_BEYOND_THE_HEAD: Final = (
     "input_generation",
@@ -79,6 +95,7 @@ event: Final = Table(
     Column("speaks", Boolean, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("changed_to", Integer),
     PrimaryKeyConstraint("task_uid", "generation", name="event_pkey"),
     CheckConstraint("generation >= 1", name="event_generation_from_one"),
     CheckConstraint(
@@ -105,6 +122,16 @@ Index(
     event.c.generation,
     sqlite_where=text("artifact_id IS NOT NULL"),
     postgresql_where=text("artifact_id IS NOT NULL"),
+)
+
+Index(
+    "event_state_change",
+    event.c.task_uid,
+    event.c.generation,
+    event.c.changed_to,
+    event.c.created_at,
+    sqlite_where=text(STATE_CHANGES),
+    postgresql_where=text(STATE_CHANGES),
 )
 
 task: Final = Table(
@@ -151,6 +178,8 @@ task: Final = Table(
     Column("snapshot_bytes", BigInteger, nullable=False),
     Column("event_bytes", BigInteger, nullable=False),
     Column("folded_bytes", BigInteger, nullable=False),
+    Column("superseded", Boolean, nullable=False),
+    Column("superseded_seq", BigInteger, nullable=False),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),

@@ -81,6 +81,8 @@ class Wire:
         record.on_orphan = row.on_orphan  # type: ignore[assignment]
         record.max_attempts = row.max_attempts
         record.incarnation = self.incarnation(row)
+        if row.superseded:
+            record.superseded = True
         _set_time(record.created_at, row.created_at)
 
 
@@ -209,6 +211,16 @@ def cancel(request: pb.CancelTaskRequest, scope: Scope) -> ops.Cancel:
     return ops.Cancel(scope=scope, task_id=request.task_id, event_metadata=update)
 
 
+def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> ops.MarkSuperseded:
+    """What is cut from a session now."""
+    return ops.MarkSuperseded(
+        scope=scope,
+        context_id=request.context_id,
+        steered_seq=request.steered_seq,
+        cut=frozenset(request.cut_invocation_ids),
+    )
+
+
 def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_id: str) -> ops.Put:
     """`task_id` is used where the document has no id."""
     task = request.task
@@ -231,6 +243,7 @@ def task_filter(request: pb.ListTasksRequest) -> TaskFilter:
         by_creation=request.order == pb.TASK_ORDER_CREATED,
         page_size=request.page_size or 50,
         page_token=request.page_token,
+        superseded=request.include_superseded,
     )
 
 

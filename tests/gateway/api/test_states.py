@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from tests.gateway.plane import Plane, fresh
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.api.states import info_state
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # By the state of A2A 0.3, every word that means it.
@@ -49,3 +52,36 @@ async def test_a_state_is_taken_in_every_spelling_and_shown_in_one(plane: Plane,
     assert {task["status"]["state"] for task in found["tasks"]} == {new}
     old = await plane.result("tasks/get", {"id": listed[0]["id"]})
     assert old["status"]["state"] == state
+
+
+# What the list of a session's turns calls each of them.
+INFO = {
+    "submitted": ("pending", False),
+    "working": ("working", False),
+    "input-required": ("working", True),
+    "auth-required": ("working", True),
+    "completed": ("completed", False),
+    "failed": ("failed", False),
+    "rejected": ("failed", False),
+    "canceled": ("cancelled", False),
+}
+
+
+@pytest.mark.parametrize("state", SPELLINGS)
+async def test_a_state_in_a_list_of_turns_is_one_of_five_words(plane: Plane, state: str) -> None:
+    """M2: one function for every spelling, and over the wire; an interrupted task is working, and paused."""
+    for word in SPELLINGS[state]:
+        for spelling in spelled(word):
+            assert info_state(spelling) == INFO[state], spelling
+    assert info_state(a2a.TaskState.Value("TASK_STATE_" + state.upper().replace("-", "_"))) == INFO[state]
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
+    await plane.http.post("/api/tasks", json={"contextId": context, "status": {"state": state}})
+    (info,) = (await plane.http.get(f"/api/sessions/{context}/task-infos")).json()["data"]
+    assert (info["state"], info.get("paused", False)) == INFO[state]
+
+
+@pytest.mark.parametrize("unknown", ["", "strange", 0, 99])
+def test_a_state_that_nobody_knows_is_pending(unknown: str | int) -> None:
+    """M2."""
+    assert info_state(unknown) == ("pending", False)

@@ -16,11 +16,15 @@ def found(data: Any, message: str, *, status: int = 200, headers: Headers | None
     return json_reply(status, {"error": False, "data": data, "message": message}, headers)
 
 
-def found_some(data: list[Any], message: str) -> Content:
-    """A success with a list; an empty one is left out, as kagent does on the routes it has."""
+def found_some(data: list[Any], message: str, *, next_page_token: str = "") -> Content:
+    """A success with a list; an empty one is left out, as kagent does on the routes it has, and so is an empty token of
+    the next page."""
+    body: dict[str, Any] = {"error": False, "message": message}
     if data:
-        return found(data, message)
-    return json_reply(200, {"error": False, "message": message})
+        body["data"] = data
+    if next_page_token:
+        body["next_page_token"] = next_page_token
+    return json_reply(200, body)
 
 
 async def read_json(plane: Plane, request: Request) -> Any:
@@ -39,3 +43,10 @@ async def read_object(plane: Plane, request: Request) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid("the body must be a JSON object", fields={"": "must be an object"})
     return value  # pyright: ignore[reportUnknownVariableType]
+
+
+async def read_options(plane: Plane, request: Request) -> dict[str, Any]:
+    """Like `read_object`; without a body it is empty."""
+    if not request.header(b"transfer-encoding") and request.header(b"content-length") in ("", "0"):
+        return {}
+    return await read_object(plane, request)

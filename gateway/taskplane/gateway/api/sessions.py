@@ -6,13 +6,14 @@ import orjson
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.gateway.api.envelope import check_size, found, found_some, read_object
+from taskplane.gateway.api.envelope import check_size, found, read_object
 from taskplane.gateway.api.shapes import agent_id, event_json, session_json
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.etags import if_changed, named, numbered
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields, Violations
-from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
+from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, PermissionDenied
 
 _PAGE: Final = 1_000
 
@@ -33,20 +34,9 @@ async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
     return found(session_json(session), "Successfully created session", status=201)
 
 
-async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The caller's sessions, newest update first."""
-    sessions: list[dict[str, Any]] = []
-    asked = sb.ListSessionsRequest(page_size=_PAGE)
-    while True:
-        page = await plane.sessions.ListSessions(asked)
-        sessions += map(session_json, page.sessions)
-        if not page.next_page_token:
-            return found_some(sessions, "Successfully listed sessions")
-        asked.page_token = page.next_page_token
-
-
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """A session with its runtime's events, newest first unless `order=asc`, at most `limit` (0: all). NotFound."""
+    """A session with its runtime's events, newest first unless `order=asc`, at most `limit` (0: all). Its version is
+    its entity tag. NotFound."""
     order = request.query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise Invalid("order must be asc or desc", fields={"order": "must be asc or desc"})
@@ -65,11 +55,13 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
             break
         asked.page_token = page.next_page_token
     data = {"session": session_json(page.session), "events": events[:limit] if limit else events}
-    return found(data, "Successfully retrieved session")
+    reply = found(data, "Successfully retrieved session")
+    return if_changed(request, reply, numbered(page.session.version))
 
 
 async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Renames a session or gives it another agent. Invalid if neither is asked for; NotFound."""
+    """Renames a session or gives it another agent. Invalid if neither is asked for; NotFound. Conflict
+    `VERSION_MISMATCH`: it is not at the version that If-Match names."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
     asked = sb.UpdateSessionRequest(context_id=request.arguments["session"])
@@ -81,8 +73,24 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     if not asked.HasField("title") and not asked.HasField("agent"):
         raise Invalid("name or agent_ref is required", fields={"name": "is required, or agent_ref"})
     check_size(asked)
+    await _check_version(plane, asked.context_id, named(request.header(b"if-match"), "version"))
     session = (await plane.sessions.UpdateSession(asked)).session
-    return found(session_json(session), "Successfully updated session")
+    reply = found(session_json(session), "Successfully updated session")
+    reply.headers.append((b"etag", numbered(session.version)))
+    return reply
+
+
+async def _check_version(plane: Plane, context_id: str, expected: int) -> None:
+    if not expected:
+        return
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    if session.version != expected:
+        raise Conflict(
+            f"session {context_id} is at version {session.version}, not {expected}",
+            reason="VERSION_MISMATCH",
+            suggestion="read the session again, then decide again",
+            metadata={"version": str(session.version)},
+        )
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -93,7 +101,8 @@ async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Stores an event of an agent runtime: opaque JSON text under the runtime's id. PermissionDenied `WRONG_AGENT`: the
-    session is another agent's. AlreadyExists: the id is stored already, and stays as it is. NotFound; Invalid."""
+    session is another agent's. AlreadyExists: the id is stored already, and stays as it is. An event
+    that rewinds hides the tasks that it cuts. NotFound; Invalid."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
     data = body.get("data")
@@ -113,5 +122,7 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     stored = await plane.sessions.AppendEntries(asked)
     if not stored.appended:
         raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
+    if stored.unapplied:
+        await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
     entry.created_at.CopyFrom(stored.updated_at)
     return found(event_json(session, entry, text), "Event added to session successfully", status=201)

@@ -27,8 +27,8 @@ class Wait(Enum):
 
 
 class Send(NamedTuple):
-    """A message to an agent, as the client sent it: the `request` of `submit`, which has nothing else yet.
-    `history_length` bounds the history of the task in the answer."""
+    """A message to an agent, as the client sent it: the `request` of `submit` and the version it expects, which has
+    nothing else yet. `history_length` bounds the history of the task in the answer."""
 
     submit: xb.SubmitRequest
     wait: Wait

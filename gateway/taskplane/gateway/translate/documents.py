@@ -55,15 +55,23 @@ def read_task(body: Any) -> a2a.Task:
         _read_status(status, task)
     for one in source.inners("artifacts"):
         _read_artifact(one, task.artifacts.add())
-    for one in source.inners("history"):
-        message = a2a.Message()
-        _read_message(one, message)
-        if not is_partial(message):
-            task.history.append(message)
+    task.history.extend(read_messages(source, "history"))
     fill_metadata(task.metadata, source)
     bad.check()
     check_readable(task, bad)
     return task
+
+
+def read_messages(source: Fields, name: str) -> list[a2a.Message]:
+    """A list of messages that a runtime keeps: they may lack an id, and growing texts are left out. What is wrong is
+    noted."""
+    messages: list[a2a.Message] = []
+    for one in source.inners(name):
+        message = a2a.Message()
+        _read_message(one, message)
+        if not is_partial(message):
+            messages.append(message)
+    return messages
 
 
 def _read_status(source: Fields, task: a2a.Task) -> None:

@@ -8,6 +8,7 @@ from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send,
 from taskplane.gateway.translate.fields import Fields, Violations, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, read_0_3, to_0_3
+from taskplane.gateway.translate.steering import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import to_text
 
@@ -142,7 +143,8 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 def read_message(source: Fields, into: a2a.Message) -> None:
     """Reads a Message into `into`; what is wrong is noted."""
-    into.message_id = source.id("messageId", required=True)
+    complete = not is_rewind(source)
+    into.message_id = source.id("messageId", required=complete)
     into.context_id = source.id("contextId")
     into.task_id = source.id("taskId")
     role = source.get("role")
@@ -151,7 +153,7 @@ def read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be user or agent")
     else:
         into.role = a2a.Role.ValueType(number)
-    for part in source.inners("parts", required=True, most=MOST_PARTS):
+    for part in source.inners("parts", required=complete, most=MOST_PARTS):
         read_0_3(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))
@@ -167,6 +169,7 @@ def read_send(params: Any) -> Send:
     sent = source.inner("message", required=True)
     if sent is not None:
         read_message(sent, request.message)
+        submit.expected_version = expected_version(sent)
     wait = Wait.GRACE
     has_push_config = False
     history_length: int | None = None

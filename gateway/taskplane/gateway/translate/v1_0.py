@@ -13,6 +13,7 @@ from taskplane.gateway.translate.dialect import Dialect, Encoded, Listing, Paylo
 from taskplane.gateway.translate.fields import LONGEST_TOKEN, Fields, Violations, is_object, is_plain_id, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, plain_texts, read_1_0, to_1_0
+from taskplane.gateway.translate.steering import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import from_text, to_text
 
@@ -177,7 +178,8 @@ def _read_plain(source: Any, into: a2a.Message) -> bool:
 
 
 def _read_message(source: Fields, into: a2a.Message) -> None:
-    into.message_id = source.id("messageId", required=True)
+    complete = not is_rewind(source)
+    into.message_id = source.id("messageId", required=complete)
     into.context_id = source.id("contextId")
     into.task_id = source.id("taskId")
     role = source.get("role")
@@ -186,7 +188,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be ROLE_USER or ROLE_AGENT")
     else:
         into.role = number
-    for part in source.inners("parts", required=True, most=MOST_PARTS):
+    for part in source.inners("parts", required=complete, most=MOST_PARTS):
         read_1_0(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))
@@ -203,6 +205,7 @@ def read_send(params: Any) -> Send:
         sent = source.inner("message", required=True)
         if sent is not None:
             _read_message(sent, request.message)
+            submit.expected_version = expected_version(sent)
     at_once = has_push_config = False
     history_length: int | None = None
     asked = source.inner("configuration") if source.has("configuration") else None

@@ -64,10 +64,13 @@ def check_unsettled(min_age: float, limit: int) -> None:
         raise Invalid(
             f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {MAX_AGE} seconds"}
         )
+    check_limit(limit)
+
+
+def check_limit(limit: int) -> None:
+    """Invalid `BAD_LIMIT` unless it is 1 to 1,000."""
     if not 0 < limit <= MAX_PAGE_SIZE:
-        raise Invalid(
-            f"{limit} turns cannot be looked at", reason="BAD_LIMIT", fields={"limit": f"is 1 to {MAX_PAGE_SIZE}"}
-        )
+        raise Invalid(f"{limit} cannot be looked at", reason="BAD_LIMIT", fields={"limit": f"is 1 to {MAX_PAGE_SIZE}"})
 
 
 def check_time(field: str, micros: int) -> None:
@@ -93,8 +96,7 @@ def check(op: ops.Operation) -> None:
         case ops.Append():
             if op.create is not None:
                 _check_new("create.", op.create.agent, op.create.title, op.create.source)
-            if op.expected_version < 0:
-                raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
+            _check_version(op.expected_version)
             _check_entries(op.entries)
         case ops.Create():
             _check_new("", op.agent, op.title, op.source)
@@ -106,8 +108,28 @@ def check(op: ops.Operation) -> None:
                     fields={"title": "or agent is required"},
                 )
             _check_new("", op.agent or "", op.title or "", "")
+        case ops.Rewind():
+            check_id("before_invocation_id", op.entry.target)
+            _check_steering(op.entry, op.expected_version)
+        case ops.Undo():
+            _check_steering(op.entry, op.expected_version)
+        case ops.MarkApplied():
+            if op.seq < 0:
+                raise Invalid("a number is not negative", fields={"seq": "is not negative"})
         case ops.Delete():
             pass
+
+
+def _check_steering(entry: Entry, expected_version: int) -> None:
+    check_id("id", entry.id)
+    if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
+        raise Invalid("that is no SHA-256", fields={"request_hash": f"has {DIGEST} bytes"})
+    _check_version(expected_version)
+
+
+def _check_version(expected: int) -> None:
+    if expected < 0:
+        raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
 
 
 def _check_new(prefix: str, agent: str, title: str, source: str) -> None:

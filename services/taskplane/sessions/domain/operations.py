@@ -6,6 +6,8 @@ Nothing here is changed once it is made. It is not frozen: that would make it se
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from taskplane.runtime.errors import PlaneError
+from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
 
 
@@ -61,7 +63,40 @@ class Append:
     expected_version: int = 0
 
 
-Operation = Create | Update | Delete | Append
+@dataclass(slots=True, kw_only=True)
+class Rewind:
+    """Cuts an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
+
+    `expected_version` 0: any. Answer: `Steered`; where the invocation is not in effect, NotFound, and the entry is
+    stored all the same, as one without effect.
+    """
+
+    scope: Scope
+    context_id: str
+    entry: Entry
+    expected_version: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Undo:
+    """Takes the newest rewind that counts back: `entry` is the undo. `expected_version` 0: any. Answer: `Steered`."""
+
+    scope: Scope
+    context_id: str
+    entry: Entry
+    expected_version: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class MarkApplied:
+    """The session's tasks are in line with its history up to entry `seq`. Answer: the `Session`."""
+
+    scope: Scope
+    context_id: str
+    seq: int
+
+
+Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,21 +119,33 @@ class Appended:
     known: Sequence[Entry] = ()
 
 
-Answer = Session | Created | Appended
+@dataclass(slots=True, kw_only=True)
+class Steered:
+    """Which entry steers, and the session as it is now. `done`: by this call, not by an earlier one."""
+
+    seq: int
+    session: Session
+    done: bool
+
+
+Answer = Session | Created | Appended | Steered
 
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """What is to be written, and the answer once that is committed.
+    """What is to be written, and the answer once that is committed; it may be a refusal.
 
     `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries.
     """
 
     session: Session
-    answer: Answer
+    answer: Answer | PlaneError
     entries: Sequence[Entry] = ()
     new: bool = False
     delete: bool = False
+
+
+Outcome = Write | Answer | PlaneError
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,8 +153,15 @@ class Found:
     """What was read for one operation before it is decided.
 
     `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
-    owner has stored already, in whatever session, without their payload.
+    owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, where
+    `needs_lines` says so.
     """
 
     session: Session | None
     stored: Mapping[str, Entry]
+    lines: Sequence[Line] = ()
+
+
+def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:
+    """Whether `op` cannot be decided without the lines of its session."""
+    return isinstance(op, Rewind | Undo) and not stored

@@ -1,5 +1,6 @@
 """The nouns: a session, an entry of its log, and the kinds of entries."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -40,6 +41,15 @@ class Session(NamedTuple):
     has_session_task: bool
     created_at: int
     updated_at: int
+    # Number of the newest entry that changes what is in effect of those before it; 0: there is none.
+    steered_seq: int = 0
+    # Up to where its tasks are in line with that; never more.
+    applied_seq: int = 0
+
+    @property
+    def unapplied(self) -> bool:
+        """Whether its tasks are not in line with its history yet."""
+        return self.applied_seq < self.steered_seq
 
 
 class Entry(NamedTuple):
@@ -71,25 +81,34 @@ class Entry(NamedTuple):
     created_at: int
 
 
-def grown(was: Session, entries: int, *, has_session_task: bool, now: int) -> Session:
-    """The session with so many more entries."""
-    return Session(
+def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[Entry]]:
+    """The session with so many more entries, and these as they are stored: with their numbers and the time."""
+    now = max(now, was.updated_at)
+    new = [_numbered(entry, seq, now) for seq, entry in enumerate(given, was.seq + 1)]
+    has_session_task, steered_seq = was.has_session_task, was.steered_seq
+    for entry in new:
+        if entry.kind != MESSAGE:
+            has_session_task = has_session_task or begins_session_task(entry)
+            steered_seq = entry.seq if steers(entry) else steered_seq
+    session = Session(
         was.tenant,
         was.owner,
         was.context_id,
-        was.seq + entries,
-        was.version + entries,
+        was.seq + len(new),
+        was.version + len(new),
         was.agent,
         was.title,
         was.source,
         has_session_task,
         was.created_at,
         now,
+        steered_seq,
+        was.applied_seq,
     )
+    return session, new
 
 
-def numbered(given: Entry, seq: int, now: int) -> Entry:
-    """The entry as it is stored: with its number and the time."""
+def _numbered(given: Entry, seq: int, now: int) -> Entry:
     return Entry._make((*given[:_SEQ], seq, *given[_SEQ + 1 : _CREATED_AT], now))
 
 
@@ -101,4 +120,18 @@ def begins_session_task(entry: Entry) -> bool:
     """Whether this entry makes the session task worth showing: a rewind, a pushed history, a direct answer."""
     if entry.kind == OUTCOME:
         return entry.speaks
-    return entry.kind in (REWIND, PUSHED) or (entry.kind == EVENT and bool(entry.target))
+    return entry.kind != UNDO and steers(entry)
+
+
+def steers(entry: Entry) -> bool:
+    """Whether this entry changes what is in effect of those before it; a void, which is about one turn, is none."""
+    if entry.kind == EVENT:
+        return bool(entry.target)
+    return entry.kind in (UNDO, PUSHED) or (entry.kind == REWIND and not entry.off)
+
+
+def repeats(stored: Entry, given: Entry) -> bool:
+    """Whether an entry that is stored under the id of a given one is of the same session and request."""
+    if stored.context_id != given.context_id:
+        return False
+    return not stored.request_hash or not given.request_hash or stored.request_hash == given.request_hash

@@ -1,6 +1,7 @@
 """One transaction of the session log: read what the operations concern, decide each, write what was decided.
 
-The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
+The number of statements does not depend on the number of operations, but for those that steer: each of them reads the
+log of its session. The rules are not here but in `domain.decide`.
 """
 
 import time
@@ -15,6 +16,7 @@ from taskplane.sessions.domain.decide import decide
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.sql.loading import read_lines
 from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
@@ -32,6 +34,9 @@ def key_of(op: Operation) -> Key:
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
+    if isinstance(op, ops.Rewind | ops.Undo):
+        # They read the whole log, which is nothing to be waited for on the event loop.
+        return _LARGE + len(op.entry.payload or b"")
     if isinstance(op, ops.Append):
         for entry in op.entries:
             size += _OVERHEAD + len(entry.payload or b"")
@@ -59,7 +64,9 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
             outcomes.append(LATER)
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
-        outcome = decide(Found(session=sessions.get(key), stored=known), op, now)
+        was = sessions.get(key)
+        lines = read_lines(conn, was) if was is not None and ops.needs_lines(op, known) else ()
+        outcome = decide(Found(session=was, stored=known, lines=lines), op, now)
         if isinstance(outcome, Write):
             writes[len(outcomes)] = outcome
             taken.update(wanted)
@@ -73,10 +80,10 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
 
 
 def _ids(op: Operation) -> list[Key]:
-    if not isinstance(op, ops.Append):
-        return []
     tenant, owner, _ = op.scope
-    return [(tenant, owner, entry.id) for entry in op.entries]
+    if isinstance(op, ops.Append):
+        return [(tenant, owner, entry.id) for entry in op.entries]
+    return [(tenant, owner, op.entry.id)] if isinstance(op, ops.Rewind | ops.Undo) else []
 
 
 def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entry]:
@@ -117,3 +124,4 @@ def _write(conn: Connection, writes: Iterable[Write]) -> None:
 
 
 _OVERHEAD: Final = 512
+_LARGE: Final = 128 * 1024

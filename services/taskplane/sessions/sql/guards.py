@@ -13,7 +13,7 @@ from taskplane.storage.dialects import Dialect, Timing
 # Set when the row is made.
 FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at"})
 # Never become less.
-GROWING: Final = frozenset({"seq", "version", "has_session_task"})
+GROWING: Final = frozenset({"seq", "version", "has_session_task", "steered_seq", "applied_seq"})
 # Change in any direction.
 FREE: Final = frozenset({"agent", "title", "source", "updated_at"})
 
@@ -33,8 +33,18 @@ class Guard:
     columns: Sequence[str] | None = None
 
 
-def guards(dialect: Dialect) -> list[Guard]:
-    """All of them, in the words of one engine."""
+# Names of the versions of the schema that changed a guard.
+FIRST: Final = "0001"
+NEWEST: Final = "0002"
+
+
+def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
+    """All of them as they are in a version of the schema, in the words of one engine."""
+    growing, shrinks = sorted(GROWING), ""
+    if version == FIRST:
+        growing = ["has_session_task", "seq", "version"]
+    else:
+        shrinks = " OR NEW.steered_seq < OLD.steered_seq OR NEW.applied_seq < OLD.applied_seq"
     return [
         Guard(
             "entry_follows_its_predecessor",
@@ -76,24 +86,28 @@ def guards(dialect: Dialect) -> list[Guard]:
             "session",
             "BEFORE UPDATE",
             "COALESCE(NEW.seq, 0) < COALESCE(OLD.seq, 0) OR NEW.has_session_task < OLD.has_session_task"
-            " OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0)",
+            f" OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0){shrinks}",
             "numbers and versions never shrink, and a version rises with every entry",
-            sorted(GROWING),
+            growing,
         ),
     ]
 
 
-def create_guards(dialect: Dialect) -> list[str]:
-    """The statements that make every guard, to be executed one by one on a database that has none."""
+def create_guards(dialect: Dialect, version: str = FIRST) -> list[str]:
+    """The statements that make every guard of a version, to be executed one by one on a database that has none."""
     return [
         statement
-        for guard in guards(dialect)
+        for guard in guards(dialect, version)
         for statement in dialect.guard_trigger(
             guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
         )
     ]
 
 
-def drop_guards(dialect: Dialect) -> list[str]:
+def drop_guards(dialect: Dialect, version: str = FIRST) -> list[str]:
     """The statements that remove what `create_guards` made."""
-    return [statement for guard in guards(dialect) for statement in dialect.drop_guard_trigger(guard.name, guard.table)]
+    return [
+        statement
+        for guard in guards(dialect, version)
+        for statement in dialect.drop_guard_trigger(guard.name, guard.table)
+    ]

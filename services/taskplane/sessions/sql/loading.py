@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, case, func, select
 
-from taskplane.sessions.domain.decide import session_not_found
-from taskplane.sessions.domain.history import Line
+from taskplane.sessions.domain.refusals import session_not_found
+from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
 from taskplane.sessions.sql.statements import (
     ENTRY_FIELDS,
@@ -58,9 +58,9 @@ _ROWS_OF: Final = ROWS.where(entry.c.seq.in_(bindparam("seqs", expanding=True)))
 _PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(
     *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
 )
-_LINES: Final = (
-    select(*(entry.c[name] for name in Line._fields), _size.label("size")).where(*OF_SESSION).order_by(entry.c.seq)
-)
+_lines: Final = select(*(entry.c[name] for name in Line._fields)).where(*OF_SESSION).order_by(entry.c.seq)
+_LINES: Final = _lines
+_LINES_AND_SIZES: Final = _lines.add_columns(_size.label("size"))
 
 
 class Read(NamedTuple):
@@ -96,10 +96,15 @@ def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, 
         raise session_not_found(context_id)
     of = to_session(rows[0][:_WIDTH])
     if of.seq > _SHORT:
-        rows = conn.execute(_LINES, key).all()
+        rows = conn.execute(_LINES_AND_SIZES, key).all()
         return of, Log([Line._make(row[:-1]) for row in rows], {row[0]: row[-1] for row in rows}, {})
     reads = {read.entry.seq: read for read in (to_read(row[_WIDTH:]) for row in rows[: of.seq])}
     return of, Log([_line(read.entry) for read in reads.values()], {seq: one.size for seq, one in reads.items()}, reads)
+
+
+def read_lines(conn: Connection, of: Session) -> list[Line]:
+    """All that the history needs to know of the session's entries, which is little of each."""
+    return [Line._make(row) for row in conn.execute(_LINES, key_of(of))]
 
 
 def read_entries(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, Read]:

@@ -10,13 +10,13 @@ from typing import Self, cast
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.decide import session_not_found
 from taskplane.sessions.domain.operations import Answer, Operation
+from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import reads, settling
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.meta import read_or_make_page_key
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnsettledPage
+from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession, UnsettledPage
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
 
@@ -107,6 +107,28 @@ class SqlSessionLog:
         """See `SessionLog.conversation`."""
         limits.check_id("context_id", context_id)
         return await self._engine.read(reads.read_conversation, scope, context_id)
+
+    async def rewind(self, op: ops.Rewind) -> ops.Steered:
+        """See `SessionLog.rewind`."""
+        return cast("ops.Steered", await self._submit(op))
+
+    async def undo(self, op: ops.Undo) -> ops.Steered:
+        """See `SessionLog.undo`."""
+        return cast("ops.Steered", await self._submit(op))
+
+    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+        """See `SessionLog.cut`."""
+        limits.check_id("context_id", context_id)
+        return await self._engine.read(reads.list_cut, scope, context_id)
+
+    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
+        """See `SessionLog.unapplied`."""
+        limits.check_limit(limit)
+        return await self._engine.read(reads.list_unapplied, limit)
+
+    async def mark_applied(self, op: ops.MarkApplied) -> Session:
+        """See `SessionLog.mark_applied`."""
+        return cast("Session", await self._submit(op))
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
         """See `SessionLog.unsettled`."""

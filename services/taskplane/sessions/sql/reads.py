@@ -8,16 +8,17 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, select, tex
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Exhausted
-from taskplane.sessions.domain.decide import session_not_found
+from taskplane.sessions.domain import history
 from taskplane.sessions.domain.history import InEffect, conversation, effective
 from taskplane.sessions.domain.limits import PAGE_BYTES, REPLY_BYTES
 from taskplane.sessions.domain.payload import keep_messages, messages
+from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
-from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_log, to_read
+from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_lines, read_log, to_read
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, to_session
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage
-from taskplane.sessions.tables import LISTED, entry, session
+from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
+from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
 from taskplane.storage.prepared import padded
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
@@ -30,6 +31,12 @@ _SESSIONS: Final = (
 )
 _SESSIONS_AFTER: Final = _SESSIONS.where(
     tuple_(session.c.updated_at, session.c.context_id) < tuple_(bindparam("after_at"), bindparam("after_id"))
+)
+_UNAPPLIED: Final = (
+    select(session.c.tenant, session.c.owner, session.c.context_id)
+    .where(text(UNAPPLIED))
+    .order_by(session.c.updated_at)
+    .limit(bindparam("count"))
 )
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
 _BEYOND: Final = 1 << 62
@@ -131,6 +138,17 @@ def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[
     _check_reply(sum(log.sizes[one.seq] for one in said), context_id)
     shown = _shown(conn, of, said, log.reads)
     return of, conversation(message for one in shown for message in messages(one.payload))
+
+
+def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+    """See `SessionLog.cut`."""
+    of = get_session(conn, scope, context_id)
+    return of, history.cut(read_lines(conn, of)) if of.seq else []
+
+
+def list_unapplied(conn: Connection, limit: int) -> Sequence[UnappliedSession]:
+    """See `SessionLog.unapplied`."""
+    return [UnappliedSession._make(row) for row in conn.execute(_UNAPPLIED, {"count": limit})]
 
 
 def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[int]) -> dict[int, Entry]:

@@ -1,8 +1,8 @@
 """What becomes of one operation on one task: the new row and its events, the answer of a repeat, or why not.
 
 Every rule about tasks stands here and nowhere else; the database triggers are a second wall. Of several refusals the
-first is given, in this order: not found, managed / not managed, key reused, terminal, fenced, illegal transition or
-append, invalid argument, pending input. A repeat is answered before any refusal.
+first is given, in this order: not found, managed / not managed, key reused, superseded, terminal, fenced, illegal
+transition or append, invalid argument, pending input. A repeat is answered before any refusal.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,14 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.append import append
-from taskplane.tasks.domain.changes import UserMessage, read_status
+from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.drafts import Draft, task_not_found
+from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, renew
 from taskplane.tasks.domain.messages import is_partial
-from taskplane.tasks.domain.operations import Answer, Found, Operation, Write
+from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
+from taskplane.tasks.domain.superseding import mark_superseded
 from taskplane.tasks.domain.task import (
-    CANCELED,
     DOCUMENT,
     MANAGED,
     PAUSED,
@@ -26,28 +27,16 @@ from taskplane.tasks.domain.task import (
     SUBMITTED,
     TERMINAL,
     Row,
-    Scope,
     changed,
     changed_by,
 )
 
-Outcome = Write | Answer | PlaneError
+Outcome = Write | Writes | Answer | PlaneError
 
 
 def decide(found: Found, op: Operation, now: int) -> Outcome:
     """What becomes of `op`, given what was `found`, at `now` (microseconds, UTC). Pure."""
     return _RULES[type(op)](found, op, now)
-
-
-def _visible(row: Row | None, scope: Scope) -> Row | None:
-    return row if row is not None and row.tenant == scope.tenant and row.owner == scope.owner else None
-
-
-def _not_managed(row: Row) -> PlaneError:
-    return Refused(
-        f"task {row.id} is kept by an external runtime; it cannot be run, continued or canceled here",
-        reason="NOT_MANAGED",
-    )
 
 
 def _key_reused() -> PlaneError:
@@ -56,11 +45,6 @@ def _key_reused() -> PlaneError:
         reason="KEY_REUSED",
         suggestion="repeat the first request unchanged, or use a new key",
     )
-
-
-def _terminal(row: Row) -> PlaneError:
-    state = a2a.TaskState.Name(row.state).removeprefix("TASK_STATE_").lower()  # type: ignore[arg-type]
-    return Refused(f"task {row.id} has ended ({state})", reason="TERMINAL", metadata={"state": state})
 
 
 def _create(found: Found, op: ops.Create, now: int) -> Outcome:
@@ -72,7 +56,7 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
         held = bool(op.claim_for) and row.lease_owner == op.claim_for
         return ops.Created(row=row, created=False, fence=row.fence if held else 0)
     if found.row is not None:
-        if _visible(found.row, op.scope) is None:
+        if visible(found.row, op.scope) is None:
             return AlreadyExists(f"the task id {op.task_id} is taken", reason="ID_TAKEN")
         return AlreadyExists(f"task {op.task_id} exists already", reason="TASK_EXISTS")
     if op.changes and not op.claim_for:
@@ -137,22 +121,30 @@ def _new_row(op: ops.Create, now: int) -> Row:
         0,  # snapshot_bytes
         0,  # event_bytes
         0,  # folded_bytes
+        False,  # superseded
+        0,  # superseded_seq
     )
 
 
 def _add_message(found: Found, op: ops.AddMessage, now: int) -> Outcome:
-    row = _visible(found.row, op.scope)
+    row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
     if row.origin == DOCUMENT:
-        return _not_managed(row)
+        return not_managed(row)
     known = found.known
     if known is not None:
         if known.task_uid != row.uid or known.generation == 1 or known.request_hash != op.request_hash:
             return _key_reused()
         return ops.Added(row=row, generation=known.generation, added=False)
+    if row.superseded:
+        return Refused(
+            f"task {row.id} was cut by a rewind of its session",
+            reason="SUPERSEDED",
+            suggestion="send the message without a task id, or take the rewind back",
+        )
     if row.state in TERMINAL:
-        return _terminal(row)
+        return terminal(row)
     if op.expected_context and op.expected_context != row.context_id:
         return Invalid(
             f"task {row.id} belongs to another context",
@@ -165,34 +157,9 @@ def _add_message(found: Found, op: ops.AddMessage, now: int) -> Outcome:
     return draft.write(new, ops.Added(row=new, generation=new.generation, added=True))
 
 
-def _cancel(found: Found, op: ops.Cancel, now: int) -> Outcome:
-    row = _visible(found.row, op.scope)
-    if row is None:
-        return task_not_found(op.task_id)
-    if row.origin == DOCUMENT:
-        return _not_managed(row)
-    if row.state in TERMINAL:
-        return _terminal(row)
-    draft = _canceled(row, op.scope.actor, now, found, op.event_metadata)
-    new = draft.finished()
-    return draft.write(new, ops.Done(row=new), refold=True)
-
-
-def _canceled(row: Row, actor: str, now: int, found: Found, event: a2a.TaskStatusUpdateEvent | None) -> Draft:
-    draft = Draft(row, actor, now)
-    draft.lose_lease()
-    draft.interrupt(found.open_text)
-    update = a2a.TaskStatusUpdateEvent()
-    if event is not None and event.HasField("metadata"):
-        update.metadata.CopyFrom(event.metadata)
-    update.status.state = CANCELED  # type: ignore[assignment]
-    draft.status(read_status(update))
-    return draft
-
-
 def _put(found: Found, op: ops.Put, now: int) -> Outcome:
     row = found.row
-    if row is not None and _visible(row, op.scope) is None:
+    if row is not None and visible(row, op.scope) is None:
         return AlreadyExists(f"the task id {op.task.id} is taken", reason="ID_TAKEN")
     if row is not None and row.origin == MANAGED:
         return Refused(
@@ -266,12 +233,12 @@ def _new_document(op: ops.Put, now: int) -> Row:
 
 
 def _delete(found: Found, op: ops.Delete, now: int) -> Outcome:
-    row = _visible(found.row, op.scope)
+    row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
     if row.origin == DOCUMENT or row.state in TERMINAL:
         return Write(row=row, events=(), answer=ops.Done(row=row), delete=True)
-    draft = _canceled(row, op.scope.actor, now, found, None)
+    draft = canceled(row, op.scope.actor, now, found.open_text)
     last = draft.finished()
     return Write(last, draft.events, ops.Done(last), draft.new, delete=True)
 
@@ -281,7 +248,7 @@ def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
     if row is None:
         return NotFound("no such task", reason="TASK_NOT_FOUND")
     if row.origin == DOCUMENT:
-        return _not_managed(row)
+        return not_managed(row)
     if op.generation > row.generation:
         return Invalid(
             f"task {row.id} has no generation {op.generation}",
@@ -299,11 +266,12 @@ _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {
     ops.Create: _create,
     ops.Append: append,
     ops.AddMessage: _add_message,
-    ops.Cancel: _cancel,
+    ops.Cancel: cancel,
     ops.Put: _put,
     ops.Delete: _delete,
     ops.Claim: claim,
     ops.Renew: renew,
     ops.Orphan: orphan,
     ops.MarkCopied: _mark_copied,
+    ops.MarkSuperseded: mark_superseded,
 }

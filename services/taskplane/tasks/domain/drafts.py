@@ -19,9 +19,11 @@ from taskplane.tasks.domain.task import (
     NEXT,
     PAUSED,
     REPLACED,
+    RESTORED,
     STATES,
     STATUS,
     SUBMITTED,
+    SUPERSEDED,
     TERMINAL,
     Event,
     Row,
@@ -105,6 +107,7 @@ class Draft:
             speaks=True,
             invocation_id=op.invocation_id,
             request_hash=op.request_hash,
+            changed_to=self.state,
         )
         self.new["snapshot_generation"] = 1
         self.new["snapshot_bytes"] = len(task)
@@ -130,6 +133,7 @@ class Draft:
             speaks=True,
             invocation_id=invocation_id,
             request_hash=request_hash,
+            changed_to=SUBMITTED if reopens else None,
         )
         at = self.generation
         self.new["input_generation"] = at
@@ -138,11 +142,17 @@ class Draft:
 
     def replaced(self, state: int) -> None:
         """A document task was written anew."""
-        self._add(REPLACED, b"", speaks=False)
-        if state != self.state:
+        changes = state != self.state
+        self._add(REPLACED, b"", speaks=False, changed_to=state if changes or not self.generation else None)
+        if changes:
             self.state = state
             self.new["state"] = state
             self.new["status_at"] = self._now
+
+    def mark(self, *, superseded: bool) -> None:
+        """A rewind of its session hid the task, or an undo shows it again; allowed after its end."""
+        self._add(SUPERSEDED if superseded else RESTORED, b"", speaks=False)
+        self.new["superseded"] = superseded
 
     def change(
         self, change: Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
@@ -189,12 +199,13 @@ class Draft:
             has_message=message_id is not None,
             role=None if update.role else a2a.ROLE_AGENT,
         )
-        self._add(STATUS, payload, state=state, speaks=speaks)
+        changes = state != self.state
+        self._add(STATUS, payload, state=state, speaks=speaks, changed_to=state if changes else None)
         at = self.generation
         # Whatever makes a task SUBMITTED again has more to say than its message.
         if state != SUBMITTED:
             self.said[at] = None if message_id is None else (message_id, update.partial, update.status_text)
-        if state != self.state:
+        if changes:
             self.state = state
             self.new["state"] = state
             self.new["status_at"] = self._now
@@ -290,6 +301,7 @@ class Draft:
         invocation_id: str | None = None,
         request_hash: bytes | None = None,
         artifact_id: str | None = None,
+        changed_to: int | None = None,
     ) -> None:
         row = self.row
         begins_turn = invocation_id is not None
@@ -312,6 +324,7 @@ class Draft:
                 speaks,
                 payload,
                 self._now,
+                changed_to,
             )
         )
 

@@ -3,7 +3,7 @@
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.changes import ArtifactUpdate
 from taskplane.tasks.domain.operations import Operation
-from taskplane.tasks.domain.task import AT_REST, Row
+from taskplane.tasks.domain.task import ACTIVE, AT_REST, Row
 
 
 def needs_open_text(row: Row, op: Operation) -> bool:
@@ -12,6 +12,8 @@ def needs_open_text(row: Row, op: Operation) -> bool:
         return False
     if isinstance(op, ops.Append):
         return op.state in AT_REST
+    if isinstance(op, ops.MarkSuperseded):
+        return row.state in ACTIVE
     return isinstance(op, (ops.Cancel, ops.Delete, ops.Orphan))
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of a task, and what comes of it. Each operation concerns one task.
+"""What may be asked of a task, and what comes of it. Each operation concerns one task, but for one on a session.
 
 None of these is changed once it is made; they are not frozen, since that makes making one four times as dear.
 """
@@ -140,7 +140,17 @@ class MarkCopied:
     generation: int
 
 
-Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied
+@dataclass(slots=True, kw_only=True)
+class MarkSuperseded:
+    """The history of a session is, after its entry `steered_seq`, without the invocations `cut`. Answer: `Marked`."""
+
+    scope: Scope
+    context_id: str
+    steered_seq: int
+    cut: Set[str]
+
+
+Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied | MarkSuperseded
 
 
 @dataclass(slots=True)
@@ -188,7 +198,14 @@ class Done:
     created: bool = False
 
 
-Answer = Created | Appended | Added | Renewed | Done | None
+@dataclass(slots=True)
+class Marked:
+    """The tasks that were hidden or came back, as they are now."""
+
+    rows: Sequence[Row]
+
+
+Answer = Created | Appended | Added | Renewed | Done | Marked | None
 
 
 @dataclass(slots=True)
@@ -212,6 +229,14 @@ class Write:
 
 
 @dataclass(slots=True)
+class Writes:
+    """What is to be written for an operation on several tasks, each of which is there; all of it, or nothing."""
+
+    writes: Sequence[Write]
+    answer: Answer
+
+
+@dataclass(slots=True)
 class Known:
     """What the log knows of the invocation that a Create or AddMessage names: the event that recorded it."""
 
@@ -229,7 +254,8 @@ class Found:
     partial message, read where `needs.needs_open_text` says so. `lost_messages` are the ids of the messages that the
     task said under its current fence, read where `needs.needs_lost_messages` says so. `artifacts` are those that the
     task has of the artifacts that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the
-    user, read where `needs.needs_turn` says so; elsewhere the row has it.
+    user, read where `needs.needs_turn` says so; elsewhere the row has it. `others`: what was found for each task that
+    an operation on a session concerns; `cut`: such a task has one of the operation's invocations.
     """
 
     row: Row | None
@@ -239,3 +265,5 @@ class Found:
     lost_messages: Sequence[str] = ()
     artifacts: Set[str] = frozenset()
     turn: str = ""
+    others: Sequence["Found"] = ()
+    cut: bool = False

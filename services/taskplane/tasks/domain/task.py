@@ -24,7 +24,8 @@ AUTH_REQUIRED: Final = int(a2a.TASK_STATE_AUTH_REQUIRED)
 TERMINAL: Final = frozenset({COMPLETED, FAILED, CANCELED, REJECTED})
 PAUSED: Final = frozenset({INPUT_REQUIRED, AUTH_REQUIRED})
 AT_REST: Final = TERMINAL | PAUSED
-STATES: Final = frozenset({SUBMITTED, WORKING}) | AT_REST
+ACTIVE: Final = frozenset({SUBMITTED, WORKING})
+STATES: Final = ACTIVE | AT_REST
 
 _FROM_ACTIVE: Final = frozenset({WORKING, INPUT_REQUIRED, AUTH_REQUIRED, COMPLETED, FAILED, CANCELED, REJECTED})
 # Which state may follow which, for managed tasks. WORKING may follow itself; SUBMITTED follows WORKING only when the
@@ -46,6 +47,10 @@ MESSAGE: Final = int(pb.EVENT_KIND_MESSAGE)
 STATUS: Final = int(pb.EVENT_KIND_STATUS)
 ARTIFACT: Final = int(pb.EVENT_KIND_ARTIFACT)
 REPLACED: Final = int(pb.EVENT_KIND_REPLACED)
+SUPERSEDED: Final = int(pb.EVENT_KIND_SUPERSEDED)
+RESTORED: Final = int(pb.EVENT_KIND_RESTORED)
+# They say how a session shows the task and nothing about the task; no other event follows a terminal one.
+MARKS: Final = frozenset({SUPERSEDED, RESTORED})
 
 
 class Scope(NamedTuple):
@@ -109,6 +114,10 @@ class Row(NamedTuple):
     snapshot_bytes: int
     event_bytes: int
     folded_bytes: int
+    # A rewind of its session cut it.
+    superseded: bool
+    # The newest entry of its session that it was brought in line with. 0: none.
+    superseded_seq: int
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
@@ -133,12 +142,14 @@ else:
 
 
 class Event(NamedTuple):
-    """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED.
+    """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks.
 
     `state` is the one that the event puts its task in, or finds it in; 0 where it says nothing about it.
 
     `tenant`, `owner`, `invocation_id` and `request_hash` are set on CREATED and MESSAGE events only: together they are
     the record that makes a turn idempotent. `artifact_id` is set where the event begins an artifact or replaces it.
+
+    `changed_to`: the state that the task has since this event and had not before; None where it has the same.
     """
 
     task_uid: str
@@ -156,6 +167,7 @@ class Event(NamedTuple):
     speaks: bool
     payload: bytes
     created_at: int
+    changed_to: int | None
 
 
 def cursor_of(incarnation: str, generation: int) -> str:

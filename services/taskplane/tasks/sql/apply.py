@@ -5,6 +5,7 @@ The number of statements does not depend on the number of operations. The rules 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Final, Self
 
@@ -17,7 +18,7 @@ from taskplane.storage.dialects import Dialect
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_turn
-from taskplane.tasks.domain.operations import Answer, Found, Operation, Write
+from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
@@ -63,7 +64,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts)
     decided = _Decided(conn, operations, gathered, parts)
     for index, op in enumerate(operations):
         decided.take(index, op)
-    effects = _write(conn, decided, parts) if decided.writes else Committed()
+    effects = _write(conn, decided, parts) if decided.writes or decided.of_sessions else Committed()
     return Batch(decided.outcomes, effects)
 
 
@@ -73,6 +74,8 @@ class _Decided:
     def __init__(self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, parts: Parts) -> None:
         self.outcomes: list[Answer | PlaneError | Later] = [LATER] * len(operations)
         self.writes: dict[int, Write] = {}
+        # Those of operations on sessions.
+        self.of_sessions: dict[int, Sequence[Write]] = {}
         self.rows = gathered.rows
         self._targets = gathered.targets
         self._recent = parts.recent
@@ -94,7 +97,11 @@ class _Decided:
         if target.waits or target.uid in self._too_much or not self._taken.isdisjoint(target.names):
             return
         outcome = decide(self._found(target), op, self._now)
-        if isinstance(outcome, Write):
+        if isinstance(outcome, Writes):
+            self._take_all(index, outcome)
+            self._taken.update(target.names)
+            outcome = outcome.answer
+        elif isinstance(outcome, Write):
             if outcome.refold and outcome.row.uid not in self._stored and not self._has_room(outcome.row):
                 return
             refusal = nul_in_write(outcome)
@@ -105,6 +112,19 @@ class _Decided:
             else:
                 outcome = refusal
         self.outcomes[index] = outcome
+
+    def _take_all(self, index: int, outcome: Writes) -> None:
+        for write in outcome.writes:
+            # Whoever reads a task folds what its snapshot lacks.
+            if write.refold and write.row.uid not in self._stored and not self._has_room(write.row):
+                write.refold = False
+        self.of_sessions[index] = outcome.writes
+
+    def all_writes(self) -> Sequence[Write]:
+        """What is to be written, each task once."""
+        if not self.of_sessions:
+            return list(self.writes.values())
+        return [*self.writes.values(), *chain.from_iterable(self.of_sessions.values())]
 
     def later(self, index: int) -> None:
         """Takes back what was decided: it is for the next batch."""
@@ -118,7 +138,7 @@ class _Decided:
 
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
         """The tasks whose stored snapshot is rewritten, folded with their new events."""
-        folding = {write.row.uid: write for write in self.writes.values() if write.refold}
+        folding = {write.row.uid: write for write in self.all_writes() if write.refold}
         unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
         stored = self._contents(conn, unread) if unread else {}
         tasks: dict[str, a2a.Task] = {}
@@ -144,16 +164,25 @@ class _Decided:
 
     def _found(self, target: Target) -> Found:
         found = target.found()
+        for other in found.others:
+            if other.row is not None and other.row.uid in self._stored:
+                other.open_text = self._open_text(other.row)
         uid = target.uid
         if uid is None or not any(uid in known for known in (self._stored, self._lost, self._artifacts, self._turns)):
             return found
-        if uid in self._stored and target.row is not None and target.row.partial_generation is not None:
-            found.open_text = a2a.Message()
-            found.open_text.CopyFrom(self._stored[uid].status.message)
+        if uid in self._stored and target.row is not None:
+            found.open_text = self._open_text(target.row)
         found.lost_messages = self._lost.get(uid, ())
         found.artifacts = self._artifacts.get(uid, set[str]())
         found.turn = self._turns.get(uid, "")
         return found
+
+    def _open_text(self, row: Row) -> a2a.Message | None:
+        if row.partial_generation is None:
+            return None
+        text = a2a.Message()
+        text.CopyFrom(self._stored[row.uid].status.message)
+        return text
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
         """What operations need of the log: open texts, what lost attempts said, and which artifacts there are."""
@@ -162,6 +191,7 @@ class _Decided:
         turns: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
         for op, target in zip(operations, self._targets, strict=True):
+            texts.update([row.uid for each in target.others if (row := each.row) and needs_open_text(row, op)])
             row = target.row
             if row is None:
                 continue
@@ -199,7 +229,7 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
     deleted: list[Changed] = []
     updates: list[tuple[Row, Collection[str], bytes | None]] = []
     events: list[Event] = []
-    for write in decided.writes.values():
+    for write in decided.all_writes():
         row, snapshot = write.row, write.document
         task = tasks.get(row.uid)
         if task is not None and not write.delete:

@@ -46,6 +46,7 @@ _SNAPSHOTS: Final = select(
     cast(False, Boolean),
     task.c.snapshot,
     cast(0, BigInteger),
+    cast(null(), Integer),
 ).where(task.c.uid.in_(UIDS))
 _TAILS: Final = (
     select(*EVENT_COLUMNS)

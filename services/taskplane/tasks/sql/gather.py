@@ -1,6 +1,6 @@
 """What a batch of operations concerns, read and locked before anything is decided."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from taskplane.tasks.domain.operations import Found, Known, Operation
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.recent import Recent
+from taskplane.tasks.sql.sessions import AT_ONCE, Session, session_of, sessions
 
 PublicId = tuple[str, str]
 Turn = tuple[str, str, str]
@@ -37,6 +38,10 @@ def _by_document(op: ops.Put) -> Names:
     return None, (op.scope.tenant, op.task.id), None
 
 
+def _by_session(op: ops.MarkSuperseded) -> Names:
+    return None, None, None
+
+
 def _by_id_and_turn(op: ops.Create | ops.AddMessage) -> Names:
     tenant, owner, _ = op.scope
     return None, (tenant, op.task_id), (tenant, owner, op.invocation_id)
@@ -53,6 +58,7 @@ _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
     ops.Renew: _by_uid,
     ops.Orphan: _by_uid,
     ops.MarkCopied: _by_uid,
+    ops.MarkSuperseded: _by_session,
 }
 
 
@@ -67,10 +73,12 @@ class Target:
     known_row: Row | None
     # Another process holds what it needs.
     waits: bool
+    # The tasks of its session, for an operation on those.
+    others: Sequence[Found] = ()
 
     def found(self) -> Found:
         """What `decide` needs to know, except what is said."""
-        return Found(self.row, self.known, self.known_row)
+        return Found(self.row, self.known, self.known_row, others=self.others)
 
 
 @dataclass(slots=True)
@@ -84,7 +92,7 @@ class Gathered:
 def gather(
     conn: Connection, operations: Sequence[Operation], locking: sql.Locking, recent: Recent | None = None
 ) -> Gathered:
-    """Two statements at most, a third where another process holds rows or a task is unknown.
+    """Two statements at most, a third where another process holds rows or a task is unknown; some for each session.
 
     Rows that another process holds are left out, not waited for; if that leaves nothing at all to decide, they are.
     """
@@ -93,15 +101,35 @@ def gather(
     wanted = {uid for uid, _, _ in names if uid is not None}
     wanted.update(uids.values())
     wanted.update([known.task_uid for known in turns.values()])
+    of_sessions = sessions(conn, operations)
+    for session in of_sessions.values():
+        wanted.update(session)
     rows = recent.rows(wanted) if recent is not None else {}
     if len(rows) < len(wanted):
         rows.update(_rows(conn, locking.rows_not_held_elsewhere, wanted - rows.keys()))
     held = _existing(conn, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
     targets = [_target(each, uids, turns, rows, held) for each in names]
+    _add_sessions(operations, targets, of_sessions, rows, held)
     if held and all(target.waits for target in targets):
         rows = _rows(conn, locking.rows, wanted)
         targets = [_target(each, uids, turns, rows, frozenset()) for each in names]
+        _add_sessions(operations, targets, of_sessions, rows, frozenset())
     return Gathered(targets, rows)
+
+
+def _add_sessions(
+    operations: Sequence[Operation],
+    targets: Sequence[Target],
+    of_sessions: Mapping[int, Session],
+    rows: Mapping[str, Row],
+    held: frozenset[str],
+) -> None:
+    for index, session in of_sessions.items():
+        target = targets[index]
+        target.others = [Found(rows[uid], cut=cut) for uid, cut in session.items() if uid in rows]
+        names = [each for each in target.names if each is not None]
+        target.names = (*names, session_of(operations[index]), *session)
+        target.waits = target.waits or not held.isdisjoint(session)
 
 
 def _target(
@@ -143,10 +171,18 @@ def _look_up(conn: Connection, names: Iterable[Names]) -> tuple[dict[PublicId, s
     return uids, known
 
 
-def _rows(conn: Connection, query: Query, uids: Iterable[str]) -> dict[str, Row]:
-    return {values[0]: sql.to_row(values) for values in query.all(conn, uids)}
+def _rows(conn: Connection, query: Query, uids: Collection[str]) -> dict[str, Row]:
+    if len(uids) <= AT_ONCE:
+        return {values[0]: sql.to_row(values) for values in query.all(conn, uids)}
+    in_order, rows = sorted(uids), dict[str, Row]()
+    for first in range(0, len(in_order), AT_ONCE):
+        rows.update(_rows(conn, query, in_order[first : first + AT_ONCE]))
+    return rows
 
 
 def _existing(conn: Connection, uids: Iterable[str]) -> frozenset[str]:
     """Which of these are there, locked or not."""
-    return frozenset(uid for (uid,) in sql.EXISTING_UIDS.all(conn, uids))
+    wanted, found = list(uids), set[str]()
+    for first in range(0, len(wanted), AT_ONCE):
+        found.update([uid for (uid,) in sql.EXISTING_UIDS.all(conn, wanted[first : first + AT_ONCE])])
+    return frozenset(found)

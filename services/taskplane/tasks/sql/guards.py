@@ -1,7 +1,8 @@
 """What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
 
 A service with a bug, or a person with a shell, can break none of them. Which column falls under which rule is said
-here once, and every column of `task` stands in exactly one of the four sets.
+here once, and every column of `task` stands in exactly one of the four sets. The newest version of the schema makes
+them; before one of them is changed, what that version made goes where `first_guards.py` is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.storage.dialects import Dialect, Timing
-from taskplane.tasks.domain.task import MANAGED, NEXT, SUBMITTED, WORKING
+from taskplane.tasks.domain.task import MANAGED, MARKS, NEXT, SUBMITTED, SUPERSEDED, WORKING
 from taskplane.tasks.tables import among
 
 # Set when the row is made.
@@ -38,6 +39,7 @@ GROWING: Final = frozenset(
         "message_generation",
         "restart_generation",
         "snapshot_generation",
+        "superseded_seq",
     }
 )
 # Change while the task lives, in either direction.
@@ -64,13 +66,18 @@ LIVE: Final = frozenset(
         "lease_until",
         "updated_at",
         "event_bytes",
+        "superseded",
     }
 )
 # The stored fold is a cache of the log and may be rewritten at any time.
 CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
-# All that may still change once a managed task has ended: nothing of it is what a client sees.
-AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation"}
-FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END
+# All that may still change once a managed task has ended: nothing of it is what a client sees as the task.
+AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq"}
+# And these together, by an event that marks it.
+MARKING: Final = frozenset({"generation", "updated_at", "superseded"})
+FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END - MARKING
+
+_IS_MARK: Final = among("NEW.kind", MARKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +103,15 @@ def guards(dialect: Dialect) -> list[Guard]:
             "NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid AND NEW.generation <= t.generation"
             " AND (NEW.fence = t.fence OR NEW.fence = t.item_fence)"
             " AND (NEW.tenant IS NULL OR (NEW.tenant = t.tenant AND NEW.owner = t.owner))"
-            " AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation))"
+            f" AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation OR {_IS_MARK})"
+            f" AND (NOT {_IS_MARK} OR (t.origin = '{MANAGED}' AND NEW.state = 0 AND length(NEW.payload) = 0"
+            " AND NEW.changed_to IS NULL AND NEW.invocation_id IS NULL AND NEW.artifact_id IS NULL"
+            f" AND (NEW.generation <> t.generation OR (NEW.kind = {SUPERSEDED}) = t.superseded))))"
             " OR (NEW.generation <> 1 AND NOT EXISTS (SELECT 1 FROM event e WHERE e.task_uid = NEW.task_uid"
             " AND e.generation = NEW.generation - 1))",
             "an event directly follows its predecessor, lies beyond neither the head nor the end of its task, carries"
-            " the fence of its writer, and records a turn for the owner of its task only",
+            " the fence of its writer, and records a turn for the owner of its task only; a mark, which may follow the"
+            " end, says nothing about the task and agrees with it",
         ),
         Guard("event_is_never_rewritten", "event", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
         Guard(
@@ -140,9 +151,21 @@ def guards(dialect: Dialect) -> list[Guard]:
             "task_ended_is_frozen",
             "task",
             "BEFORE UPDATE",
-            f"OLD.terminal_generation IS NOT NULL AND ({_any_differs(dialect, FROZEN_AT_THE_END)})",
-            "a managed task that has ended does not change",
-            sorted(FROZEN_AT_THE_END),
+            f"OLD.terminal_generation IS NOT NULL AND ({_any_differs(dialect, FROZEN_AT_THE_END)}"
+            " OR (NEW.superseded = OLD.superseded"
+            " AND (NEW.generation <> OLD.generation OR NEW.updated_at <> OLD.updated_at))"
+            " OR (NEW.superseded <> OLD.superseded AND NEW.generation <> OLD.generation + 1))",
+            "a managed task that has ended does not change, but for a mark",
+            sorted(FROZEN_AT_THE_END | MARKING),
+        ),
+        Guard(
+            "task_is_marked_by_an_event",
+            "task",
+            "BEFORE UPDATE",
+            "NEW.superseded <> OLD.superseded AND (NEW.generation = OLD.generation"
+            f" OR NEW.superseded_seq <= OLD.superseded_seq OR OLD.origin <> '{MANAGED}')",
+            "a managed task is superseded or restored by an event, for a newer entry of its session",
+            ["superseded"],
         ),
         Guard(
             "task_item_under_its_fence",
@@ -174,18 +197,28 @@ def guards(dialect: Dialect) -> list[Guard]:
 
 def create_guards(dialect: Dialect) -> list[str]:
     """The statements that make every guard, to be executed one by one on a database that has none."""
+    return creating(dialect, guards(dialect))
+
+
+def drop_guards(dialect: Dialect) -> list[str]:
+    """The statements that remove what `create_guards` made."""
+    return dropping(dialect, guards(dialect))
+
+
+def creating(dialect: Dialect, made: Iterable[Guard]) -> list[str]:
+    """The statements that make these guards."""
     return [
         statement
-        for guard in guards(dialect)
+        for guard in made
         for statement in dialect.guard_trigger(
             guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
         )
     ]
 
 
-def drop_guards(dialect: Dialect) -> list[str]:
-    """The statements that remove what `create_guards` made."""
-    return [statement for guard in guards(dialect) for statement in dialect.drop_guard_trigger(guard.name, guard.table)]
+def dropping(dialect: Dialect, made: Iterable[Guard]) -> list[str]:
+    """The statements that remove these guards."""
+    return [statement for guard in made for statement in dialect.drop_guard_trigger(guard.name, guard.table)]
 
 
 def _any_differs(dialect: Dialect, columns: Iterable[str]) -> str:

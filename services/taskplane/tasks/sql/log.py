@@ -17,6 +17,7 @@ from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.recent import Recent
+from taskplane.tasks.sql.sessions import session_of
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, Committed, EventFilter, Page, TaskFilter, TaskPage
 
@@ -162,6 +163,8 @@ def key_of(op: Operation) -> Hashable:
 
     Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
     """
+    if (session := session_of(op)) is not None:
+        return session
     uid, name, turn = names_of(op)
     return turn if isinstance(op, ops.Create) else name or uid
 
@@ -177,6 +180,8 @@ def size_of(op: Operation) -> int:
             size += 2 * (len(op.message.serialized) + len(op.metadata or b""))
     elif isinstance(op, ops.AddMessage):
         size += len(op.message.serialized)
+    elif isinstance(op, ops.MarkSuperseded):
+        size += _SESSION
     elif isinstance(op, ops.Put):
         size += op.task.ByteSize()
     return size
@@ -189,3 +194,5 @@ def _known_text(uid: str) -> str:
 
 
 _OVERHEAD: Final = 512
+# Perhaps thousands of tasks, so that it is never carried out on the event loop.
+_SESSION: Final = 256 * 1024

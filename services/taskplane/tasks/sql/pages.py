@@ -53,6 +53,7 @@ def _signature(body: bytes, key: bytes, scope: Scope, query: TaskFilter) -> byte
         query.state,
         query.status_after,
         query.by_creation,
+        query.superseded,
     )
     return hmac.digest(key, repr(bound).encode() + b"\0" + body, hashlib.sha256)[:_SIGNATURE]
 

@@ -92,6 +92,8 @@ def _filters(scope: Scope, query: TaskFilter) -> tuple[list[ColumnElement[bool]]
         if value:
             where.append(task.c[name] == bindparam(name))
             parameters[name] = value
+    if not query.superseded:
+        where.append(task.c.superseded.is_(False))
     if query.status_after:
         where.append(task.c.status_at >= bindparam("status_after"))
         parameters["status_after"] = query.status_after

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import Query
-from taskplane.tasks.domain.task import Event, Row
+from taskplane.tasks.domain.task import MANAGED, Event, Row
 from taskplane.tasks.tables import event, task
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
@@ -57,6 +57,30 @@ _named_turns: Final = select(
 # may find a little more than was meant, since no engine looks up pairs by an index, and are compared by the caller.
 NAMES: Final = Query(_named_tasks, "ids", "tenants")
 NAMES_AND_TURNS: Final = Query(union_all(_named_tasks, _named_turns), "ids", "tenants", "turns")
+
+
+# The managed tasks of a session that were not brought in line with this entry of it yet, oldest first.
+BEHIND: Final = (
+    select(task.c.uid)
+    .where(
+        task.c.tenant == bindparam("tenant"),
+        task.c.owner == bindparam("owner"),
+        task.c.context_id == bindparam("context_id"),
+        task.c.origin == MANAGED,
+        task.c.superseded_seq < bindparam("seq"),
+    )
+    .order_by(task.c.created_at, task.c.id)
+)
+# Which tasks these turns belong to, in the scopes of the caller; the caller compares those, too.
+TASKS_OF_TURNS: Final = Query(
+    select(event.c.tenant, event.c.owner, event.c.task_uid).where(
+        event.c.invocation_id.in_(bindparam("turns", expanding=True)),
+        event.c.invocation_id.is_not(None),
+        event.c.tenant.in_(_TENANTS),
+    ),
+    "turns",
+    "tenants",
+)
 
 
 class Locking:

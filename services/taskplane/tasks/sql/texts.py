@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.operations import Operation, Write
+
+
+def _of_session(op: Any) -> tuple[str, ...]:
+    return *op.scope, op.context_id, *op.cut
+
 
 _SCOPE: Final = ("scope.tenant", "scope.owner", "scope.actor")
 _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
@@ -20,6 +25,7 @@ _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
     ops.Renew: attrgetter("task_uid", "process_id"),
     ops.Orphan: attrgetter("task_uid", "process_id"),
     ops.MarkCopied: attrgetter("task_uid", "task_uid"),
+    ops.MarkSuperseded: _of_session,
 }
 
 

@@ -39,14 +39,17 @@ _CHANGING: Final = frozenset(Row._fields) - FIXED
 _WIDTHS: Final[Sequence[frozenset[str]]] = (
     # A renewed lease.
     frozenset({"lease_until"}),
+    # Brought in line with its session, without or with a mark.
+    frozenset({"superseded_seq"}),
+    frozenset({"superseded_seq", "superseded", "generation", "updated_at", "event_bytes"}),
     # An append, in no index.
     ITEM,
     ITEM | {"message_generation", "copied_generation"},
     # Whatever happens to a managed task. Snapshots are written with these or the next.
-    _CHANGING - {"agent", "context_id"},
+    _CHANGING - {"agent", "context_id", "superseded", "superseded_seq"},
     _CHANGING,
 )
-_WITH_SNAPSHOT: Final = 3
+_WITH_SNAPSHOT: Final = 5
 
 # A statement that fails takes its transaction with it. So SQLite need not be able to take back the statement alone, for
 # which it would make a savepoint each time, as soon as a table has triggers.
@@ -70,7 +73,7 @@ class Writing:
         for width in range(_WITH_SNAPSHOT, len(_WIDTHS)):
             self._updates[width, True] = _update([*_WIDTHS[width], "snapshot"])
         # The narrowest width for fields in the order in which they were named.
-        self._widths: dict[tuple[str, ...], int] = {}
+        self._widths: dict[tuple[int, tuple[str, ...]], int] = {}
         self._insert_events = Many(
             insert(event).prefix_with(_OR_FAIL, dialect="sqlite"),
             {name: place for place, name in enumerate(Event._fields)},
@@ -88,20 +91,19 @@ class Writing:
         """The row as it will be, the names of the fields that may have changed, and its new snapshot if it has one."""
         groups: dict[tuple[int, bool], list[Sequence[Any]]] = {}
         for row, fields, snapshot in changes:
-            width = self._width(fields)
             if snapshot is None:
-                groups.setdefault((width, False), []).append(row)
+                groups.setdefault((self._width(fields, 0), False), []).append(row)
             else:
-                groups.setdefault((max(width, _WITH_SNAPSHOT), True), []).append((*row, snapshot))
+                groups.setdefault((self._width(fields, _WITH_SNAPSHOT), True), []).append((*row, snapshot))
         for kind, rows in groups.items():
             self._updates[kind].execute(conn, rows)
 
-    def _width(self, fields: Collection[str]) -> int:
-        names = tuple(fields)
+    def _width(self, fields: Collection[str], least: int) -> int:
+        names = least, tuple(fields)
         width = self._widths.get(names)
         if width is None:
-            width = next(number for number, columns in enumerate(_WIDTHS) if columns.issuperset(names))
-            self._widths[names] = width
+            wide = [number for number in range(least, len(_WIDTHS)) if _WIDTHS[number].issuperset(fields)]
+            width = self._widths[names] = wide[0]
         return width
 
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:

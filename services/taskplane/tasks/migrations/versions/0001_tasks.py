@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql.guards import create_guards, drop_guards
+from taskplane.tasks.sql.first_guards import create_guards, drop_guards
 
 revision = "0001"
 down_revision = None

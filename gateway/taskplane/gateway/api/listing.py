@@ -1,0 +1,59 @@
+"""The tasks of a session one after the other, however many there are."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final, NamedTuple
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.plane import Plane
+from taskplane.runtime.errors import NotFound
+
+_PAGE: Final = 100
+
+
+class Listed(NamedTuple):
+    """A task of a session. `superseded`: a rewind hid it."""
+
+    task: a2a.Task
+    superseded: bool = False
+
+
+async def tasks_of(
+    plane: Plane, context_id: str, *, artifacts: bool, superseded: bool = False
+) -> AsyncGenerator[Listed, None]:
+    """The tasks of a session, oldest first; those that a rewind hid only where they are asked for. The session task
+    comes first where the session has one, unless a runtime stored a task of its own under the session's id. NotFound:
+    no such session."""
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    if session.has_session_task and not await _stands_for_itself(plane, context_id):
+        yield Listed((await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))).task)
+    asked = pb.ListTasksRequest(
+        context_id=context_id,
+        page_size=_PAGE,
+        include_artifacts=artifacts,
+        include_superseded=superseded,
+        order=pb.TASK_ORDER_CREATED,
+    )
+    async with aclosing(_pages(plane, asked)) as pages:
+        async for page in pages:
+            for record in page.records:
+                yield Listed(record.task, record.superseded)
+
+
+async def _stands_for_itself(plane: Plane, context_id: str) -> bool:
+    try:
+        found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))
+    except NotFound:
+        return False
+    return found.record.context_id == context_id
+
+
+async def _pages(plane: Plane, asked: pb.ListTasksRequest) -> AsyncGenerator[pb.ListTasksResponse, None]:
+    while True:
+        page = await plane.tasks.ListTasks(asked)
+        yield page
+        if not page.next_page_token:
+            return
+        asked.page_token = page.next_page_token

@@ -1,0 +1,95 @@
+"""Conversations under /api: the messages of a session, the newest page first, and those of one task."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from typing import Any, Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.envelope import found
+from taskplane.gateway.api.listing import tasks_of
+from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.documents import is_partial
+from taskplane.runtime.errors import Invalid, NotFound
+
+_PAGE: Final = 100
+_EVENTS: Final = 1_000
+_MOST_MESSAGES: Final = 1_000
+
+
+async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The conversation that a session's tasks are: the newest page first, each page oldest to newest. With `kind` the
+    messages of that kind, status texts among them. NotFound; Invalid."""
+    limit = request.number("limit", _PAGE)
+    if not 1 <= limit <= _MOST_MESSAGES:
+        raise Invalid(
+            f"limit must be between 1 and {_MOST_MESSAGES}", fields={"limit": f"must be between 1 and {_MOST_MESSAGES}"}
+        )
+    end = request.query.get("before", "")
+    # The conversation is read through, but no more of it is held than the page.
+    page: deque[a2a.Message] = deque(maxlen=limit)
+    count = 0
+    async with aclosing(_said(plane, request.arguments["session"], request.query.get("kind", ""))) as messages:
+        async for message in messages:
+            if end and message.message_id == end:
+                break
+            page.append(message)
+            count += 1
+        else:
+            if end:
+                what = "names no message of this session"
+                raise Invalid(f"before {what}", fields={"before": what})
+    before = page[0].message_id if count > limit else None
+    data = {"messages": await _messages(plane, page), "before": before}
+    return found(data, "Successfully retrieved messages")
+
+
+async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The messages of one task; with `kind` those of that kind, status texts among them. NotFound."""
+    record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=request.arguments["task"]))).record
+    kind = request.query.get("kind", "")
+    messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
+    return found(await _messages(plane, messages), "Successfully retrieved messages")
+
+
+async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dict[str, Any]]:
+    size = sum(message.ByteSize() for message in messages)
+    return await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
+
+
+async def _said(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[a2a.Message, None]:
+    """The messages of a session, oldest first; with `kind` those of that kind. NotFound."""
+    seen: set[str] = set()
+    async with aclosing(tasks_of(plane, context_id, artifacts=False)) as listed:
+        async for task, _ in listed:
+            for message in await _of_kind(plane, task, kind) if kind else flatten([task], seen):
+                yield message
+
+
+async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]:
+    """Status texts are in no history: they are read from the log."""
+    if kind != STATUS_TEXT:
+        return [message for message in flatten([task]) if kind_of(message) == kind]
+    messages: list[a2a.Message] = []
+    after = 0
+    while True:
+        asked = pb.ListEventsRequest(
+            task_id=task.id, kinds=[pb.EVENT_KIND_STATUS], after_generation=after, limit=_EVENTS
+        )
+        try:
+            events = (await plane.tasks.ListEvents(asked)).events
+        except NotFound:
+            # The session task has no log.
+            return messages
+        for event in events:
+            message = event.event.status_update.status.message
+            if kind_of(message) == kind and not is_partial(message):
+                messages.append(message)
+        if len(events) < _EVENTS:
+            return messages
+        after = events[-1].generation

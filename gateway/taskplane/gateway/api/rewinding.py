@@ -1,0 +1,77 @@
+"""Rewinds outside the chat: rewinding a session, taking that back, and going on elsewhere from an earlier point."""
+
+import logging
+from typing import Any
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.gateway import etags
+from taskplane.gateway.api.envelope import check_size, found, read_object, read_options
+from taskplane.gateway.api.shapes import session_json
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.operations import check_key
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.steering import read_version
+
+_log = logging.getLogger(__name__)
+
+
+async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Cuts a turn and every later one. NotFound, also `INVOCATION_NOT_FOUND`; Conflict `VERSION_MISMATCH`,
+    `REWIND_IN_FLIGHT`."""
+    bad = Violations()
+    body = Fields(await read_object(plane, request), "", bad)
+    key = request.header(b"idempotency-key")
+    check_key(key)
+    asked = xb.RewindSessionRequest(
+        context_id=request.arguments["session"],
+        before_invocation_id=body.id("before", required=True),
+        idempotency_key=key,
+        expected_version=_expected(request, body),
+    )
+    bad.check()
+    done = await plane.executor.RewindSession(asked)
+    return found(await _left(plane, done.task, done.version), "Successfully rewound session")
+
+
+async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Takes the newest rewind back. NotFound; Refused `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`; Conflict as in `rewind`."""
+    bad = Violations()
+    body = Fields(await read_options(plane, request), "", bad)
+    asked = xb.UndoRewindRequest(context_id=request.arguments["session"], expected_version=_expected(request, body))
+    bad.check()
+    done = await plane.executor.UndoRewind(asked)
+    return found(await _left(plane, done.task, done.version), "Successfully undid the rewind")
+
+
+async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """A new session with what is in effect in this one, or with what was before a turn. NotFound, also
+    `INVOCATION_NOT_FOUND`; AlreadyExists: the id is another session's."""
+    bad = Violations()
+    body = Fields(await read_options(plane, request), "", bad)
+    asked = sb.ForkRequest(
+        context_id=request.arguments["session"],
+        before_invocation_id=body.id("before"),
+        new_context_id=body.id("id"),
+        title=body.text("name"),
+    )
+    bad.check()
+    check_size(asked)
+    session = (await plane.sessions.Fork(asked)).session
+    _log.info("forked session %s into %s", asked.context_id, session.context_id)
+    return found(session_json(session), "Successfully forked session", status=201)
+
+
+def _expected(request: Request, body: Fields) -> int:
+    """The version that the session must have, by body or header; 0: any."""
+    return read_version(body, "expectedVersion") or etags.named(request.header(b"if-match"), "version")
+
+
+async def _left(plane: Plane, task: a2a.Task, version: int) -> dict[str, Any]:
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=task.context_id))).session
+    messages = await plane.worker.run(task.ByteSize(), lambda: [v0_3.message(one) for one in task.history])
+    return {"session": session_json(session), "version": version, "messages": messages}

@@ -1,0 +1,72 @@
+"""The caller's sessions with what a list of them shows: one request for a screen, however many there are."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.envelope import found_some
+from taskplane.gateway.api.shapes import session_json
+from taskplane.gateway.api.states import counts, info_state
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.etags import if_changed
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.fields import LONGEST_TOKEN
+from taskplane.gateway.translate.timestamps import to_text
+from taskplane.runtime.errors import Invalid
+
+_PAGE: Final = 1_000
+
+
+async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The caller's sessions, newest update first, with the states of their tasks; `q` asks for those with this in their
+    title. With `limit` a page of them and, unless it is the last one, `next_page_token`, which gives the next page as
+    `page_token`; without, all. Invalid."""
+    limit = request.number("limit", 0)
+    if "limit" in request.query and not 1 <= limit <= _PAGE:
+        raise Invalid(f"limit must be between 1 and {_PAGE}", fields={"limit": f"must be between 1 and {_PAGE}"})
+    asked = sb.ListSessionsRequest(
+        page_size=limit or _PAGE,
+        page_token=request.query.get("page_token", ""),
+        title=request.query.get("q", ""),
+    )
+    if len(asked.page_token) > LONGEST_TOKEN:
+        raise Invalid("page_token is none of this server", fields={"page_token": "is none of this server"})
+    shown: list[dict[str, Any]] = []
+    while True:
+        page = await plane.sessions.ListSessions(asked)
+        shown += await _rows(plane, page.sessions)
+        if limit or not page.next_page_token:
+            return if_changed(
+                request, found_some(shown, "Successfully listed sessions", next_page_token=page.next_page_token)
+            )
+        asked.page_token = page.next_page_token
+
+
+async def _rows(plane: Plane, sessions: Iterable[sb.Session]) -> list[dict[str, Any]]:
+    sessions = list(sessions)
+    if not sessions:
+        return []
+    asked = pb.SummarizeSessionsRequest(context_ids=[session.context_id for session in sessions])
+    summaries = (await plane.tasks.SummarizeSessions(asked)).sessions
+    return [_row(session, summary) for session, summary in zip(sessions, summaries, strict=True)]
+
+
+def _row(session: sb.Session, summary: pb.SessionSummary) -> dict[str, Any]:
+    last = info_state(summary.last_state) if summary.total else None
+    updated_at = session.updated_at
+    if (summary.updated_at.seconds, summary.updated_at.nanos) > (updated_at.seconds, updated_at.nanos):
+        updated_at = summary.updated_at
+    row = session_json(session) | {
+        "title": session.title,
+        "agent": session.agent,
+        "version": session.version,
+        "lastState": last.name if last is not None else None,
+        "taskCounts": counts(summary.states),
+        "taskCount": summary.total,
+        "updatedAt": to_text(updated_at),
+    }
+    if last is not None and last.paused:
+        row["paused"] = True
+    return row

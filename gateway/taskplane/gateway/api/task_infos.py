@@ -1,0 +1,119 @@
+"""The tasks of a session as its list of turns shows them, and figures about them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.envelope import found
+from taskplane.gateway.api.states import counts, info_state
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.etags import if_changed
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.timestamps import to_text
+from taskplane.runtime.errors import Invalid
+
+_PAGE: Final = 1_000
+_MILLISECONDS: Final = 3
+
+
+async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The task infos of a session, oldest first. `latest=incomplete` asks for the newest one that has not ended, and
+    `latest=any` for the newest one: null if there is none. `include=superseded` shows those a rewind hid, too.
+    NotFound; Invalid."""
+    context_id = request.arguments["session"]
+    superseded = wants_superseded(request)
+    latest = request.query.get("latest", "")
+    if latest not in ("", "incomplete", "any"):
+        raise Invalid("latest must be incomplete or any", fields={"latest": "must be incomplete or any"})
+    await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
+    asked = pb.ListTaskInfosRequest(
+        context_id=context_id,
+        include_superseded=superseded,
+        latest_incomplete=latest == "incomplete",
+        page_size=_PAGE,
+    )
+    async with aclosing(_pages(plane, asked)) as pages:
+        infos = [task_info(info) async for page in pages for info in page.infos]
+    data: Any = infos
+    if latest:
+        data = infos[-1] if infos else None
+    return if_changed(request, found(data, "Successfully listed task infos"))
+
+
+async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Figures over the tasks of a session, those that a rewind hid left out: how many in which state, how many of those
+    that ended failed, how long they took, and how long they were in which state. NotFound."""
+    context_id = request.arguments["session"]
+    await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
+    figures = await plane.tasks.GetSessionFigures(pb.GetSessionFiguresRequest(context_id=context_id))
+    times: dict[str, float] = {}
+    for one in figures.times:
+        state = info_state(one.state)
+        name = "paused" if state.paused else state.name
+        times[name] = times.get(name, 0.0) + one.seconds
+    durations = figures.durations
+    data = {
+        "total": figures.total,
+        "byState": counts(figures.states),
+        "errorRate": figures.error_rate,
+        "durationSeconds": {
+            "min": _seconds(durations.min),
+            "median": _seconds(durations.median),
+            "p95": _seconds(durations.p95),
+            "max": _seconds(durations.max),
+        }
+        if figures.HasField("durations")
+        else None,
+        "timeInStateSeconds": {name: _seconds(seconds) for name, seconds in times.items()},
+    }
+    return found(data, "Successfully computed session figures")
+
+
+def wants_superseded(request: Request) -> bool:
+    """Whether the query asks for what a rewind hid. Invalid: it asks to include anything else."""
+    include = request.query.get("include", "")
+    if include not in ("", "superseded"):
+        raise Invalid("include must be superseded", fields={"include": "must be superseded"})
+    return bool(include)
+
+
+def task_info(info: pb.TaskInfo) -> dict[str, Any]:
+    """One task in the list of a session's turns."""
+    state = info_state(info.state)
+    shown: dict[str, Any] = {"taskId": info.task_id, "state": state.name}
+    if state.paused:
+        shown["paused"] = True
+    shown |= {"createdAt": to_text(info.created_at), "updatedAt": to_text(info.updated_at)}
+    if info.HasField("completed_at"):
+        shown["completedAt"] = to_text(info.completed_at)
+    if info.error:
+        shown["error"] = info.error
+    if info.superseded:
+        shown["superseded"] = True
+    shown["agent"] = info.agent
+    shown["changes"] = [_change(change) for change in info.changes]
+    return shown
+
+
+def _change(change: pb.StateChange) -> dict[str, Any]:
+    state = info_state(change.state)
+    shown: dict[str, Any] = {"state": state.name, "at": to_text(change.at)}
+    if state.paused:
+        shown["paused"] = True
+    return shown
+
+
+async def _pages(plane: Plane, asked: pb.ListTaskInfosRequest) -> AsyncGenerator[pb.ListTaskInfosResponse, None]:
+    while True:
+        page = await plane.tasks.ListTaskInfos(asked)
+        yield page
+        if not page.next_page_token:
+            return
+        asked.page_token = page.next_page_token
+
+
+def _seconds(value: float) -> float:
+    return round(value, _MILLISECONDS)

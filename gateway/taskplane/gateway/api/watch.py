@@ -1,0 +1,180 @@
+"""A session as server-sent events: its tasks, its entries and its rewinds, for every client that shows it."""
+
+import logging
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any, Final
+
+import orjson
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import sse
+from taskplane.gateway.api.task_infos import task_info
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.errors import envelope
+from taskplane.gateway.follow import Patience
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.measures import EVENTS
+from taskplane.gateway.merge import merged
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import v0_3
+from taskplane.runtime import logs
+from taskplane.runtime.errors import NotFound, PlaneError, Unavailable
+
+_log = logging.getLogger(__name__)
+
+_KINDS: Final[dict[int, str]] = {
+    value: name.removeprefix("ENTRY_KIND_").lower() for name, value in sb.EntryKind.items()
+}
+_STEERING: Final = frozenset({sb.ENTRY_KIND_REWIND, sb.ENTRY_KIND_UNDO, sb.ENTRY_KIND_PUSHED})
+
+
+async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """What becomes of a session, until it is deleted. Each stream begins with a snapshot; there are no places to go on
+    from, so who comes back gets a new one. NotFound."""
+    context_id = request.arguments["session"]
+    await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
+    settings = plane.settings
+    return sse.EventStream(
+        _events(plane, context_id),
+        streams=plane.streams,
+        slot=plane.streams.take(caller.principal),
+        keep_alive=settings.keep_alive,
+        write_timeout=settings.write_timeout,
+        alive=lambda: plane.authenticator.alive(caller),
+    )
+
+
+async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(_Watch(plane, context_id).events()) as events:
+            async for name, data in events:
+                EVENTS.inc()
+                yield sse.event(await plane.worker.run(0, orjson.dumps, data), name=name)
+    except NotFound:
+        # It was deleted while the store could not be reached.
+        return
+    except PlaneError as error:
+        yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
+
+
+class _Watch:
+    """One client's view of a session. The entries begin first: what is committed after the version that the snapshot
+    names is told."""
+
+    def __init__(self, plane: Plane, context_id: str) -> None:
+        self._plane = plane
+        self._context_id = context_id
+        self._version = 0
+
+    async def events(self) -> AsyncGenerator[tuple[str, Any], None]:
+        """Names and contents of the events."""
+        entries = _entries(self._plane, self._context_id)
+        tasks = _tasks(self._plane, self._context_id)
+        async with aclosing(entries), aclosing(tasks), aclosing(merged(tasks, entries)) as told:
+            found, snapshot = await anext(entries, None), await anext(tasks, None)
+            if found is None or snapshot is None:
+                return
+            self._version = found.session.version
+            yield self._of_tasks(snapshot)
+            async for one in told:
+                if isinstance(one, pb.WatchSessionResponse):
+                    yield self._of_tasks(one)
+                elif one.WhichOneof("response") == "entries":
+                    self._version = one.entries.version
+                    for event in self._of_entries(one.entries):
+                        yield event
+                    if any(map(_steers, one.entries.entries)):
+                        yield await self._rewound()
+
+    def _of_tasks(self, told: pb.WatchSessionResponse) -> tuple[str, Any]:
+        if told.HasField("snapshot"):
+            infos = [task_info(info) for info in told.snapshot.infos]
+            return "snapshot", {"version": self._version, "tasks": infos}
+        received = told.HasField("received")
+        info = task_info(told.received if received else told.changed)
+        if _log.isEnabledFor(logging.DEBUG):
+            act = "added with state" if received else "state updated to"
+            _log.debug("task %s of session %s: %s %s", info["taskId"], self._context_id, act, info["state"])
+        return "task-received" if received else "task-state-changed", info
+
+    def _of_entries(self, told: sb.Entries) -> Iterable[tuple[str, Any]]:
+        for entry in told.entries:
+            shown: dict[str, Any] = {
+                "entryId": entry.id,
+                "kind": _KINDS.get(entry.kind, "unknown"),
+                "invocationId": entry.invocation_id,
+                "version": told.version,
+            }
+            if entry.task_id:
+                shown["taskId"] = entry.task_id
+            if entry.HasField("message"):
+                shown["message"] = v0_3.message(entry.message)
+            yield "entry-added", shown
+
+    async def _rewound(self) -> tuple[str, Any]:
+        cut = await self._plane.sessions.ListCut(sb.ListCutRequest(context_id=self._context_id))
+        return "rewound", {"version": cut.session.version, "cut": list(cut.invocation_ids)}
+
+
+def _steers(entry: sb.Entry) -> bool:
+    """It changed what is in effect of the entries before it."""
+    if entry.kind == sb.ENTRY_KIND_EVENT:
+        return bool(entry.target)
+    return entry.kind in _STEERING and not entry.off
+
+
+async def _entries(plane: Plane, context_id: str) -> AsyncGenerator[sb.WatchEntriesResponse, None]:
+    """The session as it is found, then the entries that come, until it is deleted; the same place again when the store
+    drains or cannot be reached, for as long as the settings have patience."""
+    patience = Patience(plane.settings.store_patience)
+    asked = sb.WatchEntriesRequest(context_id=context_id)
+    begun = False
+    while True:
+        call = plane.sessions.WatchEntries(asked)
+        try:
+            async for response in call:
+                patience.renew()
+                which = response.WhichOneof("response")
+                if which == "deleted":
+                    return
+                if which == "session":
+                    if asked.HasField("after_seq"):
+                        continue
+                    asked.after_seq = response.session.entry_count
+                elif which == "entries":
+                    asked.after_seq = response.entries.entries[-1].seq
+                else:
+                    continue
+                begun = True
+                yield response
+        except Unavailable:
+            if not begun:
+                raise
+        finally:
+            call.cancel()
+        if not await patience.pause():
+            return
+
+
+async def _tasks(plane: Plane, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
+    """The tasks there are, then what becomes of them; all of them anew when the store drains or cannot be reached, for
+    as long as the settings have patience."""
+    patience = Patience(plane.settings.store_patience)
+    begun = False
+    while True:
+        call = plane.tasks.WatchSession(pb.WatchSessionRequest(context_id=context_id))
+        try:
+            async for response in call:
+                patience.renew()
+                if not response.HasField("quiet"):
+                    begun = True
+                    yield response
+        except Unavailable:
+            if not begun:
+                raise
+        finally:
+            call.cancel()
+        if not await patience.pause():
+            return

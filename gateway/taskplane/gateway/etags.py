@@ -1,0 +1,51 @@
+"""Entity tags (RFC 9110, sections 8.8.3 and 13.1): of answers, so that an unchanged one is not sent again, and of what
+a client wants to change."""
+
+import hashlib
+from typing import Final
+
+from taskplane.gateway.http import Content, Headers, Request, empty_reply
+from taskplane.runtime.errors import Invalid
+
+# Kept by whoever asked, and asked for again each time; answers depend on who asks.
+_PRIVATE: Final[Headers] = [
+    (b"cache-control", b"private, no-cache"),
+    (b"vary", b"Authorization, X-API-Key, X-User-Id"),
+]
+
+
+def digest(body: bytes) -> bytes:
+    """The tag of a body by its content."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+
+
+def numbered(number: int) -> bytes:
+    """The tag of what has a generation or a version."""
+    return b'"%d"' % number
+
+
+def named(if_match: str, what: str) -> int:
+    """The generation or version (`what` of them) that If-Match names, as a number, a tag or the end of a cursor; 0:
+    any. Invalid for anything else."""
+    text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
+    if text in ("", "*"):
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+        raise Invalid(f"If-Match must name a {what}", fields={"If-Match": f"must name a {what}"})
+    return int(text)
+
+
+def has(request: Request, tag: bytes) -> bool:
+    """The client has what bears this tag already, as If-None-Match says; weakly compared."""
+    known = [one.removeprefix("W/") for one in request.headers(b"if-none-match")]
+    return bool(known) and ("*" in known or tag.decode() in known)
+
+
+def if_changed(request: Request, reply: Content, tag: bytes = b"") -> Content:
+    """The reply with its tag, by default that of its content; 304 without a body where the client has that already."""
+    tag = tag or digest(reply.body)
+    headers: Headers = [(b"etag", tag), *_PRIVATE]
+    if has(request, tag):
+        reply = empty_reply(304)
+    reply.headers = [*reply.headers, *headers]
+    return reply

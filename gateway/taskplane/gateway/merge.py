@@ -1,0 +1,33 @@
+"""Two streams read as one."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+async def merged(one: AsyncGenerator[A, None], other: AsyncGenerator[B, None]) -> AsyncGenerator[A | B, None]:
+    """The elements of both as they come, each stream in its order, until either ends; then both are closed. At most one
+    element of each is held, however slow the reader is."""
+    sources: tuple[AsyncGenerator[A | B, None], ...] = (one, other)
+    waiting = {asyncio.ensure_future(anext(source)): source for source in sources}
+    try:
+        while True:
+            ready, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            # In a fixed order where both are ready.
+            for task in [task for task in waiting if task in ready]:
+                source = waiting.pop(task)
+                try:
+                    element = task.result()
+                except StopAsyncIteration:
+                    return
+                yield element
+                waiting[asyncio.ensure_future(anext(source))] = source
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for source in sources:
+            await source.aclose()

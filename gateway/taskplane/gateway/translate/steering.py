@@ -1,0 +1,51 @@
+"""What a message says about its session: before which turn that is to be rewound, and which version it must have."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from taskplane.gateway.translate.fields import Fields
+
+REWIND: Final = "kagent_rewind_before_invocation_id"
+"""Key in the metadata of a message that rewinds its session; its value names the first turn that is cut."""
+EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
+"""Key in the metadata of a message whose session must have this version."""
+
+_MOST_DIGITS: Final = 18
+
+
+def is_rewind(message: Fields) -> bool:
+    """The message is a rewind, which may lack an id and parts. A value that names no turn is noted as wrong: such a
+    message must not become an ordinary turn."""
+    metadata = _metadata(message)
+    if metadata is None or REWIND not in metadata:
+        return False
+    Fields(metadata, message.path("metadata"), message.bad).id(REWIND, required=True)
+    return True
+
+
+def expected_version(message: Fields) -> int:
+    """The version that the session of the message must have; 0: any."""
+    metadata = _metadata(message)
+    if metadata is None or EXPECTED_VERSION not in metadata:
+        return 0
+    return read_version(Fields(metadata, message.path("metadata"), message.bad), EXPECTED_VERSION)
+
+
+def read_version(source: Fields, name: str) -> int:
+    """A version in a field: a positive whole number, perhaps as digits in a string; 0 where the field is absent."""
+    value = source.source.get(name)
+    if value is None:
+        return 0
+    if type(value) is str:
+        value = int(value) if value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS else None
+    elif type(value) is float:
+        value = int(value) if value.is_integer() else None
+    if type(value) is not int or not 0 < value < 10**_MOST_DIGITS:
+        source.wrong(name, "must be a positive whole number")
+        return 0
+    return value
+
+
+def _metadata(message: Fields) -> Mapping[str, Any] | None:
+    found = message.get("metadata")
+    return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType]

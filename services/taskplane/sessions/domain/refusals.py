@@ -1,0 +1,56 @@
+"""Why an operation on a session is refused; the text, the reason and the way out stand here."""
+
+from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
+
+
+def session_not_found(context_id: str) -> NotFound:
+    """The one answer for a session that does not exist and for one of another owner."""
+    return NotFound(f"session {context_id} does not exist", reason="SESSION_NOT_FOUND")
+
+
+def key_reused(entry_id: str) -> Refused:
+    """The id is that of another entry."""
+    return Refused(
+        f"entry {entry_id} is stored already, for another request or in another session",
+        reason="KEY_REUSED",
+        suggestion="repeat the first request unchanged, or use a new key",
+    )
+
+
+def version_mismatch(context_id: str, expected: int, version: int) -> Conflict:
+    """Somebody else wrote to the session, whose `version` is in the metadata."""
+    return Conflict(
+        f"session {context_id} is at version {version}, not {expected}",
+        reason="VERSION_MISMATCH",
+        suggestion="read the session again, then decide again",
+        metadata={"version": str(version)},
+    )
+
+
+def invocation_not_found(invocation_id: str) -> NotFound:
+    """It was never seen in the session, or was cut, voided or replaced."""
+    return NotFound(
+        f"invocation {invocation_id} is not in effect in this session",
+        reason="INVOCATION_NOT_FOUND",
+        suggestion="read the session again: it may have been rewound before",
+        metadata={"invocation_id": invocation_id},
+    )
+
+
+def nothing_to_undo(context_id: str) -> Refused:
+    """There is no rewind that counts."""
+    return Refused(f"session {context_id} has no rewind that could be undone", reason="NOTHING_TO_UNDO")
+
+
+def too_late_to_undo(context_id: str) -> Refused:
+    """A turn was begun after the newest rewind that counts."""
+    return Refused(
+        f"a new turn was begun in session {context_id} after its newest rewind",
+        reason="TOO_LATE_TO_UNDO",
+        suggestion="rewind before the invocation of that rewind: this takes it back and cuts what came after it",
+    )
+
+
+def beyond_head(context_id: str, seq: int) -> Invalid:
+    """The session has only `seq` entries."""
+    return Invalid(f"session {context_id} has {seq} entries", reason="BEYOND_HEAD", fields={"seq": f"is at most {seq}"})

@@ -1,0 +1,181 @@
+"""Goes through a session's log and finds out what is cut and what counts in the end. Pure.
+
+Every invocation has a place: where it was first seen in the log. A rewind cuts the places from that of its target up to
+its own, a pushed history those before it. A rewind starts from the state that was just before its target, so what lies
+between has no say any more: rewinding before an earlier rewind takes that one back, which is what ADK does as well.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
+
+# An entry without an invocation is a turn of its own, named by its number.
+Name = str | int
+
+
+class Line(NamedTuple):
+    """What the effective history needs to know of an entry; the fields are those of `Entry`."""
+
+    seq: int
+    kind: int
+    invocation_id: str = ""
+    task_id: str = ""
+    task_invocation_id: str = ""
+    generation: int = 0
+    target: str = ""
+    off: bool = False
+    speaks: bool = False
+    listed: str = ""
+
+    @property
+    def name(self) -> Name:
+        return self.invocation_id or self.seq
+
+    @property
+    def group(self) -> Name:
+        """The turn that created the task it belongs to; its own turn, if there is no such task."""
+        return self.task_invocation_id or self.invocation_id or self.seq
+
+    @property
+    def is_of_a_turn(self) -> bool:
+        """Whether it is what somebody said, or the outcome of a turn; not what only steers."""
+        return self.kind in (MESSAGE, OUTCOME) or (self.kind == EVENT and not self.target)
+
+    @property
+    def shows(self) -> bool:
+        """Whether a conversation shows it while it is in effect."""
+        if self.kind in (MESSAGE, OUTCOME):
+            return self.speaks
+        return self.kind == EVENT and not self.target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """The places from `start` up to, not including, `end` are cut, and those that `below` cuts.
+
+    `before` is the state that an undo returns to. `push` is the pushed history that counts, if any; it is the lowest
+    of the cuts, which no undo takes back.
+    """
+
+    start: int
+    end: int
+    below: "Cut | None"
+    before: "Cut | None"
+    push: "Push | None"
+
+    @property
+    def is_push(self) -> bool:
+        return self.push is not None and self.push.place == self.end
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Push:
+    """A pushed history at `place`; `named` has the place of each invocation in it, `listed` that of each message."""
+
+    seq: int
+    place: int
+    named: dict[Name, int]
+    listed: Sequence[tuple[int, Name]]
+
+
+class Replayed:
+    """Where each invocation was `seen` first, which ones are `voided`, and the `state`: what is cut in the end."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        """`lines` are all entries of a session in the order of their numbers, or all up to some number."""
+        self.lines: Sequence[Line] = list(lines)
+        self.voided = _voided(self.lines)
+        seen: dict[Name, int] = {}
+        self.seen: Mapping[Name, int] = seen
+        self.state = _replay(self.lines, self.voided, seen)
+        self.push = self.state.push if self.state is not None else None
+        self._starts, self._ends = _intervals(self.state)
+
+    def has(self, line: Line) -> bool:
+        """Whether the entry is in effect: neither it nor the turn that created its task is cut, voided or replaced."""
+        push = self.push
+        if not self.stands(line.name) or (push is not None and (line.seq < push.seq or self.replaces(line.name))):
+            return False
+        # A pushed history replaces what was said before it, not the tasks that go on after it.
+        return line.group == line.name or self.stands(line.group)
+
+    def stands(self, name: Name) -> bool:
+        """Whether an invocation that was seen is neither voided nor cut by a rewind."""
+        return name not in self.voided and not self.cuts(self.place(name))
+
+    def replaces(self, name: Name) -> bool:
+        """Whether the pushed history that counts came after this invocation and does not name it."""
+        return self.push is not None and self.place(name) < self.push.place
+
+    def place(self, name: Name) -> int:
+        """That of an invocation that was seen: the one in the pushed history, if that names it."""
+        place = self.seen[name]
+        return self.push.named.get(name, place) if self.push is not None else place
+
+    def cuts(self, place: int) -> bool:
+        """Whether a rewind that counts cuts this place."""
+        at = bisect_right(self._starts, place) - 1
+        return at >= 0 and place < self._ends[at]
+
+
+def _voided(lines: Sequence[Line]) -> frozenset[Name]:
+    off = {line.target: line.off for line in lines if line.kind == VOID}
+    return frozenset(target for target, taken_back in off.items() if not taken_back)
+
+
+def _replay(lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int]) -> Cut | None:
+    """Goes through the log once; fills `seen`, the place of each invocation, and returns what is cut in the end."""
+    state: Cut | None = None
+    # What was cut when each place was reached.
+    states: dict[int, Cut | None] = {}
+    place = 0
+
+    def see(name: Name) -> None:
+        if seen.setdefault(name, place) == place:
+            states[place] = state
+
+    for line in lines:
+        if line.kind == REWIND and line.off:
+            # It was refused: nothing can be rewound to before it, either.
+            continue
+        at = place = place + 1
+        see(line.group)
+        if line.name != line.group:
+            place += 1
+            see(line.name)
+        if line.name in voided:
+            continue
+        if line.kind == PUSHED:
+            pushed = Push(line.seq, at, {}, listed := [])
+            state = Cut(0, at, None, None, pushed)
+            for invocation in line.listed.split("\n")[:-1]:
+                place += 1
+                name = invocation or -place
+                see(name)
+                pushed.named.setdefault(name, place)
+                states[place] = state
+                listed.append((pushed.named[name], name))
+        elif line.kind == UNDO:
+            if state is not None and not state.is_push:
+                state = state.before
+        elif line.target and line.kind in (REWIND, EVENT):
+            start = seen.get(line.target)
+            if state is not None and state.push is not None:
+                start = state.push.named.get(line.target, start)
+            if start is not None and start < at:
+                below = states[start]
+                state = Cut(start, at, below, state, below.push if below is not None else None)
+    return state
+
+
+def _intervals(state: Cut | None) -> tuple[list[int], list[int]]:
+    """Starts and ends of what rewinds cut, in order; they do not overlap."""
+    cuts: list[Cut] = []
+    while state is not None and not state.is_push:
+        cuts.append(state)
+        state = state.below
+    cuts.reverse()
+    return [cut.start for cut in cuts], [cut.end for cut in cuts]

@@ -1,0 +1,61 @@
+"""The rules of a cancel, and the refusals that several rules share."""
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.errors import PlaneError, Refused
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.changes import read_status
+from taskplane.tasks.domain.drafts import Draft, task_not_found
+from taskplane.tasks.domain.operations import Found, Write
+from taskplane.tasks.domain.task import CANCELED, DOCUMENT, TERMINAL, Row, Scope
+
+
+def visible(row: Row | None, scope: Scope) -> Row | None:
+    """The row, if it is one of this scope."""
+    return row if row is not None and row.tenant == scope.tenant and row.owner == scope.owner else None
+
+
+def not_managed(row: Row) -> PlaneError:
+    """Why a document task is not run, continued or canceled."""
+    return Refused(
+        f"task {row.id} is kept by an external runtime; it cannot be run, continued or canceled here",
+        reason="NOT_MANAGED",
+    )
+
+
+def terminal(row: Row) -> PlaneError:
+    """Why nothing is done to a task that has ended."""
+    state = a2a.TaskState.Name(row.state).removeprefix("TASK_STATE_").lower()  # type: ignore[arg-type]
+    return Refused(f"task {row.id} has ended ({state})", reason="TERMINAL", metadata={"state": state})
+
+
+def cancel(found: Found, op: ops.Cancel, now: int) -> Write | PlaneError:
+    """Ends a task that has not ended, whoever holds its lease."""
+    row = visible(found.row, op.scope)
+    if row is None:
+        return task_not_found(op.task_id)
+    if row.origin == DOCUMENT:
+        return not_managed(row)
+    if row.state in TERMINAL:
+        return terminal(row)
+    draft = canceled(row, op.scope.actor, now, found.open_text, op.event_metadata)
+    new = draft.finished()
+    return draft.write(new, ops.Done(row=new), refold=True)
+
+
+def canceled(
+    row: Row,
+    actor: str,
+    now: int,
+    open_text: a2a.Message | None = None,
+    event: a2a.TaskStatusUpdateEvent | None = None,
+) -> Draft:
+    """A live task as it ends: its executor is fenced, its `open_text` closed; with the metadata of `event`."""
+    draft = Draft(row, actor, now)
+    draft.lose_lease()
+    draft.interrupt(open_text)
+    update = a2a.TaskStatusUpdateEvent()
+    if event is not None and event.HasField("metadata"):
+        update.metadata.CopyFrom(event.metadata)
+    update.status.state = CANCELED  # type: ignore[assignment]
+    draft.status(read_status(update))
+    return draft

@@ -1,0 +1,29 @@
+"""The rules of a rewind's mark: what a session cut is hidden, and comes back when the session takes that back."""
+
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.drafts import Draft
+from taskplane.tasks.domain.ending import canceled, visible
+from taskplane.tasks.domain.operations import Found, Write, Writes
+from taskplane.tasks.domain.task import ACTIVE, MANAGED, changed_by
+
+
+def mark_superseded(found: Found, op: ops.MarkSuperseded, now: int) -> Writes:
+    """Brings each task of the session in line, those that are not there yet; the answer has those that changed."""
+    writes = [write for each in found.others if (write := _in_line(each, op, now)) is not None]
+    return Writes(writes, ops.Marked([write.row for write in writes if write.events]))
+
+
+def _in_line(found: Found, op: ops.MarkSuperseded, now: int) -> Write | None:
+    row = visible(found.row, op.scope)
+    if row is None or row.origin != MANAGED or row.context_id != op.context_id:
+        return None
+    if op.steered_seq <= row.superseded_seq:
+        return None
+    if found.cut == row.superseded:
+        values = {"superseded_seq": op.steered_seq}
+        return Write(changed_by(row, values), (), None, values)
+    runs = found.cut and row.state in ACTIVE
+    draft = canceled(row, op.scope.actor, now, found.open_text) if runs else Draft(row, op.scope.actor, now)
+    draft.mark(superseded=found.cut)
+    draft.new["superseded_seq"] = op.steered_seq
+    return draft.write(draft.finished(), None, refold=runs)

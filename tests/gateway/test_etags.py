@@ -1,0 +1,41 @@
+"""Entity tags: what a client names, and what it is answered with."""
+
+import pytest
+
+from taskplane.gateway import etags
+from taskplane.gateway.http import Request, json_reply
+from taskplane.runtime.errors import Invalid
+
+
+def asked(*if_none_match: str) -> Request:
+    headers = [(b"if-none-match", value.encode()) for value in if_none_match]
+    scope = {"type": "http", "method": "GET", "headers": headers, "query_string": b""}
+    return Request(scope, None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("", 0), ("*", 0), ("7", 7), ('"7"', 7), ('W/"7"', 7), ("abc-7", 7), ('"abc-17"', 17)],
+)
+def test_what_if_match_names(text: str, number: int) -> None:
+    assert etags.named(text, "version") == number
+
+
+@pytest.mark.parametrize("text", ["x", '"x"', "0", "1.5", '"1", "2"', "9" * 19, "²"])
+def test_what_if_match_cannot_name(text: str) -> None:
+    with pytest.raises(Invalid, match="version"):
+        etags.named(text, "version")
+
+
+async def test_what_a_client_has_is_not_sent_again() -> None:
+    reply = etags.if_changed(asked(), json_reply(200, {"a": 1}))
+    headers = dict(reply.headers)
+    tag = headers[b"etag"].decode()
+    assert (reply.status, headers[b"cache-control"]) == (200, b"private, no-cache")
+    for known in ([tag], [f"W/{tag}"], ['"other"', tag], [f'"other", {tag}'], ["*"]):
+        again = etags.if_changed(asked(*known), json_reply(200, {"a": 1}))
+        assert (again.status, again.body, dict(again.headers)[b"etag"].decode()) == (304, b"", tag)
+    changed = etags.if_changed(asked(tag), json_reply(200, {"a": 2}))
+    assert (changed.status, dict(changed.headers)[b"etag"].decode() == tag) == (200, False)
+    numbered = etags.if_changed(asked('"3"'), json_reply(200, {}), etags.numbered(3))
+    assert numbered.status == 304

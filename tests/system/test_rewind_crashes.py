@@ -1,0 +1,120 @@
+"""Processes die in the middle of a rewind; the sweep or the next request finishes it, and nothing is done twice."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from tests.conftest import ENGINES
+from tests.system.conftest import server_of
+from tests.system.judge import at_rest, held, judge
+from tests.system.plane import Plane, running
+from tests.system.steering import Steerer, invocation, steering
+
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.runtime.errors import PlaneError
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+CODE = 9
+# Process and failpoint; the entry is stored there, but not at the first.
+PLACES = [
+    ("sessions", "append.before_commit"),
+    ("sessions", "append.after_commit_before_ack"),
+    ("executor", "rewind.after_entry"),
+    ("tasks", "append.before_commit"),
+    ("tasks", "append.after_commit_before_ack"),
+    ("executor", "rewind.after_mark"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
+async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
+    """A plane in four processes, whose processes are killed and started again."""
+    server = server_of(request.param, request)
+    async with running("four", tmp_path_factory.mktemp("plane"), server=server) as started:
+        yield started
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A session of two turns that was rewound before the second while a process died."""
+
+    context: str
+    whole: list[str]
+    kept: str
+    before: str
+
+
+async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, key: str) -> Cut:
+    """The process is started again."""
+    context = uuid4().hex
+    first, second = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
+    whole = await user.shown(context)
+    await four.kill(name)
+    await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
+    call = asyncio.ensure_future(user.rewind(invocation(second), context, words, key=key))
+    assert await four.death(name) == CODE
+    await four.start(name)
+    with suppress(PlaneError):
+        await call
+    return Cut(context, whole, first.id, invocation(second))
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES[1:])
+async def test_a_rewind_that_a_process_did_not_survive_is_finished_by_the_sweep(
+    four: Plane, name: str, place: str
+) -> None:
+    """R4: without another request of its client."""
+    async with steering(four) as user:
+        cut = await killed(four, user, name, place, "", "")
+        await user.applied(cut.context)
+        assert await user.listed(cut.context) == [cut.kept]
+        assert await user.shown(cut.context) == cut.whole[:2] and await user.rewinds(cut.context) == 1
+    await at_rest(four)
+    assert judge(await held(four), {}, ()).findings() == []
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES)
+async def test_a_repeat_of_a_rewind_that_a_process_did_not_survive_is_answered(
+    four: Plane, name: str, place: str
+) -> None:
+    """R4, R6, C10: one rewind, one new turn."""
+    async with steering(four) as user:
+        key = uuid4().hex
+        cut = await killed(four, user, name, place, "echo instead", key)
+        rewound, again = [await user.rewind(cut.before, cut.context, "echo instead", key=key) for _ in range(2)]
+        assert rewound.next.task_id == again.next.task_id
+        await user.at_rest(rewound.next.task_id)
+        await user.copied(cut.context)
+        assert await user.rewinds(cut.context) == 1
+        assert await user.listed(cut.context) == [cut.kept, rewound.next.task_id]
+        shown = await user.shown(cut.context)
+        assert shown[:3] == [*cut.whole[:2], "echo instead"] and len(shown) == 4
+        session = await user.session(cut.context)
+        assert session.applied_seq == session.steered_seq
+    await at_rest(four)
+    assert judge(await held(four), {}, ()).findings() == []
+
+
+@pytest.mark.parametrize("place", ["rewind.after_entry", "rewind.after_mark"])
+async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_sweep(four: Plane, place: str) -> None:
+    """R8, R4."""
+    async with steering(four) as user:
+        context = uuid4().hex
+        tasks = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
+        whole = await user.shown(context)
+        await user.rewind(invocation(tasks[1]), context)
+        await four.kill("executor")
+        await four.start("executor", TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
+        call = asyncio.ensure_future(user.executor.UndoRewind(xb.UndoRewindRequest(context_id=context)))
+        assert await four.death("executor") == CODE
+        await four.start("executor")
+        with suppress(PlaneError):
+            await call
+        await user.applied(context)
+        assert await user.listed(context) == [task.id for task in tasks]
+        assert await user.shown(context) == whole
