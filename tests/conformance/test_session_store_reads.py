@@ -52,6 +52,43 @@ async def test_sessions_are_listed_newest_update_first_page_by_page(sessions: Se
     assert found == ["s2", "s6", "s5", "s4", "s3", "s1", "s0"]
 
 
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ("plan", ["s4", "s1", "s0"]),
+        ("PLAN", ["s4", "s1", "s0"]),
+        ("100%", ["s2"]),
+        ("%", ["s2"]),
+        ("_", ["s3"]),
+        ("\\", ["s3"]),
+        ("l p", ["s1"]),
+        ("österreich", ["s4"]),
+        ("ÖSTERREICH", ["s4"]),
+        ("nothing", []),
+    ],
+)
+async def test_sessions_are_found_by_a_part_of_their_title(sessions: Sessions, part: str, found: list[str]) -> None:
+    """T9: whatever is in it means itself; pages are as exact as without it."""
+    titles = ["Plan B", "Final plan", "100% sure", "a_b \\ c", "Planung für Österreich", ""]
+    for n, title in enumerate(titles):
+        await sessions.log.create(ops.Create(scope=ADA, context_id=f"s{n}", title=title))
+        await sessions.log.create(ops.Create(scope=BOB, context_id=f"s{n}", title=title))
+    for size in (1, 2, 10):
+        listed: list[str] = []
+        token = ""
+        while True:
+            page = await sessions.log.list(ADA, size, token, part)
+            assert len(page.sessions) <= size
+            listed.extend(session.context_id for session in page.sessions)
+            token = page.next_page_token
+            if not token:
+                break
+            with pytest.raises(Invalid) as refused:
+                await sessions.log.list(ADA, size, token)
+            assert refused.value.reason == "BAD_PAGE_TOKEN"
+        assert listed == found
+
+
 async def test_entries_are_listed_in_pages_both_ways_and_filtered(sessions: Sessions) -> None:
     await sessions.append("s", user("A"), outcome("A"), copy("A", 2), user("B"), copy("B", 2), copy("A", 3))
     assert [entry.seq for entry in await sessions.entries("s", page_size=2)] == [1, 2, 3, 4, 5, 6]

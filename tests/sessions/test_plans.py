@@ -61,6 +61,8 @@ async def use_everything(sessions: Sessions) -> None:
     await log.session(ADA, "s3")
     page = await log.list(ADA, 5, "")
     await log.list(ADA, 5, page.next_page_token)
+    page = await log.list(ADA, 5, "", "hello")
+    await log.list(ADA, 5, page.next_page_token, "hello")
     for query in (
         EntryFilter(page_size=5),
         EntryFilter(page_size=5, kinds=[MESSAGE]),

@@ -52,7 +52,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.GetSessionResponse(session=wire.session(await self._log.session(_scope(), request.context_id)))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token)
+        page = await self._log.list(_scope(), request.page_size or _SESSIONS_PAGE, request.page_token, request.title)
         return pb.ListSessionsResponse(
             sessions=[wire.session(session) for session in page.sessions], next_page_token=page.next_page_token
         )

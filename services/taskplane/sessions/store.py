@@ -113,8 +113,8 @@ class SessionLog(Protocol):
         """The session without its entries. NotFound."""
         ...
 
-    async def list(self, scope: Scope, page_size: int, page_token: str) -> SessionPage:
-        """One page of the sessions of `scope`, newest update first.
+    async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
+        """One page of the sessions of `scope`, newest update first; only those with `title` in theirs, in any case.
 
         A session that is updated between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`;
         `BAD_PAGE_TOKEN`: not made for this listing.

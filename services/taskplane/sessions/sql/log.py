@@ -90,10 +90,11 @@ class SqlSessionLog:
         limits.check_id("context_id", context_id)
         return await self._engine.read(reads.get_session, scope, context_id)
 
-    async def list(self, scope: Scope, page_size: int, page_token: str) -> SessionPage:
+    async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
         """See `SessionLog.list`."""
         limits.check_page_size(page_size)
-        return await self._engine.read(reads.list_sessions, scope, page_size, page_token, self._page_key)
+        limits.check_text("title", title)
+        return await self._engine.read(reads.list_sessions, scope, page_size, page_token, title, self._page_key)
 
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
         """See `SessionLog.entries`."""

@@ -1,10 +1,11 @@
 """The reads: each is one snapshot, bounded in rows and in bytes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, select, text, tuple_
+from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func, or_, select, text, tuple_
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Exhausted
@@ -29,8 +30,16 @@ _SESSIONS: Final = (
     .order_by(session.c.updated_at.desc(), session.c.context_id.desc())
     .limit(bindparam("count"))
 )
-_SESSIONS_AFTER: Final = _SESSIONS.where(
-    tuple_(session.c.updated_at, session.c.context_id) < tuple_(bindparam("after_at"), bindparam("after_id"))
+_AFTER: Final = tuple_(session.c.updated_at, session.c.context_id) < tuple_(
+    bindparam("after_at"), bindparam("after_id")
+)
+# Which letters are the same in another case is for ASCII the same everywhere; for others both cases are asked for.
+_CASES: Final[Sequence[Callable[[str], str]]] = (str, str.lower, str.upper, str.capitalize)
+_TITLED: Final = or_(
+    *(
+        func.lower(session.c.title).like(func.lower(bindparam(f"title{n}", type_=Text)), escape="\\")
+        for n in range(len(_CASES))
+    )
 )
 _UNAPPLIED: Final = (
     select(session.c.tenant, session.c.owner, session.c.context_id)
@@ -51,21 +60,35 @@ def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
     return to_session(found)
 
 
-def list_sessions(conn: Connection, scope: Scope, page_size: int, page_token: str, key: bytes) -> SessionPage:
+def list_sessions(
+    conn: Connection, scope: Scope, page_size: int, page_token: str, title: str, key: bytes
+) -> SessionPage:
     """See `SessionLog.list`."""
-    bound = (scope.tenant, scope.owner)
+    bound = (scope.tenant, scope.owner, title) if title else (scope.tenant, scope.owner)
     parameters: dict[str, Any] = {"tenant": scope.tenant, "owner": scope.owner, "count": page_size + 1}
-    query = _SESSIONS
     if page_token:
         place = SessionPlace.read(page_token, key, bound)
-        query = _SESSIONS_AFTER
         parameters |= {"after_at": place.updated_at, "after_id": place.context_id}
+    if title:
+        parameters |= {f"title{n}": _pattern(case(title)) for n, case in enumerate(_CASES)}
+    query = _sessions_query(bool(page_token), bool(title))
     found = [to_session(row) for row in conn.execute(query, parameters)]
     token = ""
     if len(found) > page_size:
         del found[page_size:]
         token = SessionPlace(found[-1].updated_at, found[-1].context_id).token(key, bound)
     return SessionPage(found, token)
+
+
+@cache
+def _sessions_query(after: bool, titled: bool) -> Select[Any]:
+    query = _SESSIONS.where(_AFTER) if after else _SESSIONS
+    return query.where(_TITLED) if titled else query
+
+
+def _pattern(part: str) -> str:
+    """What LIKE takes for a text that has `part` in it, which means no more than its characters."""
+    return "%" + re.sub(r"([%_\\])", r"\\\1", part) + "%"
 
 
 def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
