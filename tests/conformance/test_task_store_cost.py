@@ -243,6 +243,7 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
     with statements() as seen:
         batch, _ = await mixed(plane, 2)
         await plane.log.submit_all(batch)
+        await plane.mark(1, f"{row.id}-i1")
         await plane.log.get(ADA, row.id)
         first = await plane.log.list(ADA, TaskFilter(page_size=1))
         await plane.log.list(ADA, TaskFilter(page_size=1, page_token=first.next_page_token))

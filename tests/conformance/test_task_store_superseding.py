@@ -15,7 +15,6 @@ from taskplane.tasks.store import TaskFilter
 
 async def listed(plane: Plane, *, superseded: bool = False) -> list[str]:
     page = await plane.log.list(ADA, TaskFilter(context_id="c1", by_creation=True, superseded=superseded))
-    assert page.total == len(page.rows)
     return [row.id for row in page.rows]
 
 
@@ -108,7 +107,7 @@ async def test_a_rewind_of_two_thousand_tasks_takes_a_fixed_number_of_statements
     with statements() as seen:
         assert await plane.mark(1, *cut) == []
     assert len(seen) < 5 and not any("UPDATE" in each[0] for each in seen)
-    assert len(await listed(plane)) == 50
+    assert (await plane.log.list(ADA, TaskFilter(context_id="c1"))).total == 500
 
 
 async def test_a_rewind_and_all_that_goes_on_meanwhile_take_effect_one_after_the_other(plane: Plane) -> None:

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import CheckConstraint, Connection, inspect
+from sqlalchemy import CheckConstraint, Connection, insert, inspect, select
 from tests.support.postgres import Cluster
 
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
 from taskplane.storage.migrate import check, downgrade, upgrade
-from taskplane.tasks.domain.task import Event, Row
+from taskplane.tasks.domain.task import COMPLETED, SUBMITTED, WORKING, Event, Row, Scope
 from taskplane.tasks.sql.guards import CACHE, FIXED, GROWING, LIVE, create_guards, guards
+from taskplane.tasks.sql.infos import session_infos
 from taskplane.tasks.sql.writing import ITEM
 from taskplane.tasks.tables import event, metadata, task
 
@@ -127,3 +128,41 @@ def test_every_constraint_has_a_name() -> None:
         for constraint in table.constraints:
             if isinstance(constraint, CheckConstraint):
                 assert constraint.name, constraint.sqltext
+
+
+def insert_as_of_0001(conn: Connection) -> None:
+    """A task as the first version kept it: made, worked on and completed."""
+    values = {column.name: None for column in task.columns if column.name not in ("superseded", "superseded_seq")}
+    values |= dict.fromkeys(("uid", "tenant", "owner", "agent", "salt"), "x")
+    values |= {"id": "old", "context_id": "c", "origin": "managed", "state": COMPLETED, "message_id": "m"}
+    numbers = [name for name in values if name.endswith(("_generation", "_bytes")) and name != "partial_generation"]
+    values |= dict.fromkeys(numbers, 3)
+    values |= {"generation": 3, "fence": 1, "attempt": 1, "started": True, "on_orphan": 1, "max_attempts": 3}
+    values |= {"created_at": 10, "updated_at": 90, "status_at": 90, "snapshot": b"the task"}
+    conn.execute(insert(task).values(**values))
+    old = [column for column in event.columns if column.name != "changed_to"]
+    for generation, state in enumerate((SUBMITTED, WORKING, COMPLETED), 1):
+        given = dict.fromkeys([column.name for column in old]) | {"task_uid": "x", "generation": generation}
+        given |= {"fence": 1, "attempt": 1, "kind": 3, "state": state, "actor": "a", "speaks": False}
+        given |= {"payload": b"", "created_at": generation * 10}
+        conn.execute(insert(event).values(**given))
+
+
+def all_tasks(conn: Connection) -> list[Any]:
+    return [row._asdict() for row in conn.execute(select(task))]
+
+
+async def test_tasks_of_the_first_version_are_kept_and_shown(dsn: str) -> None:
+    """Up, with what was there: nothing is superseded, and of its changes the first and the newest are known."""
+    await upgrade(dsn, ROOM, "0001")
+    await run_alone(dsn, insert_as_of_0001)
+    await upgrade(dsn, ROOM)
+    async with open_engine(dsn) as engine:
+        (row,) = await engine.read(all_tasks)
+        assert (row["superseded"], row["superseded_seq"], row["snapshot"]) == (False, 0, b"the task")
+        (info,) = await engine.read(session_infos, Scope("x", "x", ""), "c")
+        assert [tuple(change) for change in info.changes] == [(SUBMITTED, 10, 1), (COMPLETED, 90, 3)]
+    await downgrade(dsn, ROOM, "0001")
+    await upgrade(dsn, ROOM)
+    async with open_engine(dsn) as engine:
+        assert await engine.read(all_tasks) == [row]

@@ -16,10 +16,11 @@ from taskplane.tasks.depth import harmless, known, of_artifact, of_message, of_u
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.operations import Append
 from taskplane.tasks.domain.task import STATES
-from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE
+from taskplane.tasks.store import MAX_EVENTS, MAX_INFOS, MAX_PAGE_SIZE
 
 MAX_ID: Final = 255
 MAX_CHANGES: Final = 1000
+MAX_SESSIONS: Final = 1000
 MAX_CAPACITY: Final = 100_000
 # The byte of U+0000 in a text; others have it, too, so that it is only a reason to look.
 _NUL: Final = 0
@@ -304,6 +305,32 @@ def mark_superseded(request: pb.MarkSupersededRequest) -> None:
     problems.at_least("steered_seq", request.steered_seq, 1)
     for index, invocation in enumerate(request.cut_invocation_ids):
         problems.name(f"cut_invocation_ids[{index}]", invocation)
+    problems.done()
+
+
+def list_task_infos(request: pb.ListTaskInfosRequest) -> None:
+    """Of ListTaskInfos; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    context_id(request.context_id)
+    if not 0 <= request.page_size <= MAX_INFOS:
+        raise Invalid(
+            f"a page has 1 to {MAX_INFOS} tasks, not {request.page_size}",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is not within 1 and {MAX_INFOS}"},
+        )
+
+
+def context_id(value: str) -> None:
+    """Of every request that names one session and nothing else."""
+    task_id(value, "context_id")
+
+
+def summarize_sessions(request: pb.SummarizeSessionsRequest) -> None:
+    """Of SummarizeSessions."""
+    problems = _Problems()
+    if len(request.context_ids) > MAX_SESSIONS:
+        problems.add("context_ids", f"has more than {MAX_SESSIONS}")
+    for index, each in enumerate(request.context_ids):
+        problems.name(f"context_ids[{index}]", each)
     problems.done()
 
 

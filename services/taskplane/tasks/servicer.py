@@ -11,9 +11,10 @@ from taskplane.runtime.failpoints import afp
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
-from taskplane.tasks import checks, wire
+from taskplane.tasks import checks, session_wire, wire
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.figures import figures
 from taskplane.tasks.domain.operations import Answer
 from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.queue import Claims, Leases
@@ -197,6 +198,28 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         for row in marked.rows:
             self._wire.fill(response.records.add(), row)
         return response
+
+    async def ListTaskInfos(self, request: pb.ListTaskInfosRequest, context: Context) -> pb.ListTaskInfosResponse:
+        checks.list_task_infos(request)
+        page = await self._log.infos(_scope(), session_wire.info_filter(request))
+        response = pb.ListTaskInfosResponse(next_page_token=page.next_page_token)
+        for info in page.infos:
+            session_wire.fill_info(response.infos.add(), info)
+        return response
+
+    async def SummarizeSessions(
+        self, request: pb.SummarizeSessionsRequest, context: Context
+    ) -> pb.SummarizeSessionsResponse:
+        checks.summarize_sessions(request)
+        found = await self._log.summaries(_scope(), request.context_ids)
+        return pb.SummarizeSessionsResponse(sessions=[session_wire.summary(each) for each in found])
+
+    async def GetSessionFigures(
+        self, request: pb.GetSessionFiguresRequest, context: Context
+    ) -> pb.GetSessionFiguresResponse:
+        checks.context_id(request.context_id)
+        infos = await self._log.session(_scope(), request.context_id)
+        return session_wire.figures(figures(infos, await self._log.now()))
 
 
 class TaskQueue(pb_grpc.TaskQueueServicer):

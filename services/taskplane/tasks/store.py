@@ -6,7 +6,9 @@ from typing import Final, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.fold import Said
+from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
 
@@ -15,6 +17,7 @@ PAGE_EVENTS: Final = 64
 PAGE_BYTES: Final = 256 * 1024
 MAX_PAGE_SIZE: Final = 100
 MAX_EVENTS: Final = 1000
+MAX_INFOS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,35 @@ class TaskFilter:
     page_token: str = ""
     superseded: bool = False
     content: bool = True
+
+    @property
+    def bound(self) -> tuple[str | int, ...]:
+        """What a page token is good for."""
+        return self.context_id, self.agent, self.state, self.status_after, self.by_creation, self.superseded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoFilter:
+    """Which tasks of a session to show, oldest first. `latest_incomplete`: only the newest that has not ended."""
+
+    context_id: str
+    superseded: bool = False
+    latest_incomplete: bool = False
+    page_size: int = MAX_INFOS
+    page_token: str = ""
+
+    @property
+    def bound(self) -> tuple[str | int, ...]:
+        """What a page token is good for."""
+        return "infos", self.context_id, self.superseded
+
+
+@dataclass(frozen=True, slots=True)
+class InfoPage:
+    """`next_page_token` is empty on the last page."""
+
+    infos: Sequence[Info]
+    next_page_token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +180,22 @@ class TaskLog(Protocol):
         an empty `next_page_token` ends the list. Invalid `BAD_PAGE_SIZE`; `BAD_PAGE_TOKEN`: not made for this scope
         and these filters.
         """
+        ...
+
+    async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
+        """One page of what a session shows of its tasks. Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`."""
+        ...
+
+    async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
+        """All tasks of a session, superseded ones, too, oldest first."""
+        ...
+
+    async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
+        """These tasks, whoever owns them, oldest first; one that is gone is left out."""
+        ...
+
+    async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
+        """What the tasks of each of these sessions come to, superseded ones left out, in the order given."""
         ...
 
     async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:

@@ -128,6 +128,7 @@ Index(
     "event_state_change",
     event.c.task_uid,
     event.c.generation,
+    event.c.kind,
     event.c.changed_to,
     event.c.created_at,
     sqlite_where=text(STATE_CHANGES),

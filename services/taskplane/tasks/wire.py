@@ -43,8 +43,8 @@ class Wire:
         self._fill(record, row)
         record.state = row.state  # type: ignore[assignment]
         record.generation = row.generation
-        _set_time(record.status_at, row.status_at)
-        _set_time(record.updated_at, row.updated_at)
+        set_time(record.status_at, row.status_at)
+        set_time(record.updated_at, row.updated_at)
         if task is not None:
             record.task.CopyFrom(task)
 
@@ -56,8 +56,8 @@ class Wire:
         self._fill(record, row)
         record.state = SUBMITTED  # type: ignore[assignment]
         record.generation = 1
-        _set_time(record.status_at, row.created_at)
-        _set_time(record.updated_at, row.created_at)
+        set_time(record.status_at, row.created_at)
+        set_time(record.updated_at, row.created_at)
         record.task.MergeFromString(task)
 
     def _fill(self, record: pb.TaskRecord, row: Row) -> None:
@@ -83,7 +83,7 @@ class Wire:
         record.incarnation = self.incarnation(row)
         if row.superseded:
             record.superseded = True
-        _set_time(record.created_at, row.created_at)
+        set_time(record.created_at, row.created_at)
 
 
 def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) -> None:
@@ -107,7 +107,7 @@ def event(stored: Event) -> pb.Event:
         invocation_id=stored.invocation_id or "",
         speaks=stored.speaks,
     )
-    _set_time(message.created_at, stored.created_at)
+    set_time(message.created_at, stored.created_at)
     if stored.payload:
         message.event.ParseFromString(stored.payload)
     return message
@@ -266,7 +266,8 @@ def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[ops.Renewed]) -> 
     ]
 
 
-def _set_time(stamp: Timestamp, micros: int) -> None:
+def set_time(stamp: Timestamp, micros: int) -> None:
+    """Microseconds since 1970, into an empty stamp."""
     stamp.seconds, rest = divmod(micros, _SECOND)
     stamp.nanos = rest * 1000
 

@@ -10,16 +10,28 @@ from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.storage.committer import Batch, Committer
 from taskplane.storage.engine import Engine
 from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.figures import Summary
+from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
-from taskplane.tasks.sql import reads, watching
+from taskplane.tasks.sql import infos, reads, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.sessions import session_of
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
-from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, Committed, EventFilter, Page, TaskFilter, TaskPage
+from taskplane.tasks.store import (
+    PAGE_BYTES,
+    PAGE_EVENTS,
+    Committed,
+    EventFilter,
+    InfoFilter,
+    InfoPage,
+    Page,
+    TaskFilter,
+    TaskPage,
+)
 
 
 class SqlTaskLog:
@@ -100,6 +112,22 @@ class SqlTaskLog:
     async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
         """See `TaskLog.list`."""
         return await self._engine.read(reads.list_tasks, scope, query, self._opened().page_key)
+
+    async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
+        """See `TaskLog.infos`."""
+        return await self._engine.read(infos.list_infos, scope, query, self._opened().page_key)
+
+    async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
+        """See `TaskLog.session`."""
+        return await self._engine.read(infos.session_infos, scope, context_id)
+
+    async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
+        """See `TaskLog.infos_of`."""
+        return await self._engine.read(infos.infos_of, uids)
+
+    async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
+        """See `TaskLog.summaries`."""
+        return await self._engine.read(infos.summaries, scope, context_ids)
 
     async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
         """See `TaskLog.events`."""

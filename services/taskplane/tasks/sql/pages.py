@@ -10,7 +10,9 @@ from typing import Final
 
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.task import Scope
-from taskplane.tasks.store import TaskFilter
+
+# What a listing is about, but for the caller and the page size.
+Bound = tuple[str | int, ...]
 
 _SIGNATURE: Final = 16
 _HEAD: Final = struct.Struct("!qI")
@@ -25,13 +27,13 @@ class Place:
     total: int
 
 
-def token_of(place: Place, key: bytes, scope: Scope, query: TaskFilter) -> str:
-    """URL-safe text that `place_of` gives back to the same caller with the same filters. The page size may differ."""
+def token_of(place: Place, key: bytes, scope: Scope, query: Bound) -> str:
+    """URL-safe text that `place_of` gives back to the same caller for the same `query`. The page size may differ."""
     body = _HEAD.pack(place.at, place.total) + place.id.encode()
     return base64.urlsafe_b64encode(_signature(body, key, scope, query) + body).decode().rstrip("=")
 
 
-def place_of(token: str, key: bytes, scope: Scope, query: TaskFilter) -> Place:
+def place_of(token: str, key: bytes, scope: Scope, query: Bound) -> Place:
     """Invalid `BAD_PAGE_TOKEN`: not a token of ours, or one of another caller or listing."""
     try:
         data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
@@ -44,17 +46,8 @@ def place_of(token: str, key: bytes, scope: Scope, query: TaskFilter) -> Place:
     return Place(at, body[_HEAD.size :].decode(), total)
 
 
-def _signature(body: bytes, key: bytes, scope: Scope, query: TaskFilter) -> bytes:
-    bound = (
-        scope.tenant,
-        scope.owner,
-        query.context_id,
-        query.agent,
-        query.state,
-        query.status_after,
-        query.by_creation,
-        query.superseded,
-    )
+def _signature(body: bytes, key: bytes, scope: Scope, query: Bound) -> bytes:
+    bound = (scope.tenant, scope.owner, *query)
     return hmac.digest(key, repr(bound).encode() + b"\0" + body, hashlib.sha256)[:_SIGNATURE]
 
 

@@ -57,7 +57,7 @@ def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: byte
             reason="BAD_PAGE_SIZE",
             fields={"page_size": f"must be between 1 and {MAX_PAGE_SIZE}"},
         )
-    place = place_of(query.page_token, page_key, scope, query) if query.page_token else None
+    place = place_of(query.page_token, page_key, scope, query.bound) if query.page_token else None
     if has_nul(query.context_id, query.agent):
         return TaskPage((), (), "", 0)
     where, parameters = _filters(scope, query)
@@ -75,9 +75,8 @@ def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: byte
     token = ""
     if len(page) < len(rows):
         last = page[-1]
-        token = token_of(
-            Place(last.created_at if query.by_creation else last.status_at, last.id, total), page_key, scope, query
-        )
+        at_last = last.created_at if query.by_creation else last.status_at
+        token = token_of(Place(at_last, last.id, total), page_key, scope, query.bound)
     if not query.content:
         return TaskPage(page, (), token, total)
     tasks = contents(conn, [row.uid for row in page])

@@ -31,7 +31,7 @@ def upgrade() -> None:
         conn.exec_driver_sql(statement)
     op.add_column("event", sa.Column("changed_to", sa.Integer))
     condition = sa.text(_STATE_CHANGES)
-    columns = ["task_uid", "generation", "changed_to", "created_at"]
+    columns = ["task_uid", "generation", "kind", "changed_to", "created_at"]
     op.create_index("event_state_change", "event", columns, sqlite_where=condition, postgresql_where=condition)
     if dialect.name == "sqlite":
         _rebuild_task(conn, _SNAPSHOT, _DEFINED + _SNAPSHOT, ", 0, 0")

@@ -1,0 +1,66 @@
+"""A task as the list of its session's turns shows it: its state, how it came to it, and why it failed. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, TERMINAL
+
+
+class Change(NamedTuple):
+    """A change of state, at a time (microseconds), by the event `generation`; 0: it is not known by which."""
+
+    state: int
+    at: int
+    generation: int
+
+
+class Brief(NamedTuple):
+    """The part of a task's row that its session shows. Times are microseconds since 1970, UTC."""
+
+    uid: str
+    id: str
+    context_id: str
+    origin: str
+    agent: str
+    invocation_id: str | None
+    state: int
+    status_at: int
+    created_at: int
+    updated_at: int
+    generation: int
+    terminal_generation: int | None
+    superseded: bool
+    superseded_seq: int
+
+
+class Info(NamedTuple):
+    """A task in the list. `error`: why it failed or was rejected; empty otherwise. `changes`: oldest first."""
+
+    task: Brief
+    changes: Sequence[Change]
+    error: str
+
+    @property
+    def completed_at(self) -> int | None:
+        """When it came to its end; None while it has not."""
+        return self.task.status_at if self.task.state in TERMINAL else None
+
+
+def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
+    """All changes of state that are known, oldest first.
+
+    `stored` are those that the row does not tell. A managed task begins as SUBMITTED, and its row says how it ended.
+    What changed before changes were kept is known by the row alone.
+    """
+    changes = list(stored)
+    if task.origin != DOCUMENT:
+        changes.insert(0, Change(SUBMITTED, task.created_at, 1))
+    if not changes or changes[-1][:2] != (task.state, task.status_at):
+        changes.append(Change(task.state, task.status_at, task.terminal_generation or 0))
+    return changes
+
+
+def text_of(message: a2a.Message) -> str:
+    """The text parts of a message, one per line."""
+    return "\n".join(part.text for part in message.parts if part.HasField("text"))
