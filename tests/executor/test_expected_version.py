@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, open_plane, text
+from tests.executor.plane import Plane, Stores, eventually, open_plane, text
 from tests.executor.rewinding import answer, invocation, listed, rewind, rewind_session, session, turns, undo
 from tests.executor.scripted import Scripted
 
@@ -61,6 +61,7 @@ async def test_a_message_to_a_task_is_checked_as_well_and_its_repeat_is_not(stor
 
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         (asked,) = await turns(plane, "one")
+        await eventually(lambda: plane.conversation("c"), lambda found: found == ["one", "and?"])
         version = (await session(plane)).version
         with pytest.raises(Conflict) as refused:
             await send(plane, version - 1, task_id=asked.id)

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text
+from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.rewinding import (
     CONTROL,
     Held,
@@ -27,7 +28,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
-from taskplane.runtime.errors import Conflict, Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 
 
 class Routed(Scripted):
@@ -223,12 +224,12 @@ async def test_an_unknown_session_and_somebody_elses_are_not_found(plane: Plane,
     ],
 )
 async def test_a_control_message_that_makes_no_sense_is_invalid(
-    plane: Plane, field: str, given: dict[str, object]
+    plane: Plane, field: str, given: dict[str, Any]
 ) -> None:
     """R2: and nothing of it is stored."""
     await turns(plane, "one")
     before = await session(plane)
-    values: dict[str, object] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
+    values: dict[str, Any] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
     with pytest.raises(Invalid) as invalid:
         await plane.submit("", **values)
     assert list(invalid.value.fields) == [field]
@@ -343,6 +344,38 @@ async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: 
         task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
         assert text(task.status.message) == "blue it is"
         assert await plane.conversation("c") == ["one", "which?", "blue", "blue it is"]
+
+
+@pytest.mark.parametrize("words", [None, "new"])
+async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, words: str | None) -> None:
+    """R4: the session is rewound, no turn is begun, and asking again is no use."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, two = await turns(plane, "one", "two")
+
+        async def refuse(request: object) -> None:
+            raise Exhausted("it does not fit one reply", reason="HISTORY_TOO_LARGE")
+
+        stores.channel.before["GetSessionTask"] = refuse
+        stores.calls.clear()
+        with pytest.raises(Exhausted) as refused:
+            await rewind(plane, invocation(two), words)
+        assert refused.value.reason == "HISTORY_TOO_LARGE" and stores.calls["GetSessionTask"] == 1
+        assert await applied(plane) and await listed(plane) == [one.id]
+    assert [turn.text for turn in agent.turns] == ["one", "two"]
+
+
+async def test_a_sweep_takes_no_rewind_for_a_turn_that_came_to_nothing(stores: Stores) -> None:
+    """C10: what is voided is turns."""
+    async with open_plane(stores, ("a", Scripted(answer)), uncopied_every=0.02, abandoned_after=0.05) as plane:
+        one, two = await turns(plane, "one", "two")
+        await rewind(plane, invocation(two), key="k")
+        await rewind(plane, "unknown")
+        (three,) = await turns(plane, "three")
+        stores.calls.clear()
+        await until(lambda: stores.calls.get("ListUnsettled", 0) > 10)
+        assert sessions.ENTRY_KIND_VOID not in [entry.kind for entry in await plane.entries("c")]
+        assert await listed(plane) == [one.id, three.id]
 
 
 async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
