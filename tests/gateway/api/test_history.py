@@ -1,0 +1,236 @@
+"""The effective history of a session, its state, and sessions that begin with what another one shows."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.gateway.api.conversing import INVOCATION, Way, data, flat, invocation, say, shown, texts, version
+from tests.gateway.plane import Json, Plane, fresh
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SEND = Way("1.0", False)
+
+
+def echo(*words: str) -> list[str]:
+    return [word for word in words for _ in range(2)]
+
+
+async def session_of(plane: Plane, *words: str) -> str:
+    context = fresh()
+    for word in words:
+        await say(plane, SEND, context, word)
+    return context
+
+
+def message(text: str, message_id: str = "", **metadata: Any) -> Json:
+    parts = [{"kind": "text", "text": text}]
+    found: Json = {"kind": "message", "role": "agent", "parts": parts}
+    if message_id:
+        found["messageId"] = message_id
+    if metadata:
+        found["metadata"] = metadata
+    return found
+
+
+async def push(plane: Plane, context: str, body: Any, **headers: str) -> Any:
+    return await plane.http.put(f"/api/sessions/{context}/effective_history", json=body, headers=headers)
+
+
+async def post(plane: Plane, context: str, what: str, body: Any = None, **headers: str) -> Any:
+    return await plane.http.post(f"/api/sessions/{context}/{what}", json=body, headers=headers)
+
+
+async def test_what_a_session_shows_is_read_with_its_version(plane: Plane) -> None:
+    """R7."""
+    context = await session_of(plane, "A", "B")
+    reply = await plane.http.get(f"/api/sessions/{context}/effective_history")
+    history = reply.json()["data"]
+    assert set(history) == {"version", "messages"}
+    assert reply.headers["etag"] == f'"{history["version"]}"'
+    assert history["messages"] == await flat(plane, context)
+    assert (await plane.http.get(f"/api/sessions/{context}")).headers["etag"] == reply.headers["etag"]
+
+
+async def test_a_pushed_history_is_what_the_session_shows_from_then_on(plane: Plane) -> None:
+    """R7: the tasks' flatten is it, then and after further turns; what was said before is hidden, and not gone."""
+    context = await session_of(plane, "A", "B")
+    growing = message("so f", "p", kagent_adk_partial=True)
+    pushed = await push(plane, context, {"messages": [message("X", "x"), growing, message("Y")]})
+    assert pushed.status_code == 200, pushed.text
+    assert texts(pushed.json()["data"]["messages"]) == ["X", "Y"] == await shown(plane, context)
+    assert all(one["messageId"] for one in await flat(plane, context))
+    await say(plane, SEND, context, "C")
+    assert await shown(plane, context) == ["X", "Y", *echo("C")]
+    infos = await data(plane, f"/api/sessions/{context}/task-infos?include=superseded")
+    assert [info.get("superseded", False) for info in infos] == [True, True, False]
+    assert (await push(plane, context, {"messages": []})).status_code == 200
+    assert await shown(plane, context) == []
+
+
+async def test_a_pushed_turn_can_be_rewound(plane: Plane) -> None:
+    """R7, R3: by the invocation that its messages name."""
+    context = await session_of(plane, "A")
+    messages = [message(text, text, **{INVOCATION: f"{context}-{text[0]}"}) for text in ("P1", "P2", "Q1")]
+    await push(plane, context, {"messages": messages})
+    assert await shown(plane, context) == ["P1", "P2", "Q1"]
+    done = await post(plane, context, "rewind", {"before": f"{context}-Q"})
+    assert texts(done.json()["data"]["messages"]) == ["P1", "P2"] == await shown(plane, context)
+
+
+async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
+    """R7, R9: by body or header; a mismatch is 409 with the version, and nothing is changed."""
+    context = await session_of(plane, "A")
+    current = await version(plane, context)
+    for body, headers in (({"expectedVersion": current - 1}, {}), ({}, {"If-Match": f'"{current - 1}"'})):
+        late = await push(plane, context, {"messages": [message("X", "x")], **body}, **headers)
+        assert (late.status_code, late.json()["code"]) == (409, "VERSION_MISMATCH")
+        assert late.json()["metadata"]["version"] == str(current)
+    assert await shown(plane, context) == echo("A")
+    body = {"messages": [message("X", "x")], "expectedVersion": current}
+    assert (await push(plane, context, body)).json()["data"]["version"] > current
+    assert await shown(plane, context) == ["X"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ([], ""),
+        ({}, "messages"),
+        ({"messages": {}}, "messages"),
+        ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
+        ({"messages": [{"parts": []}]}, "messages[0].role"),
+        ({"messages": ["x"]}, "messages[0]"),
+        ({"messages": [], "expectedVersion": 0}, "expectedVersion"),
+        ({"messages": [], "expectedVersion": "x"}, "expectedVersion"),
+        ({"messages": [], "expectedVersion": -1}, "expectedVersion"),
+    ],
+)
+async def test_a_history_that_cannot_be_one_is_refused_by_field(plane: Plane, body: Any, field: str) -> None:
+    """R7: two messages with one id, among others; nothing is changed."""
+    context = await session_of(plane, "A")
+    before = await version(plane, context)
+    reply = await push(plane, context, body)
+    assert (reply.status_code, list(reply.json()["fields"])) == (400, [field])
+    assert await version(plane, context) == before
+    assert await shown(plane, context) == echo("A")
+
+
+async def test_a_runtime_that_rewinds_by_itself_hides_the_tasks_it_cut(plane: Plane) -> None:
+    """R10, R7: an event with the rewind in it, in either spelling; the events in effect are those before."""
+    context = await session_of(plane, "A", "B")
+    for spelling in ("rewind_before_invocation_id", "rewindBeforeInvocationId"):
+        await say(plane, SEND, context, spelling)
+        cut = await invocation(plane, context, spelling)
+        text = json.dumps({"invocation_id": fresh(), "actions": {spelling: cut}})
+        reply = await post(plane, context, "events", {"id": fresh(), "data": text})
+        assert reply.status_code == 201, reply.text
+        assert await shown(plane, context) == echo("A", "B")
+        infos = await data(plane, f"/api/sessions/{context}/task-infos")
+        assert len(infos) == 2
+
+
+async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -> None:
+    """R7, R10: of a session that only a runtime feeds, as kagent's clients read them."""
+    context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
+    for turn in ("i1", "i2"):
+        for number in range(2):
+            text = json.dumps({"invocationId": turn, "n": number})
+            await post(plane, context, "events", {"id": f"{context}-{turn}-{number}", "data": text})
+    rewinding = {"invocationId": "i3", "actions": {"rewindBeforeInvocationId": "i2"}}
+    await post(plane, context, "events", {"id": fresh(), "data": json.dumps(rewinding)})
+    history = await data(plane, f"/api/sessions/{context}/effective_history")
+    assert [json.loads(event["data"])["invocationId"] for event in history["events"]] == ["i1", "i1"]
+    assert set(history["events"][0]) == {"id", "session_id", "user_id", "created_at", "updated_at", "data"}
+    everything = await data(plane, f"/api/sessions/{context}?order=asc")
+    assert len(everything["events"]) == 5
+    rewinding = {"invocationId": "i4", "actions": {"rewindBeforeInvocationId": "i1"}}
+    await post(plane, context, "events", {"id": fresh(), "data": json.dumps(rewinding)})
+    assert (await data(plane, f"/api/sessions/{context}/effective_history"))["events"] == []
+
+
+async def test_the_state_after_a_rewind_is_the_earlier_state(plane: Plane) -> None:
+    """R12: as the runtime's events made it; a delta that is no object says nothing."""
+    context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
+
+    async def event(turn: str, actions: Any) -> None:
+        text = json.dumps({"invocationId": turn, "actions": actions})
+        assert (await post(plane, context, "events", {"id": fresh(), "data": text})).status_code == 201
+
+    async def state() -> Any:
+        read = await data(plane, f"/api/sessions/{context}/state")
+        assert set(read) == {"version", "state"}
+        assert read["version"] == await version(plane, context)
+        return read["state"]
+
+    await event("i1", {"stateDelta": {"color": "red", "user:name": "Ann", "n": 1}})
+    before = await state()
+    assert (before["color"], before["n"], before["user:name"]) == ("red", 1, "Ann")
+    await event("i2", {"stateDelta": {"color": "blue", "shape": "round"}})
+    assert {**before, "color": "blue", "shape": "round"} == await state()
+    for wrong in ("red", [1], 5, None):
+        await event("i2", {"stateDelta": wrong})
+    assert (await state())["color"] == "blue"
+    assert (await post(plane, context, "rewind", {"before": "i2"})).status_code == 200
+    after = await state()
+    assert (after["color"], after.get("shape"), after["n"]) == ("red", None, 1)
+
+
+async def test_a_rewind_outside_the_chat_answers_with_the_session(plane: Plane) -> None:
+    """R4, R8: once, by its key; guarded by the version, by body or header."""
+    context = await session_of(plane, "A", "B", "C")
+    before = await invocation(plane, context, "C")
+    current = await version(plane, context)
+    late = await post(plane, context, "rewind", {"before": before, "expectedVersion": current + 1})
+    assert (late.status_code, late.json()["code"]) == (409, "VERSION_MISMATCH")
+    key = {"Idempotency-Key": fresh()}
+    for _ in range(2):
+        done = await post(plane, context, "rewind", {"before": before}, **key)
+        assert (done.status_code, set(done.json()["data"])) == (200, {"session", "version", "messages"})
+        assert done.json()["data"]["session"]["id"] == context
+        assert texts(done.json()["data"]["messages"]) == echo("A", "B")
+    late = await post(plane, context, "undo_rewind", {}, **{"If-Match": f'"{current}"'})
+    assert (late.status_code, late.json()["code"]) == (409, "VERSION_MISMATCH")
+    undone = await post(plane, context, "undo_rewind", {"expectedVersion": await version(plane, context)})
+    assert texts(undone.json()["data"]["messages"]) == echo("A", "B", "C") == await shown(plane, context)
+
+
+async def test_a_rewind_that_cannot_be_is_refused_and_changes_nothing(plane: Plane) -> None:
+    """R9: with a reason for each."""
+    context = await session_of(plane, "A")
+    for what, body, status, code in (
+        ("rewind", {"before": "none"}, 404, "INVOCATION_NOT_FOUND"),
+        ("rewind", {}, 400, "INVALID_ARGUMENT"),
+        ("rewind", {"before": 5}, 400, "INVALID_ARGUMENT"),
+        ("rewind", {"before": "none", "expectedVersion": 0}, 400, "INVALID_ARGUMENT"),
+        ("undo_rewind", None, 409, "NOTHING_TO_UNDO"),
+        ("undo_rewind", {"expectedVersion": "x"}, 400, "INVALID_ARGUMENT"),
+        ("fork", {"before": "none"}, 404, "INVOCATION_NOT_FOUND"),
+        ("fork", {"id": "a\nb"}, 400, "INVALID_ARGUMENT"),
+    ):
+        reply = await post(plane, context, what, body)
+        assert (reply.status_code, reply.json()["code"]) == (status, code), (what, body)
+        assert reply.json()["error"]
+    for what, body in (("rewind", {"before": "x"}), ("undo_rewind", None), ("fork", {})):
+        for path, headers in (("none", {}), (context, {"X-User-Id": "mallory"})):
+            reply = await post(plane, path, what, body, **headers)
+            assert (reply.status_code, reply.json()["code"]) == (404, "SESSION_NOT_FOUND"), what
+    assert await shown(plane, context) == echo("A")
+
+
+async def test_a_fork_begins_with_what_was_before_a_turn(plane: Plane) -> None:
+    """R3: the old session is untouched, both go on by themselves, and a repeat makes the same one."""
+    context = await session_of(plane, "A", "B")
+    new = fresh()
+    body = {"before": await invocation(plane, context, "B"), "id": new, "name": "Another way"}
+    for _ in range(2):
+        made = await post(plane, context, "fork", body)
+        assert (made.status_code, made.json()["data"]["id"]) == (201, new)
+        assert made.json()["data"]["name"] == "Another way"
+    assert await shown(plane, new) == echo("A")
+    await say(plane, SEND, new, "C")
+    assert (await shown(plane, new), await shown(plane, context)) == (echo("A", "C"), echo("A", "B"))
+    whole = (await post(plane, context, "fork")).json()["data"]["id"]
+    assert await shown(plane, whole) == echo("A", "B")
+    taken = await post(plane, whole, "fork", {"id": context})
+    assert taken.status_code == 409

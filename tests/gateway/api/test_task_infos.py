@@ -1,0 +1,197 @@
+"""The list of a session's turns, and figures about them."""
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import pytest
+from tests.gateway.api.conversing import Way, data, invocation, rewind, say
+from tests.gateway.plane import Json, Plane, fresh, said
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SEND = Way("1.0", False)
+
+
+async def infos(plane: Plane, context: str, query: str = "") -> Any:
+    return await data(plane, f"/api/sessions/{context}/task-infos{query}")
+
+
+def moment(text: str) -> datetime:
+    assert text.endswith("Z")
+    return datetime.fromisoformat(text)
+
+
+async def document(plane: Plane, context: str, **fields: Any) -> Json:
+    body = {"contextId": context, "status": {"state": "completed"}, **fields}
+    reply = await plane.http.post("/api/tasks", json=body)
+    assert reply.status_code == 201, reply.text
+    task: Json = reply.json()["data"]
+    return task
+
+
+async def test_every_task_of_a_session_is_listed_with_its_changes(plane: Plane) -> None:
+    """M1, M9: two messages in sequence make two completed tasks, oldest first, with times and states."""
+    context = fresh()
+    first = await plane.send("A", message={"contextId": context})
+    second = await plane.send("fail", message={"contextId": context})
+    one, two = await infos(plane, context)
+    assert set(one) == {"taskId", "state", "createdAt", "updatedAt", "completedAt", "agent", "changes"}
+    assert set(two) == {*one, "error"}
+    assert (one["taskId"], two["taskId"]) == (first["id"], second["id"])
+    assert (one["state"], two["state"], two["error"]) == ("completed", "failed", texts_of(second))
+    assert one["agent"] == "demo"
+    assert [change["state"] for change in one["changes"]] == ["pending", "working", "completed"]
+    times = [moment(change["at"]) for change in one["changes"]]
+    assert times == sorted(times)
+    assert (one["createdAt"], one["completedAt"]) == (one["changes"][0]["at"], one["changes"][-1]["at"])
+
+
+def texts_of(task: Json) -> str:
+    text: str = task["status"]["message"]["parts"][0]["text"]
+    return text
+
+
+async def test_the_latest_incomplete_task_is_asked_for_or_there_is_none(plane: Plane) -> None:
+    """M3, M4, M9: null without one, not an error; the next message's task becomes it; a paused one counts, and says so;
+    one that ended before stays as it was."""
+    context = fresh()
+    await say(plane, SEND, context, "A")
+    assert await infos(plane, context, "?latest=incomplete") is None
+    asked = await plane.send("ask", message={"contextId": context})
+    found = await infos(plane, context, "?latest=incomplete")
+    assert (found["taskId"], found["state"], found["paused"]) == (asked["id"], "working", True)
+    assert "completedAt" not in found
+    assert found["changes"][-1]["paused"] is True
+    running = await plane.send("slow 300", message={"contextId": context}, returnImmediately=True)
+    found = await infos(plane, context, "?latest=incomplete")
+    assert (found["taskId"], "paused" in found) == (running["id"], False)
+    await plane.result("CancelTask", {"id": running["id"]})
+    assert (await infos(plane, context, "?latest=incomplete"))["taskId"] == asked["id"]
+    latest = await infos(plane, context, "?latest=any")
+    assert (latest["taskId"], latest["state"]) == (running["id"], "cancelled")
+    await plane.send("Ann", message={"taskId": asked["id"]})
+    assert await infos(plane, context, "?latest=incomplete") is None
+    assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed", "cancelled"]
+
+
+async def test_who_leaves_during_a_task_comes_back_to_it(plane: Plane) -> None:
+    """M5, M9: resubscribes to the latest incomplete task, which goes on; the next message makes another one."""
+    context = fresh()
+    task = await plane.send("slow 3", message={"contextId": context}, returnImmediately=True)
+    found = await infos(plane, context, "?latest=incomplete")
+    assert found["taskId"] == task["id"]
+    async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": found["taskId"]}) as events:
+        rest = [event async for event in events]
+    assert rest[-1].result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    await say(plane, SEND, context, "B")
+    assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed"]
+
+
+async def test_a_late_state_does_not_revive_a_task(plane: Plane) -> None:
+    """M4: what ended stays ended."""
+    context = fresh()
+    task = await plane.send("slow 300", message={"contextId": context}, returnImmediately=True)
+    await plane.result("CancelTask", {"id": task["id"]})
+    assert (await plane.error("CancelTask", {"id": task["id"]}))["code"] == -32002
+    late = {"id": task["id"], "contextId": context, "status": {"state": "working"}}
+    assert (await plane.http.post("/api/tasks", json=late)).status_code == 409
+    (info,) = await infos(plane, context)
+    assert [change["state"] for change in info["changes"]][-1] == info["state"] == "cancelled"
+
+
+async def test_a_session_without_tasks_has_an_empty_list(plane: Plane) -> None:
+    """M6, M3: written before there were tasks, or answered directly only."""
+    context = (await plane.http.post("/api/sessions", json={"agent_ref": "old"})).json()["data"]["id"]
+    path = f"/api/sessions/{context}"
+    events = ["not json", "[1, 2]", "{}", '{"content": {"parts": [{"text": "hi"}]}}', '{"actions": "none"}']
+    for number, text in enumerate(events):
+        reply = await plane.http.post(f"{path}/events", json={"id": f"{context}-{number}", "data": text})
+        assert reply.status_code == 201
+    body = (await plane.http.get(f"{path}/task-infos")).json()
+    assert (body["error"], body["data"]) == (False, [])
+    assert await infos(plane, context, "?latest=incomplete") is None
+    assert await data(plane, f"{path}/tasks") is None
+    assert await data(plane, f"{path}/messages") == {"messages": [], "before": None}
+    history = await data(plane, f"{path}/effective_history")
+    assert (history["messages"], [event["data"] for event in history["events"]]) == ([], events)
+    assert (await data(plane, f"{path}/state"))["state"] == {}
+    stats = await data(plane, f"{path}/stats")
+    assert stats == {
+        "total": 0,
+        "byState": {},
+        "errorRate": 0.0,
+        "durationSeconds": None,
+        "timeInStateSeconds": {},
+    }
+    listed = await data(plane, "/api/sessions?q=&limit=1000")
+    (row,) = [one for one in listed if one["id"] == context]
+    assert (row["lastState"], row["taskCounts"], row["taskCount"]) == (None, {}, 0)
+
+
+async def test_old_tasks_are_listed_whatever_they_lack(plane: Plane) -> None:
+    """M6: no history, no times of its own, messages that say nothing of their turn or have no id."""
+    context = (await plane.http.post("/api/sessions", json={"agent_ref": "old"})).json()["data"]["id"]
+    bare = await document(plane, context)
+    message = {"role": "agent", "parts": [{"kind": "text", "text": "hi"}]}
+    await document(plane, context, history=[message, {**message, "messageId": "m"}], status={"state": "error"})
+    first, second = await infos(plane, context)
+    assert (first["taskId"], first["state"], second["state"]) == (bare["id"], "completed", "failed")
+    assert [change["state"] for change in second["changes"]] == ["failed"]
+    assert len((await data(plane, f"/api/sessions/{context}/messages"))["messages"]) == 2
+    assert (await data(plane, f"/api/sessions/{context}/stats"))["byState"] == {"completed": 1, "failed": 1}
+    await say(plane, SEND, context, "A")
+    assert len(await infos(plane, context)) == 3
+
+
+async def test_figures_of_a_session(plane: Plane) -> None:
+    """M7: how many in which state, how many of those that ended failed, how long they took; no superseded ones."""
+    context = fresh()
+    for text in ("A", "fail", "B", "reject"):
+        await plane.send(text, message={"contextId": context})
+    await plane.send("ask", message={"contextId": context})
+    stats = await data(plane, f"/api/sessions/{context}/stats")
+    assert set(stats) == {"total", "byState", "errorRate", "durationSeconds", "timeInStateSeconds"}
+    assert (stats["total"], stats["errorRate"]) == (5, 0.5)
+    assert stats["byState"] == {"completed": 2, "failed": 2, "working": 1}
+    durations = stats["durationSeconds"]
+    assert 0 <= durations["min"] <= durations["median"] <= durations["p95"] <= durations["max"] < 60
+    assert set(stats["timeInStateSeconds"]) <= {"pending", "working", "paused"}
+    assert stats["timeInStateSeconds"]["working"] >= 0
+    await rewind(plane, SEND, context, await invocation(plane, context, "fail"))
+    stats = await data(plane, f"/api/sessions/{context}/stats")
+    assert (stats["total"], stats["byState"], stats["errorRate"]) == (1, {"completed": 1}, 0.0)
+
+
+async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:
+    """M5: who asks again and again has its answer for the price of a header."""
+    context = fresh()
+    await say(plane, SEND, context, "A")
+    path = f"/api/sessions/{context}/task-infos"
+    tag = (await plane.http.get(path)).headers["etag"]
+    again = await plane.http.get(path, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    await say(plane, SEND, context, "B")
+    again = await plane.http.get(path, headers={"If-None-Match": tag})
+    assert (again.status_code, len(again.json()["data"])) == (200, 2)
+
+
+@pytest.mark.parametrize("query", ["latest=complete", "latest=1", "include=all", "include=deleted"])
+async def test_a_wrong_question_is_400(plane: Plane, query: str) -> None:
+    context = fresh()
+    await say(plane, SEND, context, "A")
+    reply = await plane.http.get(f"/api/sessions/{context}/task-infos?{query}")
+    assert (reply.status_code, list(reply.json()["fields"])) == (400, [query.partition("=")[0]])
+
+
+@pytest.mark.parametrize("route", ["task-infos", "stats", "watch", "effective_history", "state", "tasks", "messages"])
+async def test_a_session_of_somebody_else_is_404_like_one_that_is_not_there(plane: Plane, route: str) -> None:
+    """S6."""
+    context = fresh()
+    await plane.result("SendMessage", {"message": said("A", contextId=context)}, x_user_id="ann")
+    mine = {"X-User-Id": "ann"}
+    if route != "watch":
+        assert (await plane.http.get(f"/api/sessions/{context}/{route}", headers=mine)).status_code == 200
+    for path in (context, "none"):
+        reply = await plane.http.get(f"/api/sessions/{path}/{route}")
+        assert (reply.status_code, reply.json()["code"]) == (404, "SESSION_NOT_FOUND")
