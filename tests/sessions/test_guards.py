@@ -27,7 +27,7 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
     async with opened(await migrated("taskplane.sessions")) as sessions:
         await sessions.append("s", user("A"), outcome("A", "hi"), user("B"), rewind("B", "r"))
         await sessions.log.mark_applied(ops.MarkApplied(scope=ADA, context_id="s", seq=4))
-        await sessions.append("t", event("e", "{}"))
+        await sessions.append("t", event("e", '{"actions": {"state_delta": {"a": 1}}}'))
         yield sessions
 
 
@@ -42,6 +42,7 @@ async def attack(sessions: Sessions, *statements: str, **values: object) -> None
 async def everything(sessions: Sessions) -> list[tuple[object, ...]]:
     def rows(conn: Connection) -> list[tuple[object, ...]]:
         found = [tuple(row) for row in conn.execute(text("SELECT * FROM entry ORDER BY context_id, seq"))]
+        found += [tuple(row) for row in conn.execute(text("SELECT * FROM event_delta"))]
         return found + [tuple(row) for row in conn.execute(text("SELECT * FROM session ORDER BY context_id"))]
 
     return await sessions.engine.read(rows)
@@ -66,6 +67,17 @@ REFUSED = {
     ),
     "more is carried out than was asked": ("UPDATE session SET applied_seq = 1 WHERE context_id = 't'", None),
     "what steers lies beyond the entries": ("UPDATE session SET steered_seq = 2 WHERE context_id = 't'", None),
+    "a change of the state is rewritten": ("UPDATE event_delta SET own = NULL", "never rewritten"),
+    "a change of the state is moved": ("UPDATE event_delta SET place = place + 1", "never rewritten"),
+    "a change of the state is deleted": ("DELETE FROM event_delta", "no event of a session"),
+    "a change of the state is made up": (
+        "INSERT INTO event_delta SELECT tenant, owner, context_id, 9, 9, own FROM event_delta",
+        "one of its events",
+    ),
+    "a message changes the state": (
+        "INSERT INTO event_delta SELECT tenant, owner, 's', 1, 1, own FROM event_delta",
+        "one of its events",
+    ),
     "a number runs ahead of the entries": (
         "UPDATE session SET seq = 5, version = version + 1 WHERE context_id = 's'",
         None,

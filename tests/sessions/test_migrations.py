@@ -1,10 +1,15 @@
 """The schema: what the versions make is what `tables.py` and `guards.py` say, on every engine, up and down."""
 
+import json
+
 import pytest
+from google.protobuf.json_format import MessageToDict
 from sqlalchemy import Connection, text
+from tests.conformance.session_log import opened
 from tests.conftest import Migrated
 
-from taskplane.sessions.domain.session import Entry, Session
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions.domain.session import Entry, Scope, Session
 from taskplane.sessions.sql.guards import FIXED, FREE, GROWING, NEWEST, create_guards
 from taskplane.sessions.tables import entry, metadata, session
 from taskplane.storage.dialects import dialect_of
@@ -83,6 +88,45 @@ async def test_rewinds_of_an_older_schema_are_still_to_be_carried_out(dsn: str) 
     await upgrade(dsn, ROOM)
     async with open_engine(dsn) as engine:
         assert await engine.read(steered) == [("s", 2, 0), ("t", 0, 0), ("u", 0, 0)]
+
+
+async def test_the_state_of_older_events_is_found_again(dsn: str) -> None:
+    """R12: of a key of a wider scope the newest value; what could not be kept is passed over."""
+    await upgrade(dsn, ROOM, "0002")
+    deltas = [
+        ("s", 1, 10, {"x": 1, "user:u": 1, "app:a": 1}),
+        ("s", 2, 40, {"x": 2, "user:v": 2, "app:a": 4}),
+        ("t", 1, 20, {"y": 3, "user:u": 2, "app:a": 2}),
+        ("t", 2, 30, {"user:v": None}),
+        ("u", 1, 50, "no object"),
+    ]
+
+    def write(conn: Connection) -> None:
+        for context, seq, at, delta in deltas:
+            values = {"context": context, "seq": seq, "id": f"{context}{seq}", "at": at}
+            if seq == 1:
+                size = max(each[1] for each in deltas if each[0] == context)
+                new = text(
+                    "INSERT INTO session VALUES ('', 'o', :context, :size, :version, 'g', '', '', false, 1, 1, 0, 0)"
+                )
+                conn.execute(new, {"context": context, "size": size, "version": size + 1})
+            data = json.dumps({"invocation_id": "A", "actions": {"state_delta": delta}})
+            conn.execute(
+                text(
+                    "INSERT INTO entry VALUES ('', 'o', :context, :seq, :id, 3, 'A', '', '', 0, '', NULL, '',"
+                    " false, false, '', :payload, :at)"
+                ),
+                {**values, "payload": pb.Entry(data=data).SerializeToString()},
+            )
+
+    async with open_engine(dsn) as engine:
+        await engine.write(write)
+    await upgrade(dsn, ROOM)
+    async with opened(dsn) as sessions:
+        scope = Scope("", "o", "user:o")
+        found = {name: MessageToDict((await sessions.log.state(scope, name))[1]) for name in "stu"}
+    wider = {"user:u": 2, "user:v": 2, "app:a": 4}
+    assert found == {"s": {"x": 2, **wider}, "t": {"y": 3, **wider}, "u": wider}
 
 
 async def test_down_and_up_again(dsn: str) -> None:

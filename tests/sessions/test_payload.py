@@ -31,7 +31,7 @@ from taskplane.sessions.domain.payload import keep_messages, listed, messages, p
 )
 def test_an_event_says_its_turn_and_what_it_rewinds_before_or_nothing(data: str, expected: tuple[str, str]) -> None:
     """R10."""
-    assert tuple(read_event(data)) == expected
+    assert read_event(data)[:2] == expected
 
 
 def test_pushed_messages_name_their_turns_line_by_line() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
 from tests.conformance.session_log import HASH, copy, event, message, outcome, pushed, rewind, user
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -209,6 +210,23 @@ async def test_a_rewind_and_its_undo_over_the_wire(plane: Plane) -> None:
         await ann.ListUnapplied(pb.ListUnappliedRequest())
     with pytest.raises(PermissionDenied):
         await ann.MarkApplied(pb.MarkAppliedRequest(context_id="s", seq=5))
+
+
+async def test_the_state_of_a_session_over_the_wire(ann: SessionHistoryStub) -> None:
+    """R12."""
+    delta = '{"invocation_id": "A", "actions": {"state_delta": {"x": {"y": [1, null]}, "user:u": true, "app:a": "b"}}}'
+    answer = await ann.AppendEntries(append("s", event("e1", delta)))
+    got = await ann.GetState(pb.GetStateRequest(context_id="s"))
+    assert MessageToDict(got.state) == {"x": {"y": [1, None]}, "user:u": True, "app:a": "b"}
+    assert got.session.version == answer.version
+    with pytest.raises(Invalid) as refused:
+        await ann.AppendEntries(append("s", event("e2", '{"actions": {"state_delta": []}}')))
+    assert refused.value.reason == "BAD_STATE"
+    await ann.Rewind(pb.RewindRequest(context_id="s", before_invocation_id="A", id="r"))
+    (stored,) = (await ann.ListEntries(pb.ListEntriesRequest(context_id="s", kinds=[pb.ENTRY_KIND_REWIND]))).entries
+    assert MessageToDict(stored.state_delta) == {"x": None}
+    with pytest.raises(NotFound):
+        await ann.GetState(pb.GetStateRequest(context_id="none"))
 
 
 async def test_nobody_in_particular_is_refused(plane: Plane) -> None:

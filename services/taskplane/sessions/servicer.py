@@ -31,6 +31,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "Rewind": Access.USER,
     _HISTORY + "Undo": Access.USER,
     _HISTORY + "ListCut": Access.USER,
+    _HISTORY + "GetState": Access.USER,
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
@@ -90,6 +91,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
         session, invocations = await self._log.cut(_scope(), request.context_id)
         return pb.ListCutResponse(invocation_ids=invocations, session=wire.session(session))
+
+    async def GetState(self, request: pb.GetStateRequest, context: Context) -> pb.GetStateResponse:
+        session, state = await self._log.state(_scope(), request.context_id)
+        return pb.GetStateResponse(state=state, session=wire.session(session))
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
         return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))

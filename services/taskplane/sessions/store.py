@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from google.protobuf.struct_pb2 import Struct
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import MAX_PAGE_SIZE
@@ -157,6 +159,13 @@ class SessionLog(Protocol):
         """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
 
         NotFound.
+        """
+        ...
+
+    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
+        """The state that the session's events in effect made, with that of its owner and its agent.
+
+        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
         """
         ...
 

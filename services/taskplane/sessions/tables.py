@@ -143,6 +143,50 @@ entry: Final = Table(
     ),
     CheckConstraint("seq >= 1", name="entry_seq_from_one"),
 )
+# What an event changes of the state of its session, for those that do.
+event_delta: Final = Table(
+    "event_delta",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    # When it was written: its number, as a rule; in a session that was made of another one, where it stood there.
+    Column("place", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    # See `domain.state.Delta`.
+    Column("own", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("context_id", "owner", "tenant", "place", name="event_delta_pkey"),
+    ForeignKeyConstraint(
+        ["context_id", "owner", "tenant"],
+        ["session.context_id", "session.owner", "session.tenant"],
+        name="event_delta_session",
+        ondelete="CASCADE",
+    ),
+)
+
+# The state of an owner and that of everybody, each with one agent; a value is a serialized `Value`. Sessions come and
+# go, it stays.
+user_state: Final = Table(
+    "user_state",
+    metadata,
+    Column("owner", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("owner", "agent", "tenant", "key", name="user_state_pkey"),
+    sqlite_with_rowid=False,
+)
+app_state: Final = Table(
+    "app_state",
+    metadata,
+    Column("agent", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("agent", "tenant", "key", name="app_state_pkey"),
+    sqlite_with_rowid=False,
+)
 Index(
     "entry_opens",
     entry.c.created_at,

@@ -10,6 +10,7 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
+from taskplane.sessions.domain.state import Delta, read_delta
 from taskplane.sessions.store import EntryFilter, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
@@ -98,25 +99,31 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
 def append(request: pb.AppendEntriesRequest, scope: Scope) -> ops.Append:
     """Invalid where a payload is not the one of its kind, or cannot be stored."""
     context_id, create = request.context_id, None
+    deltas: dict[str, Delta] = {}
     if request.HasField("create"):
         new = request.create
         create = ops.NewSession(agent=new.agent, title=new.title, source=new.source)
     return ops.Append(
         scope=scope,
         context_id=context_id,
-        entries=[_new_entry(index, given, context_id, scope) for index, given in enumerate(request.entries)],
+        entries=[_new_entry(index, given, context_id, scope, deltas) for index, given in enumerate(request.entries)],
+        deltas=deltas,
         create=create,
         expected_version=request.expected_version,
     )
 
 
-def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope) -> Entry:
+def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, deltas: dict[str, Delta]) -> Entry:
+    # What an event changes of the state goes to `deltas`.
     kind, which = int(given.kind), given.WhichOneof("payload")
     check_payload(index, kind, which)
     invocation_id, target, listing = given.invocation_id, given.target, ""
     if kind == EVENT:
         said = read_event(given.data)
         invocation_id, target = invocation_id or said.invocation_id, said.rewinds_before
+        delta = read_delta(index, said.state_delta, said.artifact_delta)
+        if delta is not None:
+            deltas[given.id] = delta
     elif which == "pushed":
         listing = listed(given.pushed)
     tenant, owner, actor = scope
@@ -154,7 +161,7 @@ def rewind(request: pb.RewindRequest, scope: Scope) -> ops.Rewind:
     )
     if request.HasField("message"):
         given.message.CopyFrom(request.message)
-    entry = _new_entry(0, given, request.context_id, scope)
+    entry = _new_entry(0, given, request.context_id, scope, {})
     return ops.Rewind(
         scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version
     )
@@ -164,7 +171,7 @@ def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> ops.Undo:
     """`entry_id` is used where the request names none."""
     own = request.id or entry_id
     given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own)
-    entry = _new_entry(0, given, request.context_id, scope)
+    entry = _new_entry(0, given, request.context_id, scope, {})
     return ops.Undo(scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version)
 
 

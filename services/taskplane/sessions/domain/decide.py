@@ -83,7 +83,8 @@ def _append(found: Found, op: ops.Append, now: int) -> Outcome:
     begun = was or _begin(op.scope, op.context_id, op.create or ops.NewSession(), now)
     session, new = grow(begun, given, now)
     answer = ops.Appended(session=session, appended=len(new), known=known)
-    return Write(session=session, entries=new, answer=answer, new=was is None)
+    deltas = [(entry.seq, op.deltas[entry.id]) for entry in new if entry.id in op.deltas] if op.deltas else ()
+    return Write(session=session, entries=new, deltas=deltas, answer=answer, new=was is None)
 
 
 _RULES: dict[type[Operation], Callable[[Found, Any, int], Outcome]] = {

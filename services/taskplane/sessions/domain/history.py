@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.replay import Line, Replayed
-from taskplane.sessions.domain.session import PUSHED
+from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND
 
 
 class InEffect(NamedTuple):
@@ -37,6 +37,16 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
         kept = [i for i, (place, name) in enumerate(push.listed) if name not in log.voided and not log.cuts(place)]
         found.insert(0, InEffect(push.seq, PUSHED, kept))
     return found
+
+
+def rewinding(target: str, lines: Sequence[Line]) -> Line:
+    """A rewind before `target`, as the entry that would follow `lines`."""
+    return Line(lines[-1].seq + 1 if lines else 1, REWIND, target=target)
+
+
+def events_in_effect(lines: Iterable[Line]) -> frozenset[int]:
+    """The numbers of the events of an agent runtime that are in effect."""
+    return frozenset(one.seq for one in effective(lines) if one.kind == EVENT)
 
 
 def stands(lines: Iterable[Line], invocation_id: str) -> bool:

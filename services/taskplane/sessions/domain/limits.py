@@ -1,15 +1,14 @@
 """What a store accepts: lengths, characters, and which payload belongs to which kind. Each refusal is typed."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.ids import MAX_ID, has_control
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
 
-MAX_ID: Final = 255
 MAX_TITLE: Final = 1000
 MAX_ENTRIES: Final = 1000
 MAX_PAGE_SIZE: Final = 1000
@@ -21,13 +20,6 @@ DIGEST: Final = 32
 PAGE_BYTES: Final = 8 * 1024 * 1024
 REPLY_BYTES: Final = 60 * 1024 * 1024
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def is_id(value: str) -> bool:
-    """Whether `value` can be stored as an id."""
-    return 0 < len(value) <= MAX_ID and (value.isprintable() or not _CONTROL.search(value))
-
 
 def check_id(field: str, value: str, *, required: bool = True) -> None:
     """Invalid `BAD_ID`: empty where it is required, longer than 255 characters, or with a control character in it."""
@@ -36,7 +28,7 @@ def check_id(field: str, value: str, *, required: bool = True) -> None:
             raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
     elif len(value) > MAX_ID:
         raise Invalid(f"{field} is too long", reason="BAD_ID", fields={field: f"has at most {MAX_ID} characters"})
-    elif not value.isprintable() and _CONTROL.search(value):
+    elif has_control(value):
         raise Invalid(f"{field} has control characters", reason="BAD_ID", fields={field: "has no control characters"})
 
 

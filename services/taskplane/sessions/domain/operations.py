@@ -3,12 +3,13 @@
 Nothing here is changed once it is made. It is not frozen: that would make it several times as dear to make.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.domain.state import Change, Delta
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class NewSession:
 class Append:
     """Entries for one session, all or none; their `seq` and `created_at` are given here. Answer: `Appended`.
 
-    `create` makes the session where there is none. `expected_version` 0: any.
+    `create` makes the session where there is none. `expected_version` 0: any. `deltas`: what events change of the
+    state, by the id of their entry.
     """
 
     scope: Scope
@@ -61,6 +63,7 @@ class Append:
     entries: Sequence[Entry]
     create: NewSession | None = None
     expected_version: int = 0
+    deltas: Mapping[str, Delta] = field(default_factory=dict[str, Delta])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,12 +138,14 @@ Answer = Session | Created | Appended | Steered
 class Write:
     """What is to be written, and the answer once that is committed; it may be a refusal.
 
-    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries.
+    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries. `deltas`: what
+    those of the entries that are events change of the state, with their numbers.
     """
 
     session: Session
     answer: Answer | PlaneError
     entries: Sequence[Entry] = ()
+    deltas: Sequence[tuple[int, Delta]] = ()
     new: bool = False
     delete: bool = False
 
@@ -154,12 +159,13 @@ class Found:
 
     `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
     owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, where
-    `needs_lines` says so.
+    `needs_lines` says so, and `changes` what its events did to its state, to be gone through once.
     """
 
     session: Session | None
     stored: Mapping[str, Entry]
     lines: Sequence[Line] = ()
+    changes: Iterable[Change] = ()
 
 
 def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:

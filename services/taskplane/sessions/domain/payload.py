@@ -10,7 +10,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED
-from taskplane.sessions.domain.limits import is_id
+from taskplane.sessions.domain.ids import is_id
 
 INVOCATION_KEY = "kagent_invocation_id"
 
@@ -92,6 +92,9 @@ class RuntimeEvent(NamedTuple):
 
     invocation_id: str
     rewinds_before: str
+    # As they were written; None: there is none.
+    state_delta: object = None
+    artifact_delta: object = None
 
 
 def read_event(data: str) -> RuntimeEvent:
@@ -104,6 +107,8 @@ def read_event(data: str) -> RuntimeEvent:
     return RuntimeEvent(
         _id(_field(event, "invocation_id", "invocationId")),
         _id(_field(actions, "rewind_before_invocation_id", "rewindBeforeInvocationId")),
+        _given(actions, "state_delta", "stateDelta"),
+        _given(actions, "artifact_delta", "artifactDelta"),
     )
 
 
@@ -112,6 +117,14 @@ def _field(thing: object, *spellings: str) -> object:
         return None
     fields = cast("Mapping[str, Any]", thing)
     return next((fields[name] for name in spellings if fields.get(name)), None)
+
+
+def _given(thing: object, *spellings: str) -> object:
+    """Like `_field`, but what is false is something, too."""
+    if not isinstance(thing, dict):
+        return None
+    fields = cast("Mapping[str, Any]", thing)
+    return next((fields[name] for name in spellings if fields.get(name) is not None), None)
 
 
 def _id(value: object) -> str:

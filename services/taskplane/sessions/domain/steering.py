@@ -2,7 +2,7 @@
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.history import stands, undoing
+from taskplane.sessions.domain.history import events_in_effect, rewinding, stands, undoing
 from taskplane.sessions.domain.operations import Found, Outcome, Write
 from taskplane.sessions.domain.refusals import (
     beyond_head,
@@ -14,6 +14,7 @@ from taskplane.sessions.domain.refusals import (
     version_mismatch,
 )
 from taskplane.sessions.domain.session import REWIND, UNDO, Entry, Session, grow, repeats
+from taskplane.sessions.domain.state import restoring
 
 _REFUSALS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_undo}
 
@@ -28,10 +29,17 @@ def rewind(found: Found, op: ops.Rewind, now: int) -> Outcome:
         refusal = invocation_not_found(stored.target)
         return refusal if stored.off else ops.Steered(seq=stored.seq, session=was, done=False)
     if stands(found.lines, op.entry.target):
-        return _write(was, op.entry, now)
+        return _write(was, op.entry._replace(payload=_restoring(found, op.entry)), now)
     write = _write(was, op.entry._replace(off=True), now)
     write.answer = invocation_not_found(op.entry.target)
     return write
+
+
+def _restoring(found: Found, entry: Entry) -> bytes | None:
+    """The payload of a rewind, with what brings the state back."""
+    after = [*found.lines, rewinding(entry.target, found.lines)]
+    restored = restoring(found.changes, events_in_effect(found.lines), events_in_effect(after))
+    return ((entry.payload or b"") + restored) or None
 
 
 def undo(found: Found, op: ops.Undo, now: int) -> Outcome:

@@ -5,7 +5,7 @@ log of its session. The rules are not here but in `domain.decide`.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from taskplane.sessions.domain.decide import decide
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.sql import states
 from taskplane.sessions.sql.loading import read_lines
 from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
@@ -65,8 +66,10 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
         was = sessions.get(key)
-        lines = read_lines(conn, was) if was is not None and ops.needs_lines(op, known) else ()
-        outcome = decide(Found(session=was, stored=known, lines=lines), op, now)
+        found = Found(session=was, stored=known)
+        if was is not None and ops.needs_lines(op, known):
+            found.lines, found.changes = read_lines(conn, was), states.changes(conn, was)
+        outcome = decide(found, op, now)
         if isinstance(outcome, Write):
             writes[len(outcomes)] = outcome
             taken.update(wanted)
@@ -75,7 +78,8 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
     for index in _insert_new(conn, writes, dialect):
         del writes[index]
         outcomes[index] = LATER
-    _write(conn, writes.values())
+    written = list(writes.values())
+    _write(conn, written, dialect)
     return Batch(outcomes)
 
 
@@ -107,7 +111,7 @@ def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect)
     return [index for index, write in writes.items() if write.new and sql.key_of(write.session) not in arrived]
 
 
-def _write(conn: Connection, writes: Iterable[Write]) -> None:
+def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
     changed: list[Sequence[Any]] = []
     gone: list[Session] = []
     entries: list[Entry] = []
@@ -121,6 +125,8 @@ def _write(conn: Connection, writes: Iterable[Write]) -> None:
     for statement, rows in ((sql.UPDATE_SESSIONS, changed), (sql.INSERT_ENTRIES, entries), (sql.DELETE_SESSIONS, gone)):
         if rows:
             statement.execute(conn, rows)
+    if any(write.deltas for write in writes):
+        states.write(conn, writes, dialect)
 
 
 _OVERHEAD: Final = 512

@@ -33,19 +33,21 @@ class Guard:
     columns: Sequence[str] | None = None
 
 
-# Names of the versions of the schema that changed a guard.
+# Versions of the schema; those between changed guards as well.
 FIRST: Final = "0001"
-NEWEST: Final = "0002"
+NEWEST: Final = "0003"
+# Columns that a later version than the first added.
+_ADDED: Final = {"steered_seq": "0002", "applied_seq": "0002"}
 
 
 def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
     """All of them as they are in a version of the schema, in the words of one engine."""
-    growing, shrinks = sorted(GROWING), ""
-    if version == FIRST:
-        growing = ["has_session_task", "seq", "version"]
-    else:
-        shrinks = " OR NEW.steered_seq < OLD.steered_seq OR NEW.applied_seq < OLD.applied_seq"
+    growing = sorted(column for column in GROWING if _ADDED.get(column, FIRST) <= version)
+    shrinks = "".join(
+        f" OR NEW.{column} < OLD.{column}" for column in ("steered_seq", "applied_seq") if column in growing
+    )
     return [
+        *(_of_deltas() if version >= "0003" else ()),
         Guard(
             "entry_follows_its_predecessor",
             "entry",
@@ -89,6 +91,29 @@ def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
             f" OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0){shrinks}",
             "numbers and versions never shrink, and a version rises with every entry",
             growing,
+        ),
+    ]
+
+
+def _of_deltas() -> list[Guard]:
+    return [
+        Guard(
+            "event_delta_is_of_an_event",
+            "event_delta",
+            "BEFORE INSERT",
+            "NOT EXISTS (SELECT 1 FROM entry e WHERE e.tenant = NEW.tenant AND e.owner = NEW.owner"
+            " AND e.context_id = NEW.context_id AND e.seq = NEW.seq AND e.kind = 3)"
+            " OR EXISTS (SELECT 1 FROM event_delta d WHERE d.tenant = NEW.tenant AND d.owner = NEW.owner"
+            " AND d.context_id = NEW.context_id AND d.place = NEW.place)",
+            "what changes the state of a session is one of its events, once",
+        ),
+        Guard("event_delta_is_never_rewritten", "event_delta", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
+        Guard(
+            "event_delta_goes_with_its_session",
+            "event_delta",
+            "BEFORE DELETE",
+            f"EXISTS (SELECT 1 FROM session s WHERE {_OF_SESSION.format(row='OLD')})",
+            "no event of a session is deleted",
         ),
     ]
 

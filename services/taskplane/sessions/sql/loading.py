@@ -63,6 +63,9 @@ _LINES: Final = _lines
 _LINES_AND_SIZES: Final = _lines.add_columns(_size.label("size"))
 
 
+_SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)
+
+
 class Read(NamedTuple):
     """An entry as it was read: without its payload where that is large. `size` is that of the payload."""
 
@@ -73,6 +76,15 @@ class Read(NamedTuple):
 def to_read(values: Sequence[Any]) -> Read:
     """A row of `ROWS`."""
     return Read(to_entry(values[:-1]), values[-1])
+
+
+def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
+    """The row. NotFound."""
+    key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
+    found = conn.execute(_SESSION, key).one_or_none()
+    if found is None:
+        raise session_not_found(context_id)
+    return to_session(found)
 
 
 def key_of(of: Session) -> dict[str, Any]:

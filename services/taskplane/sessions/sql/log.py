@@ -7,14 +7,17 @@ from functools import partial
 from types import TracebackType
 from typing import Self, cast
 
+from google.protobuf.struct_pb2 import Struct
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.operations import Answer, Operation
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import reads, settling
+from taskplane.sessions.sql import reads, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
+from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession, UnsettledPage
 from taskplane.storage.committer import Committer
@@ -88,7 +91,7 @@ class SqlSessionLog:
     async def session(self, scope: Scope, context_id: str) -> Session:
         """See `SessionLog.session`."""
         limits.check_id("context_id", context_id)
-        return await self._engine.read(reads.get_session, scope, context_id)
+        return await self._engine.read(get_session, scope, context_id)
 
     async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
         """See `SessionLog.list`."""
@@ -121,6 +124,11 @@ class SqlSessionLog:
         """See `SessionLog.cut`."""
         limits.check_id("context_id", context_id)
         return await self._engine.read(reads.list_cut, scope, context_id)
+
+    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
+        """See `SessionLog.state`."""
+        limits.check_id("context_id", context_id)
+        return await self._engine.read(states.read_state, scope, context_id)
 
     async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
         """See `SessionLog.unapplied`."""

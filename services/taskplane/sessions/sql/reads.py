@@ -13,17 +13,25 @@ from taskplane.sessions.domain import history
 from taskplane.sessions.domain.history import InEffect, conversation, effective
 from taskplane.sessions.domain.limits import PAGE_BYTES, REPLY_BYTES
 from taskplane.sessions.domain.payload import keep_messages, messages
-from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
-from taskplane.sessions.sql.loading import ROWS, Read, complete, key_of, read_entries, read_lines, read_log, to_read
+from taskplane.sessions.sql.loading import (
+    ROWS,
+    Read,
+    complete,
+    get_session,
+    key_of,
+    read_entries,
+    read_lines,
+    read_log,
+    to_read,
+)
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
-from taskplane.sessions.sql.statements import SESSION_COLUMNS, SESSION_OF_KEY, to_session
+from taskplane.sessions.sql.statements import SESSION_COLUMNS, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
 from taskplane.storage.prepared import padded
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
-_SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)
 _SESSIONS: Final = (
     select(*SESSION_COLUMNS)
     .where(*_IN_SCOPE, text(LISTED))
@@ -49,15 +57,6 @@ _UNAPPLIED: Final = (
 )
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
 _BEYOND: Final = 1 << 62
-
-
-def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
-    """The row. NotFound."""
-    key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
-    found = conn.execute(_SESSION, key).one_or_none()
-    if found is None:
-        raise session_not_found(context_id)
-    return to_session(found)
 
 
 def list_sessions(

@@ -1,0 +1,157 @@
+"""The state that the events of an agent runtime make, by the rules of ADK. Pure.
+
+An event changes the state by its `actions.state_delta`. Keys that begin with "temp:" are not kept, those with "user:"
+belong to the owner and those with "app:" to everybody, both with one agent; all others are the session's. Null removes
+a key. The state of a session is what its events in effect made of it, in the order in which they were written, so that
+a rewind brings the earlier one back; that of an owner and that of an agent go on whatever is rewound.
+
+A runtime that rewinds by itself writes into the event what brings its own view of the state back. That event is not in
+effect, so this is left out: for what ADK writes the result is the same, and it stays right when the rewind is undone.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.struct_pb2 import Struct, Value
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.sessions.domain.ids import is_id
+
+TEMP: Final = "temp:"
+USER: Final = "user:"
+APP: Final = "app:"
+_MOST: Final = 1 << 63
+
+# A serialized `Value`; None: the key is removed.
+Values = Mapping[str, bytes | None]
+
+
+class Delta(NamedTuple):
+    """What one event changes. `own`: of the session, a serialized `Entry` with nothing but what a rewind has, too:
+    `state_delta`, and in `artifact_versions` those that it wrote. `user` and `app`: of wider scopes, without prefix."""
+
+    own: bytes
+    user: Values
+    app: Values
+
+
+def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
+    """What entry number `index` of a request changes, or None if it changes nothing.
+
+    `state` and `artifacts` are the event's deltas as its JSON has them. Invalid: `BAD_STATE`, the first is no object,
+    or holds what no JSON could; `UNREADABLE`, it is nested too deeply.
+    """
+    own = pb.Entry()
+    user: dict[str, bytes | None] = {}
+    app: dict[str, bytes | None] = {}
+    if state is not None:
+        for key, value in _checked(index, state).fields.items():
+            if key.startswith(USER):
+                user[key.removeprefix(USER)] = _stored(value)
+            elif key.startswith(APP):
+                app[key.removeprefix(APP)] = _stored(value)
+            elif not key.startswith(TEMP):
+                own.state_delta.fields[key].CopyFrom(value)
+    if isinstance(artifacts, dict):
+        for name, version in cast("dict[str, Any]", artifacts).items():
+            # Those of the owner are not restored by a rewind.
+            if not name.startswith(USER) and type(version) is int and abs(version) < _MOST and _is_text(name):
+                own.artifact_versions[name] = version
+    packed = own.SerializeToString()
+    return Delta(packed, user, app) if packed or user or app else None
+
+
+def _checked(index: int, state: object) -> Struct:
+    if not isinstance(state, dict):
+        raise _bad(index, "is an object")
+    found = Struct()
+    try:
+        # Neither engine nor client could make anything of a number that is none.
+        json.dumps(state, allow_nan=False)
+        found.update(cast("dict[str, Any]", state))
+        whole = pb.WatchEntriesResponse(entries=pb.Entries(entries=[pb.Entry(state_delta=found)]))
+        pb.WatchEntriesResponse.FromString(whole.SerializeToString())
+    except (DecodeError, EncodeError, RecursionError) as error:
+        raise Invalid(
+            f"the state delta of entries[{index}] is nested too deeply",
+            reason="UNREADABLE",
+            fields={f"entries[{index}].data": "may be nested some 24 levels deep"},
+        ) from error
+    except (ValueError, OverflowError) as error:
+        raise _bad(index, "holds texts and numbers that JSON has") from error
+    for key in found.fields:
+        if key.startswith((USER, APP)) and not is_id(key):
+            raise _bad(index, "has keys of users and apps of at most 255 characters without control characters")
+    return found
+
+
+def _bad(index: int, rule: str) -> Invalid:
+    return Invalid(
+        f"the state delta of entries[{index}] cannot be kept",
+        reason="BAD_STATE",
+        fields={f"entries[{index}].data": f"actions.state_delta {rule}"},
+    )
+
+
+def _is_text(value: str) -> bool:
+    return value.isprintable() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _stored(value: Value) -> bytes | None:
+    return None if value.HasField("null_value") else value.SerializeToString()
+
+
+class State:
+    """The state of a session, being made: `values` by key, and the newest of each artifact's `versions`."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Value] = {}
+        self.versions: dict[str, int] = {}
+
+    def add(self, own: bytes) -> None:
+        """One event more; `own` as `Delta` has it."""
+        change = pb.Entry.FromString(own)
+        for key, value in change.state_delta.fields.items():
+            if value.HasField("null_value"):
+                self.values.pop(key, None)
+            else:
+                self.values[key] = value
+        self.versions.update(change.artifact_versions)
+
+
+# The number of an event and what it changes of its session (`Delta.own`).
+Change = tuple[int, bytes]
+
+
+def fold(changes: Iterable[Change], in_effect: frozenset[int]) -> State:
+    """The state made by those events that are in effect, given all in the order in which they were written."""
+    state = State()
+    for seq, own in changes:
+        if seq in in_effect:
+            state.add(own)
+    return state
+
+
+def restoring(changes: Iterable[Change], now: frozenset[int], then: frozenset[int]) -> bytes:
+    """What a rewind carries: which changes lead from the state `now` to that of `then`, and the versions of then.
+
+    `now` and `then` are the events in effect. A serialized `Entry` with nothing else in it.
+    """
+    if not now and not then:
+        return b""
+    was, is_to_be = State(), State()
+    for seq, own in changes:
+        if seq in now:
+            was.add(own)
+        if seq in then:
+            is_to_be.add(own)
+    found = pb.Entry(artifact_versions=is_to_be.versions)
+    for key, value in is_to_be.values.items():
+        if was.values.get(key) != value:
+            found.state_delta.fields[key].CopyFrom(value)
+    for key in was.values.keys() - is_to_be.values.keys():
+        found.state_delta.fields[key].null_value = 0  # type: ignore[assignment]
+    return found.SerializeToString(deterministic=True)
