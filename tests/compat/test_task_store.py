@@ -126,3 +126,31 @@ async def test_who_watches_sees_each_save(runtime: Runtime, plane: Plane, user: 
     (artifact,) = [event.result["artifactUpdate"] for event in rest if "artifactUpdate" in event.result]
     assert artifact["artifact"]["parts"] == [{"text": "all of it"}]
     assert state_of(rest[-1]) == "TASK_STATE_COMPLETED"
+
+
+async def test_who_watches_misses_no_message_however_quick_the_saves_are(
+    runtime: Runtime, plane: Plane, user: str
+) -> None:
+    """T4: kagent saves the whole task with every message, the last one as its status, those before in its history."""
+    task = document("submitted", history=[], artifacts=[])
+    task["status"]["message"] = message("user", "look")
+    await runtime.call("save_task", task=task, user=user)
+    saves: list[Json] = []
+    for number in range(20):
+        task["history"] = [*task["history"], task["status"]["message"]]
+        task["status"] = {"state": "working", "message": message("agent", f"{number}")}
+        saves.append({**task})
+    task["history"] = [*task["history"], task["status"]["message"]]
+    task["status"] = {"state": "completed"}
+    async with client(plane.url, **{"X-User-Id": user}) as http:
+        async with stream(http, "SubscribeToTask", {"id": task["id"]}) as events:
+            told = aiter(events)
+            await anext(told)
+            for each in [*saves, task]:
+                await runtime.call("save_task", task=each, user=user)
+            seen = [
+                event.result["statusUpdate"]["status"]["message"]["messageId"]
+                async for event in told
+                if "message" in event.result.get("statusUpdate", {}).get("status", {})
+            ]
+    assert seen == [each["messageId"] for each in task["history"][1:]]

@@ -41,8 +41,8 @@ class Calls:
     def __init__(self, url: str) -> None:
         self._url = url
         self._requests: list[Json] = []
-        hooks: dict[str, list[Any]] = {**KAgentTokenService(APP).event_hooks(), "response": [self._record]}
-        self._http = httpx.AsyncClient(base_url=url, event_hooks=hooks)
+        self._http = httpx.AsyncClient(base_url=url, event_hooks=KAgentTokenService(APP).event_hooks())
+        self._listen()
         self._store = KAgentTaskStore(self._http)
         self._sessions = KAgentSessionService(self._http)
         self._runner = Runner(
@@ -151,18 +151,29 @@ class Calls:
             await asyncio.sleep(0.01)
         return address
 
-    async def _record(self, response: httpx.Response) -> None:
-        request = response.request
-        self._requests.append(
-            {
-                "method": request.method,
-                "path": request.url.path,
-                "query": dict(request.url.params),
-                "headers": {name: value for name, value in request.headers.items() if name.startswith("x-")},
-                "body": json.loads(request.content or b"null"),
-                "status": response.status_code,
-            }
-        )
+    def _listen(self) -> None:
+        """Notes every request to the plane, whichever client makes it, and changes none."""
+        send = httpx.AsyncClient.send
+
+        async def noted(client: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+            response = await send(client, request, **options)
+            if str(request.url).startswith(self._url):
+                self._requests.append(described(request, response))
+            return response
+
+        httpx.AsyncClient.send = noted
+
+
+def described(request: httpx.Request, response: httpx.Response) -> Json:
+    """A request with what it was answered with."""
+    return {
+        "method": request.method,
+        "path": request.url.path,
+        "query": dict(request.url.params),
+        "headers": {name: value for name, value in request.headers.items() if name.startswith("x-")},
+        "body": json.loads(request.content or b"null"),
+        "status": response.status_code,
+    }
 
 
 def context(user: str) -> ServerCallContext | None:
