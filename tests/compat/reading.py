@@ -22,10 +22,10 @@ async def effective(http: httpx.AsyncClient, session: str) -> Effective:
     return Effective(await data(http, f"/api/sessions/{session}/effective_history"))
 
 
-async def state(http: httpx.AsyncClient, session: str) -> Json:
-    """The state of a session."""
+async def state(http: httpx.AsyncClient, session: str, app_key: str = "") -> Json:
+    """The state of a session; of the application's, which all tests share, only the value of `app_key`."""
     found: Json = (await data(http, f"/api/sessions/{session}/state"))["state"]
-    return found
+    return {key: value for key, value in found.items() if not key.startswith("app:") or key == app_key}
 
 
 async def log(http: httpx.AsyncClient, session: str) -> list[str]:

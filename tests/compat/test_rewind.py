@@ -43,9 +43,7 @@ class Conversation:
     async def turn(self, text: str, *, before: list[list[str]], stream: bool = False) -> str:
         """One turn; its invocation. The model must be shown `before` and the text, and the plane must have said so."""
         assert (await effective(self.http, self.session)).said == before
-        done: Json = await self.runtime.call(
-            "turn", user=self.user, session_id=self.session, text=text, stream=stream
-        )
+        done: Json = await self.runtime.call("turn", user=self.user, session_id=self.session, text=text, stream=stream)
         assert done["seen"][0] == [*before, ["user", text]]
         invocation: str = done["invocation"]
         return invocation
@@ -62,9 +60,7 @@ class Conversation:
         """What kagent's client makes of the events, without what ADK calls temporary and what is null."""
         read: Json = await self.runtime.call("get_session", user=self.user, session_id=self.session)
         return {
-            name: value
-            for name, value in read["state"].items()
-            if not name.startswith("temp:") and value is not None
+            name: value for name, value in read["state"].items() if not name.startswith("temp:") and value is not None
         }
 
 
@@ -135,14 +131,16 @@ async def test_the_states_of_user_and_application_are_not_rewound(conversation: 
     """R12: ADK leaves them; and what it calls temporary is in no state of the plane."""
     talk = conversation
     await talk.begin()
+    app_key = f"app:{talk.user}"
     first = await talk.turn("remember user:lang=en", before=[])
-    await talk.runtime.call("turn", user=talk.user, session_id=talk.session, text="remember app:mode=a")
-    await talk.runtime.call("turn", user=talk.user, session_id=talk.session, text="remember size=2")
-    kept = {"user:lang": "en", "app:mode": "a"}
-    assert (await state(talk.http, talk.session)) == {**kept, "size": "2"} == await talk.state_at_the_runtime()
+    for text in (f"remember {app_key}=a", "remember size=2"):
+        await talk.runtime.call("turn", user=talk.user, session_id=talk.session, text=text)
+    kept = {"user:lang": "en", app_key: "a"}
+    assert await state(talk.http, talk.session, app_key) == {**kept, "size": "2"}
+    assert await talk.state_at_the_runtime() == {**kept, "size": "2"}
     await talk.rewind(first)
     assert (await effective(talk.http, talk.session)).said == []
-    assert (await state(talk.http, talk.session)) == kept == await talk.state_at_the_runtime()
+    assert await state(talk.http, talk.session, app_key) == kept == await talk.state_at_the_runtime()
 
 
 async def test_a_rewind_to_what_was_never_said_is_the_runtimes_own_refusal(conversation: Conversation) -> None:
@@ -163,8 +161,8 @@ async def test_a_rewind_in_the_other_spelling_is_the_same_rewind(conversation: C
     await talk.begin()
     await talk.turn("one", before=[])
     second = await talk.turn("two", before=spoken("one"))
-    actions = {"rewindBeforeInvocationId": second, "stateDelta": {}, "artifactDelta": {}}
-    event = {"id": uuid4().hex, "invocationId": "e-alias", "author": "user", "actions": actions, "timestamp": 1.5}
+    actions: Json = {"rewindBeforeInvocationId": second, "stateDelta": {}, "artifactDelta": {}}
+    event: Json = {"id": uuid4().hex, "invocationId": "e-alias", "author": "user", "actions": actions, "timestamp": 1.5}
     body = {"id": event["id"], "data": json.dumps(event)}
     assert (await talk.http.post(f"/api/sessions/{talk.session}/events", json=body)).status_code == 201
     await talk.turn("three", before=spoken("one"))

@@ -7,6 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from tests.compat.process import Refused, Runtime
+from tests.compat.reading import state
 from tests.system.wire import Json, data
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -24,12 +25,6 @@ def event(text: str = "", *, invocation: str = "i1", **fields: Any) -> Json:
         **({"content": content} if text else {}),
         **fields,
     }
-
-
-def changing(**state: Any) -> Json:
-    """An event that changes the state; in names `__` stands for a colon."""
-    delta = {name.replace("__", ":"): value for name, value in state.items()}
-    return event("change", actions={"state_delta": delta})
 
 
 async def created(runtime: Runtime, user: str, **fields: Any) -> str:
@@ -112,9 +107,9 @@ async def test_an_event_id_that_is_stored_is_refused_and_stays(runtime: Runtime,
     session = await created(runtime, user)
     first = event("first")
     await runtime.call("append_event", user=user, session_id=session, event=first)
+    second = event("second") | {"id": first["id"]}
     with pytest.raises(Refused) as refused:
-        await runtime.call("append_event", user=user, session_id=session, event={**first, **event("second", id="x")}
-                           | {"id": first["id"]})
+        await runtime.call("append_event", user=user, session_id=session, event=second)
     assert refused.value.status == 409
     assert texts(await runtime.call("get_session", user=user, session_id=session)) == ["first"]
 
@@ -132,21 +127,23 @@ async def test_events_of_another_agent_are_refused(runtime: Runtime, user: str, 
             assert refused.value.status == 403
 
 
-async def test_the_state_that_events_made_is_there_again(
-    runtime: Runtime, user: str, http: httpx.AsyncClient
-) -> None:
-    """S5, R12: of session, user and application, the last value counts. kagent's client makes the state of the events
-    itself, and forgets nothing of them: it reads back even what ADK calls temporary. A null stays a null there."""
-    session = await created(runtime, user)
-    for each in (
-        changing(color="red", user__lang="en", app__mode="a", temp__scratch=1),
-        changing(color="blue", size=2, app__mode="b"),
-        changing(size=None),
+async def test_the_state_that_events_made_is_there_again(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
+    """S5, R12: of session, user and application, the last value counts, and another session of the user has the latter
+    two. kagent's client makes its state of the session's own events; it keeps a null as a value, and even what ADK
+    calls temporary. The plane's state has neither."""
+    session, app_key = await created(runtime, user), f"app:{user}"
+    for delta in (
+        {"color": "red", "user:lang": "en", app_key: "a", "temp:scratch": 1},
+        {"color": "blue", "size": 2, app_key: "b"},
+        {"size": None},
     ):
-        await runtime.call("append_event", user=user, session_id=session, event=each)
+        changing = event("change", actions={"state_delta": delta})
+        await runtime.call("append_event", user=user, session_id=session, event=changing)
     read = await runtime.call("get_session", user=user, session_id=session)
-    kept = {"color": "blue", "user:lang": "en", "app:mode": "b"}
+    kept = {"color": "blue", "user:lang": "en", app_key: "b"}
     assert {name: value for name, value in read["state"].items() if name not in ("size", "temp:scratch")} == kept
+    assert await state(http, session, app_key) == kept
+    assert await state(http, await created(runtime, user), app_key) == {"user:lang": "en", app_key: "b"}
 
 
 async def test_the_newest_events_and_those_after_a_time_can_be_asked_for(runtime: Runtime, user: str) -> None:
