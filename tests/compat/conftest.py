@@ -33,6 +33,13 @@ async def runtime(plane: Plane) -> AsyncGenerator[Runtime]:
         yield started
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def address(runtime: Runtime) -> str:
+    """Where kagent's application listens, in the process of the runtime."""
+    found: str = await runtime.call("serve", stream=True)
+    return found
+
+
 @pytest.fixture
 def user() -> str:
     """A user whom nobody else is."""

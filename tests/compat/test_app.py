@@ -15,13 +15,6 @@ from tests.system.wire import Json, client, data, result, stream, text_message_0
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def address(runtime: Runtime) -> str:
-    """Where the application listens."""
-    found: str = await runtime.call("serve", stream=True)
-    return found
-
-
 class Talk:
     """One conversation of a user with the application, each request with the header `X-Turn` counted up."""
 
