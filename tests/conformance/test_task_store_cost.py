@@ -13,7 +13,7 @@ from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, status
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.task import COMPLETED, WORKING
-from taskplane.tasks.store import EventFilter, TaskFilter
+from taskplane.tasks.store import EventFilter, InfoFilter, TaskFilter
 
 PARTIAL = "task_ready|task_lease_until|task_lease_owner|task_uncopied|task_uncopied_in_context"
 Executed = list[tuple[str, Any]]
@@ -248,6 +248,13 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         first = await plane.log.list(ADA, TaskFilter(page_size=1))
         await plane.log.list(ADA, TaskFilter(page_size=1, page_token=first.next_page_token))
         await plane.log.list(ADA, TaskFilter(context_id="c1", by_creation=True))
+        listed = await plane.log.infos(ADA, InfoFilter(context_id="c1", page_size=1))
+        await plane.log.infos(ADA, InfoFilter(context_id="c1", page_token=listed.next_page_token))
+        await plane.log.infos(ADA, InfoFilter(context_id="c1", latest_incomplete=True))
+        await plane.log.session(ADA, "c1")
+        await plane.log.infos_of([row.uid])
+        await plane.log.summaries(ADA, ["c1", "c2"])
+        await plane.log.fingerprints([("", "ada", "c1"), ("", "ada", "c2")])
         await plane.log.list(ADA, TaskFilter(status_after=1, agent="demo", state=WORKING))
         await plane.log.events(ADA, row.id, EventFilter(speaking=True, newest_first=True))
         await plane.log.read_after(row.uid, 1)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -10,7 +11,7 @@ from tests.conformance.test_task_store_cost import plan, statements
 
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.figures import figures
-from taskplane.tasks.domain.infos import Info
+from taskplane.tasks.domain.infos import Info, fingerprint
 from taskplane.tasks.domain.task import (
     CANCELED,
     COMPLETED,
@@ -24,7 +25,7 @@ from taskplane.tasks.domain.task import (
 from taskplane.tasks.store import InfoFilter
 
 
-async def shown(plane: Plane, context_id: str = "c1", **fields: bool) -> list[Info]:
+async def shown(plane: Plane, context_id: str = "c1", **fields: Any) -> list[Info]:
     return list((await plane.log.infos(ADA, InfoFilter(context_id=context_id, **fields))).infos)
 
 
@@ -196,3 +197,26 @@ def served(plane: Plane, path: str) -> bool:
 
 def analyse(conn: Connection) -> None:
     conn.exec_driver_sql("ANALYZE")
+
+
+async def test_a_fingerprint_is_that_of_what_is_known_and_one_statement_takes_all(plane: Plane) -> None:
+    """C3: the re-check of all watched sessions; streamed events leave it as it is."""
+    row = await plane.create()
+    await plane.queued(context_id="c2")
+    names = [("", "ada", "c1"), ("", "ada", "c2"), ("", "bob", "c1")]
+    before = dict(await plane.log.fingerprints(names))
+    await plane.append(row, chunk("x"))
+    assert dict(await plane.log.fingerprints(names)) == before
+    seen = {tuple(before[names[0]])}
+    for step in (plane.pause(row), plane.say(row, "i2"), plane.mark(1, "i2"), plane.mark(2), plane.queued()):
+        await step
+        seen.add(tuple((await plane.log.fingerprints(names))[names[0]]))
+    assert len(seen) == 6
+    with statements() as asked:
+        found = await plane.log.fingerprints(names)
+    assert len(asked) == 1
+    for name in names:
+        infos = await plane.log.session(ADA if name[1] == "ada" else BOB, name[2])
+        assert tuple(found[name]) == fingerprint(infos)
+    path = await plane.engine.write(plan, *asked[0])
+    assert served(plane, path), path

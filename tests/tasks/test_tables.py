@@ -132,7 +132,8 @@ def test_every_constraint_has_a_name() -> None:
 
 def insert_as_of_0001(conn: Connection) -> None:
     """A task as the first version kept it: made, worked on and completed."""
-    values = {column.name: None for column in task.columns if column.name not in ("superseded", "superseded_seq")}
+    new = ("superseded", "superseded_seq", "in_turn")
+    values: dict[str, Any] = {column.name: None for column in task.columns if column.name not in new}
     values |= dict.fromkeys(("uid", "tenant", "owner", "agent", "salt"), "x")
     values |= {"id": "old", "context_id": "c", "origin": "managed", "state": COMPLETED, "message_id": "m"}
     numbers = [name for name in values if name.endswith(("_generation", "_bytes")) and name != "partial_generation"]
@@ -142,14 +143,17 @@ def insert_as_of_0001(conn: Connection) -> None:
     conn.execute(insert(task).values(**values))
     old = [column for column in event.columns if column.name != "changed_to"]
     for generation, state in enumerate((SUBMITTED, WORKING, COMPLETED), 1):
-        given = dict.fromkeys([column.name for column in old]) | {"task_uid": "x", "generation": generation}
+        given: dict[str, Any] = dict.fromkeys([column.name for column in old]) | {
+            "task_uid": "x",
+            "generation": generation,
+        }
         given |= {"fence": 1, "attempt": 1, "kind": 3, "state": state, "actor": "a", "speaks": False}
         given |= {"payload": b"", "created_at": generation * 10}
         conn.execute(insert(event).values(**given))
 
 
 def all_tasks(conn: Connection) -> list[Any]:
-    return [row._asdict() for row in conn.execute(select(task))]
+    return [dict(row) for row in conn.execute(select(task)).mappings()]
 
 
 async def test_tasks_of_the_first_version_are_kept_and_shown(dsn: str) -> None:

@@ -30,6 +30,7 @@ _LEAST_SECONDS: Final = -62_135_596_800
 _MOST_SECONDS: Final = 253_402_300_799
 _KINDS: Final = frozenset(pb.EventKind.values()) - {0}
 _ON_ORPHAN: Final = frozenset(pb.OnOrphan.values())
+_STRATEGIES: Final = frozenset(pb.Strategy.values())
 _ROLES: Final = frozenset(a2a.Role.values()) - {0}
 
 
@@ -143,6 +144,8 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     problems.message(request.message, message)
     if request.on_orphan not in _ON_ORPHAN:
         problems.add("on_orphan", "is unknown")
+    if request.strategy not in _STRATEGIES:
+        problems.add("strategy", "is unknown")
     problems.at_least("max_attempts", request.max_attempts)
     if len(changes) > MAX_CHANGES:
         problems.add("first_changes", f"has more than {MAX_CHANGES}")

@@ -9,14 +9,14 @@ from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.server import Services
 from taskplane.storage.engine import Engine
-from taskplane.tasks import wire
+from taskplane.tasks import session_wire, wire
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.servicer import TaskQueue, TaskStore
 from taskplane.tasks.settings import TasksSettings
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import Committed
 from taskplane.tasks.uncopied import Uncopied
-from taskplane.tasks.watch import Hot, Watch, Watched
+from taskplane.tasks.watch import Following, Hot, Watch, Watched
 from taskplane.tasks.wire import Wire
 
 # Seconds that connected executors have to hear of a drain.
@@ -67,6 +67,7 @@ async def open_tasks(
         hot = Hot(wire.event)
         watched = Watched(log, poll_every=settings.poll_every)
         watch = Watch(log, hot, watched, records, alone=alone)
+        following = Following(watched, session_wire.info, alone=alone)
         leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
         claims = Claims(log, leases, records, poll_every=settings.poll_every, keepalive=min(5.0, settings.renew_every))
         sweeper = Sweeper(log, leases, every=settings.sweep_every)
@@ -75,7 +76,7 @@ async def open_tasks(
         await uncopied.load()
         if alone:
             await leases.adopt()
-        store = TaskStore(log, records, hot=hot, watch=watch, leases=leases, uncopied=uncopied)
+        store = TaskStore(log, records, hot=hot, watch=watch, following=following, leases=leases, uncopied=uncopied)
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
         async with _beside(watched.run(), claims.run(), sweeper.run()):
             yield room

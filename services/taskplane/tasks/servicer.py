@@ -21,7 +21,7 @@ from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.queue.leases import settled
 from taskplane.tasks.store import TaskLog
 from taskplane.tasks.uncopied import Uncopied
-from taskplane.tasks.watch import Hot, Watch
+from taskplane.tasks.watch import Following, Hot, Watch
 from taskplane.tasks.wire import Wire
 
 T = TypeVar("T")
@@ -56,12 +56,21 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     """Every call acts for the caller and sees the caller's tasks only; appends and copies name tasks by uid."""
 
     def __init__(
-        self, log: TaskLog, records: Wire, *, hot: Hot, watch: Watch, leases: Leases, uncopied: Uncopied
+        self,
+        log: TaskLog,
+        records: Wire,
+        *,
+        hot: Hot,
+        watch: Watch,
+        following: Following,
+        leases: Leases,
+        uncopied: Uncopied,
     ) -> None:
         self._log = log
         self._wire = records
         self._hot = hot
         self._watch = watch
+        self._following = following
         self._leases = leases
         self._uncopied = uncopied
 
@@ -206,6 +215,10 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         for info in page.infos:
             session_wire.fill_info(response.infos.add(), info)
         return response
+
+    def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
+        checks.context_id(request.context_id)
+        return self._following.stream(_scope(), request.context_id)
 
     async def SummarizeSessions(
         self, request: pb.SummarizeSessionsRequest, context: Context

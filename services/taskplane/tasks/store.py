@@ -12,6 +12,9 @@ from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
 
+# Tenant, owner and context id.
+Session = tuple[str, str, str]
+
 # The page of a watch: a reader never takes more than this from the log at once.
 PAGE_EVENTS: Final = 64
 PAGE_BYTES: Final = 256 * 1024
@@ -192,6 +195,10 @@ class TaskLog(Protocol):
 
     async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
         """These tasks, whoever owns them, oldest first; one that is gone is left out."""
+        ...
+
+    async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
+        """What `domain.infos.fingerprint` gives for all tasks of each of these sessions, by one statement."""
         ...
 
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:

@@ -181,6 +181,7 @@ task: Final = Table(
     Column("folded_bytes", BigInteger, nullable=False),
     Column("superseded", Boolean, nullable=False),
     Column("superseded_seq", BigInteger, nullable=False),
+    Column("in_turn", Boolean, nullable=False),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),

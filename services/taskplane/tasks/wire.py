@@ -16,6 +16,7 @@ from taskplane.tasks.store import EventFilter, TaskFilter
 
 _SECOND = 1_000_000
 _FAIL = int(pb.ON_ORPHAN_FAIL)
+_PARALLEL = int(pb.STRATEGY_PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,7 @@ def create(
         changes=changes,
         claim_for=request.claim_for,
         lease_until=lease_until,
+        strategy=request.strategy or _PARALLEL,
     )
 
 

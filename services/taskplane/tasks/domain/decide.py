@@ -6,6 +6,7 @@ transition or append, invalid argument, pending input. A repeat is answered befo
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -18,6 +19,7 @@ from taskplane.tasks.domain.ending import cancel, canceled, not_managed, termina
 from taskplane.tasks.domain.leases import claim, orphan, renew
 from taskplane.tasks.domain.messages import is_partial
 from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
+from taskplane.tasks.domain.strategy import QUEUE, REJECT, interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
 from taskplane.tasks.domain.task import (
     DOCUMENT,
@@ -61,6 +63,12 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
         return AlreadyExists(f"task {op.task_id} exists already", reason="TASK_EXISTS")
     if op.changes and not op.claim_for:
         return Invalid("first changes need a lease", reason="NO_LEASE", fields={"claim_for": "is required"})
+    if op.strategy == REJECT and found.busy:
+        return session_busy(op)
+    if op.strategy == QUEUE and found.busy:
+        op = replace(op, claim_for="", changes=())
+        # Behind all that it waits for, whatever clock they were created by.
+        now = max(now, found.busy + 1)
     leased = bool(op.claim_for)
     draft = Draft(_new_row(op, now), op.scope.actor, now)
     first = draft.created(op)
@@ -73,7 +81,10 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
         return Invalid("a task cannot end or pause while it is created", reason="FIRST_CHANGE")
     draft.new["started"] = leased and bool(op.changes)
     row = draft.finished()
-    return Write(row, draft.events, ops.Created(row, True, row.fence, first), said=draft.said, document=first)
+    write = Write(row, draft.events, ops.Created(row, True, row.fence, first), said=draft.said, document=first)
+    if found.others:
+        write.others = interrupted(found, op, now)
+    return write
 
 
 def _new_row(op: ops.Create, now: int) -> Row:
@@ -123,6 +134,7 @@ def _new_row(op: ops.Create, now: int) -> Row:
         0,  # folded_bytes
         False,  # superseded
         0,  # superseded_seq
+        op.strategy == QUEUE,  # in_turn
     )
 
 

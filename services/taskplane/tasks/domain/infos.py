@@ -61,6 +61,17 @@ def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
     return changes
 
 
+def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int]:
+    """Another one for every set of tasks whose states and marks are others: a state changes at a later time."""
+    count = changed = superseded = steered = 0
+    for info in infos:
+        count += 1
+        changed += info.task.status_at - info.task.created_at
+        superseded += info.task.superseded
+        steered += info.task.superseded_seq
+    return count, changed, superseded, steered
+
+
 def text_of(message: a2a.Message) -> str:
     """The text parts of a message, one per line."""
     return "\n".join(part.text for part in message.parts if part.HasField("text"))

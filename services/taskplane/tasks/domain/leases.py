@@ -21,7 +21,7 @@ _SECOND: Final = 1_000_000
 def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
     """Gives a queued task to an executor: a new fence, one more attempt, no event."""
     row = found.row
-    if row is None or row.ready_at is None or row.ready_at > now:
+    if row is None or row.ready_at is None or row.ready_at > now or found.waits:
         return None
     values = {
         "fence": row.fence + 1,

@@ -14,6 +14,8 @@ def needs_open_text(row: Row, op: Operation) -> bool:
         return op.state in AT_REST
     if isinstance(op, ops.MarkSuperseded):
         return row.state in ACTIVE
+    if isinstance(op, ops.Create):
+        return row.state in ACTIVE and row.id != op.task_id
     return isinstance(op, (ops.Cancel, ops.Delete, ops.Orphan))
 
 
@@ -36,6 +38,11 @@ def needs_artifacts(row: Row, op: Operation) -> list[str]:
 def needs_lost_messages(row: Row, op: Operation) -> bool:
     """Whether deciding `op` on `row` takes the ids of what was said under its fence (`Found.lost_messages`)."""
     return isinstance(op, ops.Orphan) and row.started and row.on_orphan == 2
+
+
+def needs_order(row: Row, op: Operation) -> bool:
+    """Whether deciding `op` on `row` takes whether it has to wait for others of its session (`Found.waits`)."""
+    return row.in_turn and isinstance(op, ops.Claim)
 
 
 def needs_turn(row: Row, op: Operation) -> bool:

@@ -35,6 +35,8 @@ class Create:
     # Process id; empty: queued.
     claim_for: str = ""
     lease_until: int = 0
+    # See `strategy`.
+    strategy: int = 1
 
 
 @dataclass(slots=True)
@@ -215,7 +217,7 @@ class Write:
     `document` is a snapshot to be stored as it is, at `row.snapshot_generation` (a new task, a document). `refold` says
     that the stored snapshot is to be rewritten in this transaction (the task ended, or its tail outweighs the
     snapshot). `delete` removes the row and its events. `fields` are the names of the row's fields that may be others
-    than before, if there was one. `said`: see `fold`.
+    than before, if there was one. `said`: see `fold`. `others`: what is written with it to other tasks, which exist.
     """
 
     row: Row
@@ -226,6 +228,7 @@ class Write:
     document: bytes | None = None
     refold: bool = False
     delete: bool = False
+    others: Sequence["Write"] = ()
 
 
 @dataclass(slots=True)
@@ -255,7 +258,9 @@ class Found:
     task said under its current fence, read where `needs.needs_lost_messages` says so. `artifacts` are those that the
     task has of the artifacts that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the
     user, read where `needs.needs_turn` says so; elsewhere the row has it. `others`: what was found for each task that
-    an operation on a session concerns; `cut`: such a task has one of the operation's invocations.
+    an operation on a session concerns; `cut`: such a task has one of the operation's invocations. `busy`: when the
+    newest was created that a new task must not run beside; 0: there is none. `waits`: a queued task that is in turn has
+    one before it.
     """
 
     row: Row | None
@@ -267,3 +272,5 @@ class Found:
     turn: str = ""
     others: Sequence["Found"] = ()
     cut: bool = False
+    busy: int = 0
+    waits: bool = False

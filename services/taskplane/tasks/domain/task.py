@@ -118,6 +118,8 @@ class Row(NamedTuple):
     superseded: bool
     # The newest entry of its session that it was brought in line with. 0: none.
     superseded_seq: int
+    # It is assigned only when its agent is done with what was begun before it in its session.
+    in_turn: bool
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}

@@ -12,7 +12,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.operations import Claim, Done
-from taskplane.tasks.domain.task import MESSAGE, Row
+from taskplane.tasks.domain.task import ACTIVE, MESSAGE, Row
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.store import Committed, TaskLog
 
@@ -67,6 +67,8 @@ class Claims:
         self._streams: dict[str, _Stream] = {}
         # Who holds which task, as far as commits of this store tell; of connected processes only.
         self._holders: dict[str, str] = {}
+        # Queued tasks that may have to wait for others of their session.
+        self._in_turn: set[str] = set()
         self._unseen: list[tuple[str, Row]] = []
         self._work = asyncio.Event()
         # A queued task found no room, and there may be room that was not seen then.
@@ -144,13 +146,18 @@ class Claims:
             # Its own completion or pause is no news to a holder.
             if before is not None and before != holder and row.item_last != row.generation:
                 self._hint(before)
-            if row.ready_at is not None:
+            if row.in_turn:
+                (self._in_turn.add if row.ready_at is not None else self._in_turn.discard)(row.uid)
+            if row.ready_at is not None or (self._in_turn and row.state not in ACTIVE):
                 self._work.set()
             elif holder is None:
                 self._found_room()
             if change.events and change.events[-1].kind == MESSAGE:
                 self._hint(self._holders.get(row.uid))
         for change in commit.deleted:
+            self._in_turn.discard(change.row.uid)
+            if self._in_turn:
+                self._work.set()
             self._hint(self._holders.pop(change.row.uid, None))
 
     def heard(self, process_id: str) -> None:

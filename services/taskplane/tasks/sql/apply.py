@@ -3,7 +3,7 @@
 The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -17,7 +17,7 @@ from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_turn
+from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_order, needs_turn
 from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
@@ -86,6 +86,8 @@ class _Decided:
         self._lost: dict[str, Sequence[str]] = {}
         self._artifacts: dict[str, set[str]] = {}
         self._turns: Mapping[str, str] = {}
+        # Queued tasks whose turn has not come.
+        self._waiting: Set[str] = frozenset()
         self._content = 0
         # Tasks whose open text is for the next batch to read.
         self._too_much: set[str] = set()
@@ -98,7 +100,7 @@ class _Decided:
             return
         outcome = decide(self._found(target), op, self._now)
         if isinstance(outcome, Writes):
-            self._take_all(index, outcome)
+            self._take_all(index, outcome.writes)
             self._taken.update(target.names)
             outcome = outcome.answer
         elif isinstance(outcome, Write):
@@ -107,18 +109,20 @@ class _Decided:
             refusal = nul_in_write(outcome)
             if refusal is None:
                 self.writes[index] = outcome
+                if outcome.others:
+                    self._take_all(index, outcome.others)
                 self._taken.update(target.names)
                 outcome = outcome.answer
             else:
                 outcome = refusal
         self.outcomes[index] = outcome
 
-    def _take_all(self, index: int, outcome: Writes) -> None:
-        for write in outcome.writes:
+    def _take_all(self, index: int, writes: Sequence[Write]) -> None:
+        for write in writes:
             # Whoever reads a task folds what its snapshot lacks.
             if write.refold and write.row.uid not in self._stored and not self._has_room(write.row):
                 write.refold = False
-        self.of_sessions[index] = outcome.writes
+        self.of_sessions[index] = writes
 
     def all_writes(self) -> Sequence[Write]:
         """What is to be written, each task once."""
@@ -129,11 +133,13 @@ class _Decided:
     def later(self, index: int) -> None:
         """Takes back what was decided: it is for the next batch."""
         del self.writes[index]
+        self.of_sessions.pop(index, None)
         self.outcomes[index] = LATER
 
     def refuse(self, index: int, refusal: PlaneError) -> None:
         """Takes back what was decided: it cannot be written."""
         del self.writes[index]
+        self.of_sessions.pop(index, None)
         self.outcomes[index] = refusal
 
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
@@ -168,13 +174,15 @@ class _Decided:
             if other.row is not None and other.row.uid in self._stored:
                 other.open_text = self._open_text(other.row)
         uid = target.uid
-        if uid is None or not any(uid in known for known in (self._stored, self._lost, self._artifacts, self._turns)):
+        read = self._stored, self._lost, self._artifacts, self._turns, self._waiting
+        if uid is None or not any(uid in known for known in read):
             return found
         if uid in self._stored and target.row is not None:
             found.open_text = self._open_text(target.row)
         found.lost_messages = self._lost.get(uid, ())
         found.artifacts = self._artifacts.get(uid, set[str]())
         found.turn = self._turns.get(uid, "")
+        found.waits = uid in self._waiting
         return found
 
     def _open_text(self, row: Row) -> a2a.Message | None:
@@ -189,6 +197,7 @@ class _Decided:
         texts: set[str] = set()
         lost: set[str] = set()
         turns: set[str] = set()
+        in_turn: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
         for op, target in zip(operations, self._targets, strict=True):
             texts.update([row.uid for each in target.others if (row := each.row) and needs_open_text(row, op)])
@@ -201,6 +210,8 @@ class _Decided:
                 lost.add(row.uid)
             if needs_turn(row, op):
                 turns.add(row.uid)
+            if needs_order(row, op):
+                in_turn.add(row.uid)
             artifacts.update([(row.uid, artifact_id) for artifact_id in needs_artifacts(row, op)])
         if texts:
             self._stored = {uid: content.folded() for uid, content in self._contents(conn, texts).items()}
@@ -208,6 +219,8 @@ class _Decided:
             self._lost.update(said_under_fence(conn, lost))
         if turns:
             self._turns = newest_turns(conn, turns)
+        if in_turn:
+            self._waiting = {uid for (uid,) in sql.WAITING.all(conn, in_turn)}
         if artifacts:
             for uid, artifact_id in artifacts_among(conn, artifacts):
                 self._artifacts.setdefault(uid, set()).add(artifact_id)

@@ -75,10 +75,11 @@ class Target:
     waits: bool
     # The tasks of its session, for an operation on those.
     others: Sequence[Found] = ()
+    busy: int = 0
 
     def found(self) -> Found:
         """What `decide` needs to know, except what is said."""
-        return Found(self.row, self.known, self.known_row, others=self.others)
+        return Found(self.row, self.known, self.known_row, others=self.others, busy=self.busy)
 
 
 @dataclass(slots=True)
@@ -101,9 +102,9 @@ def gather(
     wanted = {uid for uid, _, _ in names if uid is not None}
     wanted.update(uids.values())
     wanted.update([known.task_uid for known in turns.values()])
-    of_sessions = sessions(conn, operations)
+    of_sessions = sessions(conn, operations, locking)
     for session in of_sessions.values():
-        wanted.update(session)
+        wanted.update(session.tasks)
     rows = recent.rows(wanted) if recent is not None else {}
     if len(rows) < len(wanted):
         rows.update(_rows(conn, locking.rows_not_held_elsewhere, wanted - rows.keys()))
@@ -126,10 +127,11 @@ def _add_sessions(
 ) -> None:
     for index, session in of_sessions.items():
         target = targets[index]
-        target.others = [Found(rows[uid], cut=cut) for uid, cut in session.items() if uid in rows]
+        target.others = [Found(rows[uid], cut=cut) for uid, cut in session.tasks.items() if uid in rows]
+        target.busy = session.busy
         names = [each for each in target.names if each is not None]
-        target.names = (*names, session_of(operations[index]), *session)
-        target.waits = target.waits or not held.isdisjoint(session)
+        target.names = (*names, session_of(operations[index]), *session.tasks)
+        target.waits = target.waits or not held.isdisjoint(session.tasks)
 
 
 def _target(

@@ -25,6 +25,7 @@ FIXED: Final = frozenset(
         "request_hash",
         "on_orphan",
         "max_attempts",
+        "in_turn",
         "salt",
         "created_at",
     }

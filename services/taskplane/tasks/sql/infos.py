@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, bindparam, func, select, text, tuple_
+from sqlalchemy import BigInteger, Connection, Select, bindparam, case, cast, func, select, text, tuple_
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid
@@ -17,7 +17,7 @@ from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.sessions import AT_ONCE
 from taskplane.tasks.sql.statements import UIDS
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.store import MAX_INFOS, InfoFilter, InfoPage
+from taskplane.tasks.store import MAX_INFOS, InfoFilter, InfoPage, Session
 from taskplane.tasks.tables import STATE_CHANGES, among, event, task
 
 _BRIEF: Final = tuple(task.c[name] for name in Brief._fields)
@@ -127,12 +127,43 @@ def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Seq
     known = [each for each in set(context_ids) if not has_nul(each)]
     states: dict[str, dict[int, int]] = {}
     updated: dict[str, int] = {}
-    for context_id, state, count, at in conn.execute(_SUMS, {**owner(scope), "contexts": padded(known)}):
+    rows: list[Any] = list(conn.execute(_SUMS, {**owner(scope), "contexts": padded(known)}))
+    for context_id, state, count, at in rows:
         states.setdefault(context_id, {})[state] = count
         updated[context_id] = max(at, updated.get(context_id, 0))
     keys = [(scope.tenant, scope.owner, context_id) for context_id in states]
     last: dict[str, int] = {context_id: state for _, _, context_id, state in _LAST_STATES.all(conn, keys)}
     return [Summary(each, states.get(each, {}), last.get(each, 0), updated.get(each, 0)) for each in context_ids]
+
+
+def fingerprints(conn: Connection, sessions: Sequence[Session]) -> dict[Session, Sequence[int]]:
+    """See `TaskLog.fingerprints`."""
+    found: dict[Session, Sequence[int]] = {}
+    for first in range(0, len(sessions), _SESSIONS):
+        for tenant, owner_, context_id, *numbers in _FINGERPRINTS.all(conn, sessions[first : first + _SESSIONS]):
+            found[tenant, owner_, context_id] = numbers
+    return found
+
+
+def _fingerprints(count: int) -> Select[Any]:
+    keys = key_table(count, "abc")
+    tenant, owner_, context_id = keys.c
+    of_session = (task.c.tenant == tenant) & (task.c.owner == owner_) & (task.c.context_id == context_id)
+    sums = (
+        task.c.status_at - task.c.created_at,
+        case((task.c.superseded.is_(True), 1), else_=0),
+        task.c.superseded_seq,
+    )
+    return (
+        select(*keys.c, func.count(task.c.uid), *[cast(func.coalesce(func.sum(each), 0), BigInteger) for each in sums])
+        .select_from(keys.outerjoin(task, of_session))
+        .group_by(*keys.c)
+    )
+
+
+_FINGERPRINTS: Final = KeyQuery(_fingerprints, "abc")
+# Keys of one statement: three parameters each.
+_SESSIONS: Final = 1000
 
 
 def _last_states(count: int) -> Select[Any]:

@@ -29,6 +29,7 @@ from taskplane.tasks.store import (
     InfoFilter,
     InfoPage,
     Page,
+    Session,
     TaskFilter,
     TaskPage,
 )
@@ -125,6 +126,10 @@ class SqlTaskLog:
         """See `TaskLog.infos_of`."""
         return await self._engine.read(infos.infos_of, uids)
 
+    async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
+        """See `TaskLog.fingerprints`."""
+        return await self._engine.read(infos.fingerprints, sessions)
+
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
         """See `TaskLog.summaries`."""
         return await self._engine.read(infos.summaries, scope, context_ids)
@@ -191,8 +196,8 @@ def key_of(op: Operation) -> Hashable:
 
     Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
     """
-    if (session := session_of(op)) is not None:
-        return session
+    if isinstance(op, ops.MarkSuperseded):
+        return session_of(op)
     uid, name, turn = names_of(op)
     return turn if isinstance(op, ops.Create) else name or uid
 

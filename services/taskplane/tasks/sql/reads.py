@@ -1,7 +1,7 @@
 """What clients read. Whatever is about a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select, tuple_
 
@@ -16,11 +16,13 @@ from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.tables import event, task
 
+Ts = TypeVarTuple("Ts")
+
 # A page of tasks with their content ends early beyond this many stored bytes.
 _PAGE_BYTES: Final = 16 * 1024 * 1024
 
 
-def owned(query: Select[Any]) -> Select[Any]:
+def owned(query: Select[*Ts]) -> Select[*Ts]:
     """`query` on `task`, for the tasks of one caller only; execute it with the parameters of `owner`."""
     return query.where(task.c.tenant == bindparam("tenant"), task.c.owner == bindparam("owner"))
 

@@ -1,33 +1,61 @@
 """What an operation on a session concerns: which tasks, and what of each it is about."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from sqlalchemy import Connection
 
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.operations import Operation
+from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL
 from taskplane.tasks.sql import statements as sql
 
 # Keys of one statement, well below the parameters that an engine takes.
 AT_ONCE: Final = 4096
-# Of the tasks of one session, by uid: whether they have an invocation that was cut.
-Session = Mapping[str, bool]
+
+
+@dataclass(slots=True)
+class Session:
+    """`tasks`: by uid, whether they have an invocation that was cut. `busy`: see `Found`."""
+
+    tasks: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    busy: int = 0
 
 
 def session_of(op: Operation) -> Hashable:
     """Names the session that an operation concerns as a whole; None: it does not."""
-    if type(op) is ops.MarkSuperseded:
+    if type(op) is ops.MarkSuperseded or (type(op) is ops.Create and op.strategy > PARALLEL):
         return "session", op.scope.tenant, op.scope.owner, op.context_id
     return None
 
 
-def sessions(conn: Connection, operations: Sequence[Operation]) -> dict[int, Session]:
-    """The tasks of each operation on a session, by its place. As a rule there is none, and nothing is read."""
-    return {index: _behind(conn, op) for index, op in enumerate(operations) if type(op) is ops.MarkSuperseded}
+def sessions(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> dict[int, Session]:
+    """The session of each operation on one, by its place. As a rule there is none, and nothing is read."""
+    found = {index: op for index, op in enumerate(operations) if session_of(op) is not None}
+    # Two processes must not begin tasks that exclude one another at once.
+    for name in sorted({repr(session_of(op)) for op in found.values() if type(op) is ops.Create}):
+        locking.exclusive(conn, name)
+    return {index: _session(conn, op) for index, op in found.items()}
 
 
-def _behind(conn: Connection, op: ops.MarkSuperseded) -> Session:
+def _session(conn: Connection, op: Operation) -> Session:
+    if type(op) is ops.MarkSuperseded:
+        return Session(_behind(conn, op))
+    if type(op) is not ops.Create:
+        return Session()
+    place = {
+        "tenant": op.scope.tenant,
+        "owner": op.scope.owner,
+        "context_id": op.context_id,
+        "agent": op.agent,
+    }
+    if op.strategy == INTERRUPT:
+        return Session(dict.fromkeys(conn.execute(sql.ACTIVE_OF_SESSION, place).scalars(), False))
+    return Session(busy=conn.execute(sql.NEWEST_ACTIVE, place).scalar_one() or 0)
+
+
+def _behind(conn: Connection, op: ops.MarkSuperseded) -> Mapping[str, bool]:
     tenant, owner, _ = op.scope
     place = {"tenant": tenant, "owner": owner, "context_id": op.context_id, "seq": op.steered_seq}
     tasks = dict.fromkeys(conn.execute(sql.BEHIND, place).scalars(), False)

@@ -13,15 +13,17 @@ from sqlalchemy import (
     Text,
     bindparam,
     cast,
+    func,
     literal_column,
     null,
     select,
+    tuple_,
     union_all,
 )
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import Query
-from taskplane.tasks.domain.task import MANAGED, Event, Row
+from taskplane.tasks.domain.task import ACTIVE, MANAGED, Event, Row
 from taskplane.tasks.tables import event, task
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
@@ -71,6 +73,37 @@ BEHIND: Final = (
     )
     .order_by(task.c.created_at, task.c.id)
 )
+_active_of_session: Final = (
+    task.c.tenant == bindparam("tenant"),
+    task.c.owner == bindparam("owner"),
+    task.c.context_id == bindparam("context_id"),
+    task.c.agent == bindparam("agent"),
+    task.c.origin == MANAGED,
+    task.c.state.in_(sorted(ACTIVE)),
+)
+# The tasks of an agent in a session that are SUBMITTED or WORKING, and when the newest of them was created.
+ACTIVE_OF_SESSION: Final = select(task.c.uid).where(*_active_of_session).order_by(task.c.created_at, task.c.id)
+NEWEST_ACTIVE: Final = select(func.max(task.c.created_at)).where(*_active_of_session)
+
+_earlier = task.alias("earlier")
+# NULL unless the task has to wait: the newest of those it waits for, found by walking back from it.
+IN_ITS_WAY: Final = (
+    select(_earlier.c.uid)
+    .where(
+        _earlier.c.tenant == task.c.tenant,
+        _earlier.c.owner == task.c.owner,
+        _earlier.c.context_id == task.c.context_id,
+        tuple_(_earlier.c.created_at, _earlier.c.id) < tuple_(task.c.created_at, task.c.id),
+        _earlier.c.agent == task.c.agent,
+        _earlier.c.origin == MANAGED,
+        _earlier.c.state.in_(sorted(ACTIVE)),
+    )
+    .order_by(_earlier.c.created_at.desc(), _earlier.c.id.desc())
+    .limit(1)
+    .correlate(task)
+    .scalar_subquery()
+)
+WAITING: Final = Query(select(task.c.uid).where(task.c.uid.in_(UIDS), IN_ITS_WAY.is_not(None)), "uids")
 # Which tasks these turns belong to, in the scopes of the caller; the caller compares those, too.
 TASKS_OF_TURNS: Final = Query(
     select(event.c.tenant, event.c.owner, event.c.task_uid).where(
@@ -84,9 +117,10 @@ TASKS_OF_TURNS: Final = Query(
 
 
 class Locking:
-    """The reads that a dialect has a say in."""
+    """What a dialect has a say in."""
 
     def __init__(self, dialect: Dialect) -> None:
+        self.exclusive = dialect.exclusive
         rows = select(*ROW_COLUMNS).where(task.c.uid.in_(UIDS)).order_by(task.c.uid)
         self.rows_not_held_elsewhere = Query(dialect.skip_locked(rows), "uids")
         self.rows = Query(dialect.lock(rows), "uids")

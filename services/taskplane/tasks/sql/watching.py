@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, func, select, text
+from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.storage.prepared import padded
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, UIDS, to_event, to_row
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, ROW_COLUMNS, UIDS, to_event, to_row
 from taskplane.tasks.store import Page
 from taskplane.tasks.tables import UNCOPIED, event, task
 
@@ -49,6 +49,7 @@ _CLAIMABLE: Final = (
         task.c.agent.in_(bindparam("agents", expanding=True)),
         task.c.ready_at.is_not(None),
         task.c.ready_at <= bindparam("now"),
+        or_(task.c.in_turn.is_(False), IN_ITS_WAY.is_(None)),
     )
     .order_by(task.c.ready_at)
     .limit(bindparam("limit"))

@@ -1,11 +1,12 @@
-"""Watching a task: reading its log from a place, then waiting for more.
+"""Watching a task, or all of a session: reading from a place, then waiting for more.
 
 A watcher is a place, not a queue: a slow one costs no memory and misses nothing. What was committed a moment ago is
 kept here too, so that watchers who are caught up need no database; it is a copy of the log, and may be lost.
 """
 
+from taskplane.tasks.watch.following import Following
 from taskplane.tasks.watch.hot import Hot
 from taskplane.tasks.watch.stream import Records, Watch
 from taskplane.tasks.watch.watched import Watched
 
-__all__ = ["Hot", "Records", "Watch", "Watched"]
+__all__ = ["Following", "Hot", "Records", "Watch", "Watched"]

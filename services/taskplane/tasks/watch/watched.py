@@ -10,6 +10,7 @@ from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.storage.bell import Listener
 from taskplane.tasks.domain.task import REPLACED, Event
 from taskplane.tasks.store import Committed, TaskLog
+from taskplane.tasks.watch.sessions import WatchedSessions
 
 _log = logging.getLogger(__name__)
 OUTAGE: Final = 30.0
@@ -75,7 +76,7 @@ class Seat(Listener):
 
 
 class Watched:
-    """The tasks being watched in this process.
+    """The tasks being watched in this process; `sessions` are those that are watched as a whole.
 
     Commits of this process ring at once. Whatever else may have happened - another store process wrote, a commit went
     unnoticed - is found by `run`, which asks the database for all watched tasks together, once per `poll_every`
@@ -86,6 +87,7 @@ class Watched:
         self._log = log
         self._poll_every = poll_every
         self._tasks: dict[str, _Known] = {}
+        self.sessions = WatchedSessions(log)
         self.draining = False
         self.outage: PlaneError | None = None
 
@@ -108,7 +110,8 @@ class Watched:
             del self._tasks[uid]
 
     def committed(self, commit: Committed) -> None:
-        """Wakes the watchers of the tasks that this commit changed."""
+        """Wakes the watchers of the tasks that this commit changed, and of their sessions."""
+        self.sessions.committed(commit)
         if not self._tasks:
             return
         for change in commit.changes:
@@ -133,6 +136,7 @@ class Watched:
             await asyncio.sleep(self._poll_every)
             try:
                 await self._check()
+                await self.sessions.check()
             except PlaneError as error:
                 silent = time.monotonic() - reached
                 _log.warning("watched tasks could not be checked for %.0f s: %s", silent, error)
@@ -168,6 +172,7 @@ class Watched:
     def _ring_all(self) -> None:
         for known in self._tasks.values():
             _ring(known)
+        self.sessions.ring_all()
 
 
 def _ring(known: _Known) -> None:

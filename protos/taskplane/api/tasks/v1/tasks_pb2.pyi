@@ -70,6 +70,36 @@ ON_ORPHAN_RERUN: OnOrphan.ValueType  # 2
 """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
 Global___OnOrphan: _TypeAlias = OnOrphan  # noqa: Y015
 
+class _Strategy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Strategy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STRATEGY_UNSPECIFIED: _Strategy.ValueType  # 0
+    """Nothing. The default."""
+    STRATEGY_PARALLEL: _Strategy.ValueType  # 1
+    STRATEGY_QUEUE: _Strategy.ValueType  # 2
+    """It waits, without a lease, until each that was created before it has left those states; never for a paused one."""
+    STRATEGY_REJECT: _Strategy.ValueType  # 3
+    """It is refused while there is one."""
+    STRATEGY_INTERRUPT: _Strategy.ValueType  # 4
+    """They are canceled in the same transaction."""
+
+class Strategy(_Strategy, metaclass=_StrategyEnumTypeWrapper):
+    """What a new task does about the tasks of the same agent in the same session that are SUBMITTED or WORKING."""
+
+STRATEGY_UNSPECIFIED: Strategy.ValueType  # 0
+"""Nothing. The default."""
+STRATEGY_PARALLEL: Strategy.ValueType  # 1
+STRATEGY_QUEUE: Strategy.ValueType  # 2
+"""It waits, without a lease, until each that was created before it has left those states; never for a paused one."""
+STRATEGY_REJECT: Strategy.ValueType  # 3
+"""It is refused while there is one."""
+STRATEGY_INTERRUPT: Strategy.ValueType  # 4
+"""They are canceled in the same transaction."""
+Global___Strategy: _TypeAlias = Strategy  # noqa: Y015
+
 class _EventKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -347,6 +377,7 @@ class CreateTaskRequest(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     FIRST_CHANGES_FIELD_NUMBER: _builtins.int
     CLAIM_FOR_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
     invocation_id: _builtins.str
     request_hash: _builtins.bytes
     """SHA-256 of the request that began the turn."""
@@ -360,6 +391,10 @@ class CreateTaskRequest(_message.Message):
     """At least 1; 0: 3."""
     claim_for: _builtins.str
     """The process id of the executor that takes the lease at once; for services only. Empty: the task is queued."""
+    strategy: Global___Strategy.ValueType
+    """UNSPECIFIED: PARALLEL. A task that has to wait (QUEUE) is created without a lease and without `first_changes`,
+    whatever `claim_for` says: its fence is 0, and the queue assigns it when its turn comes.
+    """
     @_builtins.property
     def message(self) -> _a2a_pb2.Message:
         """The user's message; it becomes the first entry of `history`."""
@@ -386,10 +421,11 @@ class CreateTaskRequest(_message.Message):
         max_attempts: _builtins.int = ...,
         first_changes: _abc.Iterable[Global___Change] | None = ...,
         claim_for: _builtins.str = ...,
+        strategy: Global___Strategy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "claim_for", b"claim_for", "context_id", b"context_id", "first_changes", b"first_changes", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message", b"message", "metadata", b"metadata", "on_orphan", b"on_orphan", "request_hash", b"request_hash", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "claim_for", b"claim_for", "context_id", b"context_id", "first_changes", b"first_changes", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message", b"message", "metadata", b"metadata", "on_orphan", b"on_orphan", "request_hash", b"request_hash", "strategy", b"strategy", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1571,7 +1607,7 @@ class StateChange(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     state: _a2a_pb2.TaskState.ValueType
     generation: _builtins.int
-    """Of the event that changed it."""
+    """Of the event that changed it; 0: it is not known."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1616,7 +1652,7 @@ class TaskInfo(_message.Message):
     """The turn that created it; empty for a document task."""
     state: _a2a_pb2.TaskState.ValueType
     error: _builtins.str
-    """Why it FAILED or was REJECTED: the text of its status message."""
+    """Why it FAILED or was REJECTED: the text of its status message, at most 8,192 characters."""
     superseded: _builtins.bool
     generation: _builtins.int
     @_builtins.property
@@ -1629,7 +1665,7 @@ class TaskInfo(_message.Message):
 
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:
-        """Oldest first. Of a document task only the newest is known."""
+        """Oldest first. Of what happened before changes were kept, the creation (of a managed task) and the newest is known."""
 
     def __init__(
         self,

@@ -133,7 +133,8 @@ class TaskStoreServicer:
         lease is for services.
         PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
         ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
-        FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else.
+        FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
+        by the `strategy` REJECT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

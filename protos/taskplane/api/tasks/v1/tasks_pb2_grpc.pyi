@@ -31,7 +31,8 @@ class TaskStoreStub:
     lease is for services.
     PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
     ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
-    FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else.
+    FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
+    by the `strategy` REJECT.
     """
     AppendEvents: _aio.UnaryUnaryMultiCallable[_tasks_pb2.AppendEventsRequest, _tasks_pb2.AppendEventsResponse]
     """Appends what executors produced. Each item is accepted or refused by itself; answered items are committed and
@@ -114,7 +115,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         lease is for services.
         PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
         ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
-        FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else.
+        FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
+        by the `strategy` REJECT.
         """
 
     @_abc_1.abstractmethod

@@ -1,4 +1,4 @@
-"""Sessions of several tasks: which a rewind superseded, and which events changed the state of their task.
+"""Sessions of several tasks: which a rewind superseded, which wait for others, and which events changed a state.
 
 SQLite gets a new table `task`: a column behind the snapshot would be read across all of it.
 """
@@ -14,8 +14,8 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-_NEW = ("superseded", "superseded_seq")
-_DEFINED = "superseded BOOLEAN NOT NULL, \n\tsuperseded_seq BIGINT NOT NULL, \n\t"
+_NEW = ("superseded", "superseded_seq", "in_turn")
+_DEFINED = "superseded BOOLEAN NOT NULL, \n\tsuperseded_seq BIGINT NOT NULL, \n\tin_turn BOOLEAN NOT NULL, \n\t"
 _SNAPSHOT = "snapshot BLOB NOT NULL"
 _OF_TASK = "FROM sqlite_master WHERE tbl_name = 'task' AND sql IS NOT NULL"
 _STATE_CHANGES = (
@@ -34,10 +34,11 @@ def upgrade() -> None:
     columns = ["task_uid", "generation", "kind", "changed_to", "created_at"]
     op.create_index("event_state_change", "event", columns, sqlite_where=condition, postgresql_where=condition)
     if dialect.name == "sqlite":
-        _rebuild_task(conn, _SNAPSHOT, _DEFINED + _SNAPSHOT, ", 0, 0")
+        _rebuild_task(conn, _SNAPSHOT, _DEFINED + _SNAPSHOT, ", 0, 0, 0")
     else:
-        for name, kind, value in (("superseded", sa.Boolean, sa.false()), ("superseded_seq", sa.BigInteger, "0")):
-            op.add_column("task", sa.Column(name, kind, nullable=False, server_default=value))
+        for name, kind in zip(_NEW, (sa.Boolean, sa.BigInteger, sa.Boolean), strict=True):
+            none = "0" if kind is sa.BigInteger else sa.false()
+            op.add_column("task", sa.Column(name, kind, nullable=False, server_default=none))
             op.alter_column("task", name, server_default=None)
     for statement in guards.create_guards(dialect):
         conn.exec_driver_sql(statement)
@@ -51,8 +52,8 @@ def downgrade() -> None:
     if dialect.name == "sqlite":
         _rebuild_task(conn, _DEFINED + _SNAPSHOT, _SNAPSHOT, "")
     else:
-        op.drop_column("task", "superseded_seq")
-        op.drop_column("task", "superseded")
+        for name in _NEW:
+            op.drop_column("task", name)
     op.drop_index("event_state_change", "event")
     op.drop_column("event", "changed_to")
     for statement in first_guards.create_guards(dialect):

@@ -1,0 +1,192 @@
+"""Which sessions are being watched, what their tasks are known to be, and the bell that wakes their watchers."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from taskplane.storage.bell import Listener
+from taskplane.tasks.domain.infos import Info, fingerprint
+from taskplane.tasks.domain.task import MARKS, Scope
+from taskplane.tasks.store import Changed, Committed, Session, TaskLog
+
+# Changed tasks of one session are read by name up to this many; the whole session otherwise.
+_BY_NAME: Final = 200
+
+
+class News(NamedTuple):
+    """A task that is new or has changed. `first`: it was not known before."""
+
+    uid: str
+    info: Info
+    first: bool
+
+
+class WatchedSession:
+    """The tasks of one session, as they were read last; shared by all who watch it.
+
+    News are numbered, so that a watcher is a number: it is told of each task that has news after it, as that task is
+    now. Whoever is woken first reads for all.
+    """
+
+    def __init__(self, log: TaskLog, scope: Scope, context_id: str) -> None:
+        self.number = 0
+        self.listeners: set[Listener] = set()
+        self._log = log
+        self._scope = scope
+        self._context_id = context_id
+        self._infos: dict[str, Info] = {}
+        # By task: the number of its newest news, in their order, and of its first.
+        self._news: dict[str, int] = {}
+        self._first: dict[str, int] = {}
+        self._dirty: set[str] = set()
+        self._stale = True
+        self._reading = asyncio.Lock()
+
+    def infos(self) -> list[Info]:
+        """All tasks, oldest first."""
+        return sorted(self._infos.values(), key=lambda info: (info.task.created_at, info.task.id))
+
+    def since(self, number: int) -> list[News]:
+        """The tasks that have news after `number`, those with the oldest news first."""
+        news: list[News] = []
+        for uid in reversed(self._news):
+            if self._news[uid] <= number:
+                break
+            news.append(News(uid, self._infos[uid], self._first[uid] > number))
+        news.reverse()
+        return news
+
+    async def catch_up(self, *, anew: bool = False) -> None:
+        """Reads what may have changed; `anew`: all of it, whatever was noticed."""
+        self._stale = self._stale or anew
+        # Somebody else may be reading what was noticed.
+        if self._stale or self._dirty or self._reading.locked():
+            async with self._reading:
+                while self._stale or self._dirty:
+                    await self._read()
+
+    async def _read(self) -> None:
+        stale, dirty = self._stale, self._dirty
+        self._stale, self._dirty = False, set()
+        try:
+            if stale or len(dirty) > _BY_NAME:
+                infos = await self._log.session(self._scope, self._context_id)
+                self._forget(self._infos.keys() - {info.task.uid for info in infos})
+            else:
+                infos = await self._log.infos_of(list(dirty))
+        except BaseException:
+            self._stale, self._dirty = self._stale or stale, self._dirty | dirty
+            raise
+        for info in infos:
+            self._take(info)
+
+    def _take(self, info: Info) -> None:
+        uid = info.task.uid
+        known = self._infos.get(uid)
+        self._infos[uid] = info
+        if known is None:
+            self._first[uid] = self.number + 1
+        elif _told(known) == _told(info):
+            return
+        self.number += 1
+        self._news.pop(uid, None)
+        self._news[uid] = self.number
+
+    def _forget(self, uids: Iterable[str]) -> None:
+        for uid in list(uids):
+            self._infos.pop(uid, None)
+            self._news.pop(uid, None)
+            self._first.pop(uid, None)
+
+    def notice(self, uid: str) -> None:
+        """A commit changed what this task is told of by."""
+        self._dirty.add(uid)
+        self.ring()
+
+    def drop(self, uid: str) -> None:
+        """The task was deleted."""
+        self._dirty.discard(uid)
+        self._forget((uid,))
+
+    def compare(self, found: Sequence[int]) -> None:
+        """Reads anew where the session is not, by its fingerprint in the database, what it is known to be."""
+        if not self._stale and not self._dirty and tuple(found) != fingerprint(self._infos.values()):
+            self._stale = True
+            self.ring()
+
+    def ring(self) -> None:
+        """Wakes all who watch it."""
+        for listener in self.listeners:
+            listener.hear()
+
+
+class WatchedSessions:
+    """The sessions being watched in this process.
+
+    Commits of this process ring at once, but only those that make a task, change its state or mark it. Whatever else
+    may have happened is found by `check`, in one statement for all of them.
+    """
+
+    def __init__(self, log: TaskLog) -> None:
+        self._log = log
+        self._sessions: dict[Session, WatchedSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def enter(self, scope: Scope, context_id: str, listener: Listener) -> WatchedSession:
+        """Takes part in watching a session. What is committed from now on is noticed."""
+        name = scope.tenant, scope.owner, context_id
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = WatchedSession(self._log, scope, context_id)
+        session.listeners.add(listener)
+        return session
+
+    def leave(self, scope: Scope, context_id: str, listener: Listener) -> None:
+        """Ends it."""
+        name = scope.tenant, scope.owner, context_id
+        session = self._sessions[name]
+        session.listeners.discard(listener)
+        if not session.listeners:
+            del self._sessions[name]
+
+    def committed(self, commit: Committed) -> None:
+        """Wakes the watchers of the sessions whose tasks this commit changed in a way that is told."""
+        if not self._sessions:
+            return
+        for change in commit.changes:
+            session = self._of(change)
+            if session is not None and _is_told(change):
+                session.notice(change.row.uid)
+        for change in commit.deleted:
+            session = self._of(change)
+            if session is not None:
+                session.drop(change.row.uid)
+
+    def _of(self, change: Changed) -> WatchedSession | None:
+        row = change.row
+        return self._sessions.get((row.tenant, row.owner, row.context_id))
+
+    async def check(self) -> None:
+        """Looks whether something changed that rang no bell here. Unavailable."""
+        names = list(self._sessions)
+        if not names:
+            return
+        for name, found in (await self._log.fingerprints(names)).items():
+            session = self._sessions.get(name)
+            if session is not None:
+                session.compare(found)
+
+    def ring_all(self) -> None:
+        """Wakes everybody."""
+        for session in self._sessions.values():
+            session.ring()
+
+
+def _is_told(change: Changed) -> bool:
+    return any(event.changed_to is not None or event.kind in MARKS for event in change.events)
+
+
+def _told(info: Info) -> tuple[int, int, bool]:
+    return info.task.state, info.task.status_at, info.task.superseded
