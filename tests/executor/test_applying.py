@@ -133,6 +133,11 @@ async def test_a_pushed_history_is_applied_and_is_what_the_next_turn_sees(stores
         (three,) = await turns(plane, "three")
         assert [text(message) for message in agent.turns[-1].history] == ["one", "pushed"]
         assert await listed(plane) == [one.id, three.id]
+        rewound = (await rewind(plane, invocation(three), "four")).rewound
+        assert [text(message) for message in rewound.task.history] == ["one", "pushed"]
+        assert not rewound.task.history[1].HasField("metadata")
+        task = await plane.at_rest(pb.SubmitResponse(task=rewound.next))
+        assert await listed(plane) == [one.id, task.id]
 
 
 async def test_a_runtimes_event_that_rewinds_is_applied_by_the_sweep(stores: Stores) -> None:

@@ -1,6 +1,7 @@
 """A send that names the version its session must have."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -55,9 +56,8 @@ async def test_a_session_that_is_not_there_has_no_version(plane: Plane) -> None:
 
 
 async def test_a_message_to_a_task_is_checked_as_well_and_its_repeat_is_not(stores: Stores) -> None:
-    async def ask(turn: Turn) -> Any:
-        change: Change = AskInput("and?")
-        yield change
+    async def ask(turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("and?")
 
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         (asked,) = await turns(plane, "one")

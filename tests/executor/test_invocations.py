@@ -7,7 +7,8 @@ from tests.executor.plane import ANN, BOB, said
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.executor.invocations import derived, identify
+from taskplane.executor.invocations import derived, identify, identify_rewind
+from taskplane.runtime.errors import Invalid
 
 
 def request(words: str = "go", *, key: str = "k", metadata: Any = None, **fields: Any) -> pb.SubmitRequest:
@@ -49,6 +50,22 @@ def test_a_key_means_something_else_for_everybody_and_without_one_every_send_is_
         identify(request(key=""), ANN, "demo")[0],
     }
     assert len(ids) == 6
+
+
+def test_the_key_of_a_rewind_is_never_that_of_a_send() -> None:
+    """C10: of one owner it is one, and says which session and which invocation."""
+
+    def rewind(key: str = "k", context_id: str = "c", before: str = "i") -> pb.RewindSessionRequest:
+        return pb.RewindSessionRequest(context_id=context_id, before_invocation_id=before, idempotency_key=key)
+
+    one = identify_rewind(rewind(), ANN)
+    assert one == identify_rewind(rewind(), ANN)
+    assert one[0] != identify(request(), ANN, "")[0] and one[0] != identify_rewind(rewind(), BOB)[0]
+    for other in (rewind(context_id="d"), rewind(before="j")):
+        assert identify_rewind(other, ANN)[0] == one[0] and identify_rewind(other, ANN)[1] != one[1]
+    assert len({identify_rewind(rewind(key=""), ANN)[0] for _ in range(2)}) == 2
+    with pytest.raises(Invalid):
+        identify_rewind(rewind(key="k" * 256), ANN)
 
 
 def test_derived_ids_are_the_same_again_and_differ_by_what_they_name() -> None:

@@ -1,6 +1,7 @@
 """Rewinds and undos: what they take out of a session, of its tasks and of what its agents see."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -143,6 +144,7 @@ async def test_a_repeat_of_a_rewind_with_words_rewinds_and_runs_nothing_again(st
         one, two = await turns(plane, "one", "two")
         replies = [await rewind(plane, invocation(two), "new", key="k", message_id="m") for _ in range(2)]
         assert len({reply.rewound.next.task_id for reply in replies}) == 1
+        assert all(texts(reply.rewound.task) == ["one", "answer to one"] for reply in replies)
         await plane.at_rest(pb.SubmitResponse(task=replies[0].rewound.next))
         assert await plane.conversation("c") == ["one", "answer to one", "new", "answer to new"]
         with pytest.raises(Refused) as refused:
@@ -346,6 +348,60 @@ async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: 
         assert await plane.conversation("c") == ["one", "which?", "blue", "blue it is"]
 
 
+async def test_a_task_that_was_answered_is_superseded_when_the_answer_is_cut(stores: Stores) -> None:
+    """R4: what is kept of it is in the session, and is what the next turn sees."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("which?") if turn.text == "two" else Complete(f"answer to {turn.text}")
+
+    agent = Scripted(script)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, asked = await turns(plane, "one", "two")
+        await plane.submit("blue", task_id=asked.id)
+        task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 6)
+        before = task.history[-1].metadata.fields["kagent_invocation_id"].string_value
+        assert before != invocation(task)
+        kept = ["one", "answer to one", "two", "which?"]
+        assert texts((await rewind(plane, before)).rewound.task) == kept
+        assert await listed(plane) == [one.id]
+        assert (await plane.record(asked.id)).state == a2a.TASK_STATE_COMPLETED
+        await turns(plane, "three")
+        assert [text(message) for message in agent.turns[-1].history] == kept
+
+
+@pytest.mark.parametrize("loser", ["Rewind", "Undo"])
+async def test_of_two_executors_that_steer_a_session_at_once_one_wins(stores: Stores, loser: str) -> None:
+    """R9: the entry that would come second finds that the session was steered since it was read."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as here, open_plane(stores, ("a", agent)) as there:
+        one, two, three = await turns(here, "one", "two", "three")
+        await rewind_session(here, invocation(three))
+        held = Held(stores, loser)
+        late = asyncio.ensure_future(rewind_session(here, invocation(one)) if loser == "Rewind" else undo(here))
+        await held.reached.wait()
+        stores.channel.before.clear()
+        await rewind_session(there, invocation(two))
+        held.let_go.set()
+        with pytest.raises(Conflict) as refused:
+            await late
+        assert refused.value.reason == "REWIND_IN_FLIGHT"
+        assert refused.value.metadata["version"] == str((await session(here)).version)
+        assert await listed(here) == [one.id] and await here.conversation("c") == ["one", "answer to one"]
+
+
+async def test_a_rewind_is_not_refused_for_a_message_that_came_meanwhile(stores: Stores, plane: Plane) -> None:
+    one, two = await turns(plane, "one", "two")
+    held = Held(stores, "Rewind")
+    late = asyncio.ensure_future(rewind_session(plane, invocation(two)))
+    await held.reached.wait()
+    stores.channel.before.clear()
+    await turns(plane, "three")
+    held.let_go.set()
+    assert len((await late).task.history) == 2
+    assert await listed(plane) == [one.id]
+
+
 @pytest.mark.parametrize("words", [None, "new"])
 async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, words: str | None) -> None:
     """R4: the session is rewound, no turn is begun, and asking again is no use."""
@@ -387,8 +443,9 @@ async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
             await plane.task(task.id)
 
 
-async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane) -> None:
-    """R9: 100 races; one effective history, and a typed conflict for the loser."""
+@pytest.mark.parametrize("executors", [1, 2])
+async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane, executors: int) -> None:
+    """R9: 100 races at one executor and at two; one effective history, and a typed conflict for the loser."""
     lost: list[str] = []
 
     async def race(index: int) -> None:
@@ -396,7 +453,9 @@ async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane) -> 
         one, two, three = await turns(plane, "one", "two", "three", context_id=context_id)
         before = [two, three] if index % 2 else [three, two]
         answers = await asyncio.gather(
-            *(rewind_session(plane, invocation(task), context_id) for task in before), return_exceptions=True
+            rewind_session(plane, invocation(before[0]), context_id),
+            rewind_session(other, invocation(before[1]), context_id),
+            return_exceptions=True,
         )
         rewound = [each for each in answers if isinstance(each, pb.RewindSessionResponse)]
         for refused in (each for each in answers if not isinstance(each, pb.RewindSessionResponse)):
@@ -410,6 +469,9 @@ async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane) -> 
         kept = [one.id] if len(shown) == 2 else [one.id, two.id]
         assert await listed(plane, context_id) == kept and await applied(plane, context_id)
 
-    for batch in range(10):
-        await asyncio.gather(*(race(10 * batch + index) for index in range(10)))
+    async with open_plane(stores) as another:
+        other = plane if executors == 1 else another
+        for batch in range(10):
+            await asyncio.gather(*(race(10 * batch + index) for index in range(10)))
+    print(f"{executors} executors: {Counter(lost)}")
     assert set(lost) <= {"REWIND_IN_FLIGHT", "INVOCATION_NOT_FOUND"} and "REWIND_IN_FLIGHT" in lost

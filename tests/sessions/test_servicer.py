@@ -229,6 +229,36 @@ async def test_the_state_of_a_session_over_the_wire(ann: SessionHistoryStub) -> 
         await ann.GetState(pb.GetStateRequest(context_id="none"))
 
 
+async def test_a_session_is_watched_until_it_is_deleted(plane: Plane) -> None:
+    """M5."""
+    ann = plane.acting(ANN)
+    await ann.AppendEntries(append("s", user("A"), user("B")))
+    stream = ann.WatchEntries(pb.WatchEntriesRequest(context_id="s", after_seq=1))
+    seen = aiter(stream)
+    assert (await anext(seen)).session == (await ann.GetSession(pb.GetSessionRequest(context_id="s"))).session
+    first = (await anext(seen)).entries
+    assert ([entry.id for entry in first.entries], first.version) == (["B"], 3)
+    done = await ann.Rewind(pb.RewindRequest(context_id="s", before_invocation_id="B", id="r"))
+    second = (await anext(seen)).entries
+    assert ([entry.kind for entry in second.entries], second.version) == ([pb.ENTRY_KIND_REWIND], done.session.version)
+    await ann.DeleteSession(pb.DeleteSessionRequest(context_id="s"))
+    assert [one.WhichOneof("response") async for one in seen] == ["deleted"]
+    with pytest.raises(NotFound):
+        await anext(aiter(ann.WatchEntries(pb.WatchEntriesRequest(context_id="s"))))
+    with pytest.raises(Invalid):
+        await anext(aiter(ann.WatchEntries(pb.WatchEntriesRequest(context_id="s", after_seq=-1))))
+
+
+async def test_a_drain_ends_watches_cleanly(plane: Plane) -> None:
+    """C14."""
+    ann = plane.acting(ANN)
+    await ann.AppendEntries(append("s", user("A")))
+    seen = aiter(ann.WatchEntries(pb.WatchEntriesRequest(context_id="s")))
+    assert (await anext(seen)).HasField("session")
+    await plane.room.drain()
+    assert [one async for one in seen] == []
+
+
 async def test_nobody_in_particular_is_refused(plane: Plane) -> None:
     stub = SessionHistoryStub(plane.channel)
     with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -33,6 +33,16 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
     return turn
 
 
+def leave_out(session: a2a.Task, invocation_id: str) -> None:
+    """Takes a turn and what follows it out of the session's task, so that a repeat is shown what came before."""
+    for index, message in enumerate(session.history):
+        marks = message.metadata.fields
+        # To ask for what is not there would put it there.
+        if INVOCATION in marks and marks[INVOCATION].string_value == invocation_id:
+            del session.history[index:]
+            return
+
+
 def refusal(message: a2a.Message, invocation_id: str) -> a2a.Task:
     """What a client is shown instead of the session: a failed task, stored nowhere, the same for every repeat.
 

@@ -3,12 +3,16 @@
 The entry in the session history is the commit point. What follows from it for the tasks is done at once, and where a
 process dies in between it is finished by whoever comes next (see `applying`). From the entry on the work belongs to the
 executor's crew: a caller that goes away cancels nothing.
+
+Of two at once one wins. In one executor the other is refused before it does anything; of two executors the one whose
+entry comes second finds that the session was steered since it read it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
@@ -19,13 +23,16 @@ from taskplane.executor.applying import Applier, is_behind
 from taskplane.executor.crew import Crew
 from taskplane.executor.invocations import identify_rewind
 from taskplane.executor.tasklog import persistently
-from taskplane.runtime.errors import Conflict, PlaneError
+from taskplane.runtime.errors import Conflict
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import Principal, caller
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
+# How often an entry is tried that must follow what was read, while others write to the session.
+_TRIES: Final = 50
 # Seconds after which a rewind that found another one at work should be tried again.
 _RETRY_AFTER: Final = 0.1
 
@@ -90,9 +97,14 @@ class Rewinds:
         done, and does not fit the answer.
         """
 
+        async def write(version: int) -> sessions.RewindResponse:
+            versioned = sessions.RewindRequest()
+            versioned.CopyFrom(request)
+            versioned.expected_version = version
+            return await self._history.Rewind(versioned)
+
         async def steer() -> Rewound:
-            await self._catch_up(request.context_id)
-            done = await persistently(lambda: self._history.Rewind(request))
+            done = await self._entered(request.context_id, request.expected_version, write)
             await afp("rewind.after_entry")
             if done.rewound:
                 log.info("session %s was rewound before %s", request.context_id, request.before_invocation_id)
@@ -101,21 +113,48 @@ class Rewinds:
         return await self._alone(request.context_id, request.id, request.request_hash, steer)
 
     async def _undone(self, request: sessions.UndoRequest) -> Rewound:
+        async def write(version: int) -> sessions.UndoResponse:
+            versioned = sessions.UndoRequest(context_id=request.context_id, id=request.id, expected_version=version)
+            return await self._history.Undo(versioned)
+
         async def steer() -> Rewound:
-            await self._catch_up(request.context_id)
-            done = await persistently(lambda: self._history.Undo(request))
+            done = await self._entered(request.context_id, request.expected_version, write)
             await afp("rewind.after_entry")
             log.info("the newest rewind of session %s was undone", request.context_id)
             return await self._carried_out(done.session)
 
         return await self._alone(request.context_id, request.id, b"", steer)
 
-    async def _catch_up(self, context_id: str) -> None:
+    async def _entered(self, context_id: str, expected_version: int, write: Callable[[int], Awaitable[T]]) -> T:
+        """Writes an entry that steers; `write` is given the version that the session must have.
+
+        Where the caller does not say which, any will do, unless somebody else steered the session meanwhile.
+        """
+        found = await self._catch_up(context_id)
+        if expected_version:
+            return await persistently(partial(write, expected_version))
+        steered, tries = found.steered_seq, 0
+        while True:
+            try:
+                return await persistently(partial(write, found.version))
+            except Conflict as error:
+                tries += 1
+                if error.reason != "VERSION_MISMATCH" or tries == _TRIES:
+                    raise
+            found = await self._session(context_id)
+            if found.steered_seq != steered:
+                raise _in_flight(found)
+
+    async def _catch_up(self, context_id: str) -> sessions.Session:
         """Finishes what somebody else began, so that it is done even if what comes now is refused."""
-        request = sessions.GetSessionRequest(context_id=context_id)
-        found = await persistently(lambda: self._history.GetSession(request))
-        if is_behind(found.session):
+        found = await self._session(context_id)
+        if is_behind(found):
             await persistently(lambda: self._applier.apply(context_id))
+        return found
+
+    async def _session(self, context_id: str) -> sessions.Session:
+        request = sessions.GetSessionRequest(context_id=context_id)
+        return (await persistently(lambda: self._history.GetSession(request))).session
 
     async def _carried_out(self, session: sessions.Session) -> Rewound:
         context_id = session.context_id
@@ -137,15 +176,15 @@ class Rewinds:
             steering = self._steering[key] = _Steering(steering_id, request_hash, work)
             work.add_done_callback(lambda _: self._steering.pop(key))
         elif (steering.id, steering.request_hash) != (steering_id, request_hash):
-            raise await self._in_flight(context_id)
+            raise _in_flight(await self._session(context_id))
         return await asyncio.shield(steering.work)
 
-    async def _in_flight(self, context_id: str) -> PlaneError:
-        found = await self._history.GetSession(sessions.GetSessionRequest(context_id=context_id))
-        return Conflict(
-            f"session {context_id} is being rewound",
-            reason="REWIND_IN_FLIGHT",
-            suggestion="read the session again once that is done, then decide again",
-            metadata={"version": str(found.session.version)},
-            retry_after=_RETRY_AFTER,
-        )
+
+def _in_flight(session: sessions.Session) -> Conflict:
+    return Conflict(
+        f"session {session.context_id} is being rewound by somebody else",
+        reason="REWIND_IN_FLIGHT",
+        suggestion="read the session again once that is done, then decide again",
+        metadata={"version": str(session.version)},
+        retry_after=_RETRY_AFTER,
+    )

@@ -172,6 +172,7 @@ class Submits:
         rewound = pb.Rewound(task=done.task)
         if control.says_something(send.message):
             turn = derived(send.invocation_id, "turn")
+            control.leave_out(rewound.task, turn)
             message = control.as_turn(send.message, turn)
             after = replace(send, invocation_id=turn, message=message, expected_version=0, as_task=True)
             begun = await self._begin(after, derived(turn, "task"))

@@ -20,6 +20,7 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
         serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout),
     ):
         await stop.wait()
+        await room.drain()
 
 
 def main() -> int:

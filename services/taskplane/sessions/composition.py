@@ -1,13 +1,16 @@
 """Puts the parts of the session history together."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
 from taskplane.runtime.server import Services
+from taskplane.sessions.domain.operations import Write
 from taskplane.sessions.servicer import SessionHistory
 from taskplane.sessions.settings import SessionsSettings
 from taskplane.sessions.sql import SqlSessionLog
+from taskplane.sessions.watch import Watch, Watched
 from taskplane.storage import migrate
 from taskplane.storage.engine import Engine, open_engine
 
@@ -15,13 +18,18 @@ from taskplane.storage.engine import Engine, open_engine
 class SessionsRoom:
     """The session history, open: whether it can work just now."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, watched: Watched) -> None:
         self._engine = engine
+        self.watched = watched
 
     async def ready(self) -> bool:
         """Whether the database can be worked with just now. Unavailable if not."""
         await self._engine.probe()
         return True
+
+    async def drain(self) -> None:
+        """Ends every stream at a boundary. To be done before serving ends."""
+        self.watched.drain()
 
 
 @asynccontextmanager
@@ -29,12 +37,30 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
     """Brings the schema up to date, opens the database and adds the service to `services`.
 
     `services` needs the lines of `servicer.POLICY`, and must serve no more when this is left. Errors as in
-    `storage.engine.open_engine`.
+    `storage.engine.open_engine`. Should one of the store's own tasks die, the body is cancelled and the error raised.
     """
     await migrate.upgrade(settings.database_url, "taskplane.sessions")
+    commits = _Commits()
     async with (
         open_engine(settings.database_url, readers=settings.readers, durability=settings.durability) as engine,
-        SqlSessionLog(engine) as log,
+        SqlSessionLog(engine, on_commit=commits.take) as log,
     ):
-        pb_grpc.add_SessionHistoryServicer_to_server(SessionHistory(log), services)
-        yield SessionsRoom(engine)
+        watched = commits.to = Watched(log, poll_every=settings.poll_every)
+        service = SessionHistory(log, Watch(log, watched))
+        pb_grpc.add_SessionHistoryServicer_to_server(service, services)
+        async with asyncio.TaskGroup() as group:
+            polling = group.create_task(watched.run())
+            yield SessionsRoom(engine, watched)
+            watched.drain()
+            polling.cancel()
+
+
+class _Commits:
+    """Tells the watchers of each commit, once there are any."""
+
+    def __init__(self) -> None:
+        self.to: Watched | None = None
+
+    def take(self, writes: Sequence[Write]) -> None:
+        if self.to is not None:
+            self.to.committed(writes)

@@ -1,5 +1,7 @@
 """The service of the session history: wire, log, wire. No rule about sessions stands here."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -8,9 +10,11 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
 from taskplane.sessions import wire
+from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.session import Scope
+from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.store import SessionLog
+from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch
 
 _HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
 _SESSIONS_PAGE: Final = 100
@@ -31,6 +35,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "Rewind": Access.USER,
     _HISTORY + "Undo": Access.USER,
     _HISTORY + "ListCut": Access.USER,
+    _HISTORY + "WatchEntries": Access.USER,
     _HISTORY + "GetState": Access.USER,
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
@@ -42,8 +47,9 @@ POLICY: Final[dict[str, Access]] = {
 class SessionHistory(pb_grpc.SessionHistoryServicer):
     """Every call acts for the caller and sees the caller's sessions only; executors see what is unsettled in any."""
 
-    def __init__(self, log: SessionLog) -> None:
+    def __init__(self, log: SessionLog, watch: Watch) -> None:
         self._log = log
+        self._watch = watch
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         created = await self._log.create(wire.create(request, _scope(), context_id=new_id()))
@@ -92,6 +98,15 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         session, invocations = await self._log.cut(_scope(), request.context_id)
         return pb.ListCutResponse(invocation_ids=invocations, session=wire.session(session))
 
+    async def WatchEntries(
+        self, request: pb.WatchEntriesRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchEntriesResponse, None]:
+        after = request.after_seq if request.HasField("after_seq") else None
+        limits.check_after(after)
+        async with aclosing(self._watch.stream(_scope(), request.context_id, after)) as stream:
+            async for seen in stream:
+                yield _watched(seen)
+
     async def GetState(self, request: pb.GetStateRequest, context: Context) -> pb.GetStateResponse:
         session, state = await self._log.state(_scope(), request.context_id)
         return pb.GetStateResponse(state=state, session=wire.session(session))
@@ -109,6 +124,17 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def MarkSettled(self, request: pb.MarkSettledRequest, context: Context) -> pb.MarkSettledResponse:
         await self._log.mark_settled(wire.micros(request.until))
         return pb.MarkSettledResponse()
+
+
+def _watched(seen: Seen) -> pb.WatchEntriesResponse:
+    match seen:
+        case Session():
+            return pb.WatchEntriesResponse(session=wire.session(seen))
+        case Deleted():
+            return pb.WatchEntriesResponse(deleted=pb.Deleted())
+        case Quiet():
+            return pb.WatchEntriesResponse(quiet=pb.Quiet())
+    return pb.WatchEntriesResponse(entries=wire.entries(seen))
 
 
 def _scope() -> Scope:

@@ -21,14 +21,17 @@ class SessionsSettings:
     listen: str = "127.0.0.1:50052"
     # Signs who calls; the same in every process. Needed to listen beyond loopback.
     internal_secret: str = ""
-    # How long calls may go on after a SIGTERM.
+    # How soon an entry is noticed that another process wrote.
+    poll_every: float = 1.0
+    # How long streams and calls may go on after a SIGTERM.
     drain_timeout: float = 5.0
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
-        if not self.drain_timeout > 0:
-            wrong["drain_timeout"] = "must be more than 0"
+        for name in ("poll_every", "drain_timeout"):
+            if not getattr(self, name) > 0:
+                wrong[name] = "must be more than 0"
         if self.readers < 1:
             wrong["readers"] = "must be at least 1"
         if wrong:

@@ -1,6 +1,6 @@
 """The port of the session log: what is promised to whoever writes to it or reads from it, whatever is below."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -136,6 +136,17 @@ class SessionLog(Protocol):
         """All messages in effect, in reading order; of equal messageIds the first. NotFound.
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
+        """
+        ...
+
+    async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+        """The entries after number `seq`, oldest first, at most `limit`, and fewer where they are large. NotFound."""
+        ...
+
+    async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
+        """When each of these sessions was created and how many entries it has, by (tenant, owner, context id).
+
+        Those that do not exist are left out.
         """
         ...
 

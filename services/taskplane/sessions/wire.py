@@ -11,7 +11,7 @@ from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.store import EntryFilter, UnappliedSession, UnsettledPage
+from taskplane.sessions.store import EntryFilter, EntryPage, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
 
@@ -53,6 +53,11 @@ def entry(stored: Entry) -> pb.Entry:
     message.off = stored.off
     _set_time(message.created_at, stored.created_at)
     return message
+
+
+def entries(page: EntryPage) -> pb.Entries:
+    """Entries as they were read."""
+    return pb.Entries(entries=map(entry, page.entries), version=page.session.version)
 
 
 def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:

@@ -71,6 +71,12 @@ def check_time(field: str, micros: int) -> None:
         raise Invalid(f"{field} is no time", reason="BAD_TIME", fields={field: "is required"})
 
 
+def check_after(seq: int | None) -> None:
+    """Invalid unless it is the number of an entry, 0, or None."""
+    if seq is not None and seq < 0:
+        raise Invalid("a number is not negative", fields={"after_seq": "is not negative"})
+
+
 def check_order(effective: bool, newest_first: bool) -> None:
     """Invalid `BAD_ORDER`: what is in effect is listed in reading order only."""
     if effective and newest_first:

@@ -31,7 +31,7 @@ def pack(entry: pb.Entry, which: str | None) -> bytes | None:
             payload = _delimited(_PUSHED, entry.pushed.SerializeToString())
         # A nested message takes at least two bytes, so that a small payload cannot be too deep.
         if len(payload) > 2 * (MOST_NESTED - 1):
-            pb.ListEntriesResponse.FromString(_delimited(_ENTRIES, payload))
+            pb.WatchEntriesResponse.FromString(_delimited(_WATCHED, _delimited(_ENTRIES, payload)))
     except (DecodeError, EncodeError) as error:
         raise Invalid(
             f"the payload of entry {entry.id} is nested too deeply",
@@ -55,7 +55,8 @@ def _delimited(number: int, content: bytes) -> bytes:
 _MESSAGE: Final = pb.Entry.MESSAGE_FIELD_NUMBER
 _DATA: Final = pb.Entry.DATA_FIELD_NUMBER
 _PUSHED: Final = pb.Entry.PUSHED_FIELD_NUMBER
-_ENTRIES: Final = pb.ListEntriesResponse.ENTRIES_FIELD_NUMBER
+_ENTRIES: Final = pb.Entries.ENTRIES_FIELD_NUMBER
+_WATCHED: Final = pb.WatchEntriesResponse.ENTRIES_FIELD_NUMBER
 
 
 def messages(payload: bytes | None) -> Sequence[a2a.Message]:

@@ -49,7 +49,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
 
     An entry id that two operations of a batch would store is left to the first, the second is for the next batch; and
     so is one whose session another process has made meanwhile. Where one has stored such an entry meanwhile, the
-    database refuses the batch; run again it is seen.
+    database refuses the batch; run again it is seen. The batch's effects are what was written.
     """
     keys = [key_of(op) for op in operations]
     ids = [_ids(op) for op in operations]
@@ -80,7 +80,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
         outcomes[index] = LATER
     written = list(writes.values())
     _write(conn, written, dialect)
-    return Batch(outcomes)
+    return Batch(outcomes, written)
 
 
 def _ids(op: Operation) -> list[Key]:

@@ -1,7 +1,7 @@
 """The one implementation of the port: a committer above `apply_batch`, and the reads."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -12,13 +12,14 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.operations import Answer, Operation
+from taskplane.sessions.domain.operations import Answer, Operation, Write
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import reads, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
+from taskplane.sessions.sql.statements import Key
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession, UnsettledPage
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
@@ -38,8 +39,12 @@ class SqlSessionLog:
         max_bytes: int = 8 * 1024 * 1024,
         queue_ops: int = 10_000,
         queue_bytes: int = 64 * 1024 * 1024,
+        on_commit: Callable[[Sequence[Write]], None] | None = None,
     ) -> None:
-        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most."""
+        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most.
+
+        `on_commit` hears of each commit of this process, before its callers do; it must not raise.
+        """
         self._engine = engine
         self._page_key = b""
         self._committer: Committer[Operation, Answer] = Committer(
@@ -47,6 +52,7 @@ class SqlSessionLog:
             partial(apply_batch, dialect=engine.dialect),
             key=key_of,
             size=size_of,
+            committed=(lambda batch: on_commit(batch.effects)) if on_commit is not None else None,
             max_ops=max_ops,
             max_bytes=max_bytes,
             queue_ops=queue_ops,
@@ -111,6 +117,14 @@ class SqlSessionLog:
         """See `SessionLog.conversation`."""
         limits.check_id("context_id", context_id)
         return await self._engine.read(reads.read_conversation, scope, context_id)
+
+    async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+        """See `SessionLog.after`."""
+        return await self._engine.read(reads.read_after, scope, context_id, seq, limit)
+
+    async def heads(self, keys: Sequence[Key]) -> Mapping[Key, tuple[int, int]]:
+        """See `SessionLog.heads`."""
+        return await self._engine.read(reads.heads, keys)
 
     async def rewind(self, op: ops.Rewind) -> ops.Steered:
         """See `SessionLog.rewind`."""

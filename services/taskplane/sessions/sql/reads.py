@@ -26,7 +26,7 @@ from taskplane.sessions.sql.loading import (
     to_read,
 )
 from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
-from taskplane.sessions.sql.statements import SESSION_COLUMNS, to_session
+from taskplane.sessions.sql.statements import HEADS, SESSION_COLUMNS, Key, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
 from taskplane.storage.prepared import padded
@@ -99,6 +99,25 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
     after = _BEYOND if query.newest_first else 0
     if query.page_token:
         after = EntryPlace.read(query.page_token, key, bound).seq
+    page, more = _read_page(conn, of, query, after)
+    token = EntryPlace(page[-1].seq).token(key, bound) if more else ""
+    return EntryPage(of, page, token)
+
+
+def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+    """See `SessionLog.after`."""
+    of = get_session(conn, scope, context_id)
+    page, _ = _read_page(conn, of, EntryFilter(page_size=limit), seq) if of.seq > seq else ((), False)
+    return EntryPage(of, page, "")
+
+
+def heads(conn: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int, int]]:
+    """See `SessionLog.heads`."""
+    return {(row[0], row[1], row[2]): (row[3], row[4]) for row in HEADS.all(conn, keys)}
+
+
+def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) -> tuple[Sequence[Entry], bool]:
+    """The entries that follow number `after` in the order asked for, and whether there are more."""
     rows = conn.execute(
         _page_query(bool(query.kinds), bool(query.task_id), query.newest_first),
         {
@@ -111,8 +130,7 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
     )
     found = [to_read(row) for row in rows]
     page = found[: _fitting((read.size for read in found), query.page_size)]
-    token = EntryPlace(page[-1].entry.seq).token(key, bound) if len(page) < len(found) else ""
-    return EntryPage(of, complete(conn, of, page), token)
+    return complete(conn, of, page), len(page) < len(found)
 
 
 @cache

@@ -137,6 +137,15 @@ def _locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
     return dialect.lock(query if dialect.alone else query.order_by(*key))
 
 
+def _heads(count: int) -> Select[Any]:
+    """When each of `count` sessions was created, and how many entries it has."""
+    wanted = key_table(count, "abc")
+    key = [session.c[name] for name in KEY_FIELDS]
+    return select(*key, session.c.created_at, func.coalesce(session.c.seq, 0)).select_from(
+        wanted.join(session, _matches(wanted.c, *key))
+    )
+
+
 def _matches(wanted: Iterable[ColumnElement[Any]], *key: ColumnElement[Any]) -> ColumnElement[bool]:
     return and_(*(mine == theirs for mine, theirs in zip(key, wanted, strict=True)))
 
@@ -153,3 +162,4 @@ def _inserting(dialect: Dialect) -> Many:
 
 _KNOWN_IDS: Final = KeyQuery(_known_ids, "abc")
 _STORED_ENTRIES: Final = KeyQuery(_stored_entries, "abc")
+HEADS: Final = KeyQuery(_heads, "abc")

@@ -79,7 +79,9 @@ class AgentExecutorServicer:
         goes on whether or not anybody waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
         key): a repeat is answered with the same task or the same message, and runs nothing again.
         A message whose metadata has `kagent_rewind_before_invocation_id` is a rewind of its session, with a new turn after it
-        where it has a text. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`.
+        where it says anything. A repeat of that is shown the session up to, not including, the new turn.
+        ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
+        `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
         INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
@@ -114,7 +116,8 @@ class AgentExecutorServicer:
         """Rewinds a session: its history, then its tasks, of which those that run are canceled. Idempotent by
         `idempotency_key`. What a crash leaves half done is finished by the next request in that session, or by a sweep.
         NOT_FOUND; NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with
-        the session's `version` in the error's metadata): retry.
+        the session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and
+        its answer does not fit one reply; use SessionHistory.ListEntries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,7 +125,7 @@ class AgentExecutorServicer:
 
     def UndoRewind(self, request, context):
         """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
-        SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`.
+        SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

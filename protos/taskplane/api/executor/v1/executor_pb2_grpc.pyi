@@ -21,7 +21,9 @@ class AgentExecutorStub:
     goes on whether or not anybody waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
     key): a repeat is answered with the same task or the same message, and runs nothing again.
     A message whose metadata has `kagent_rewind_before_invocation_id` is a rewind of its session, with a new turn after it
-    where it has a text. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`.
+    where it says anything. A repeat of that is shown the session up to, not including, the new turn.
+    ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
+    `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
     NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
     INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
     """
@@ -38,11 +40,12 @@ class AgentExecutorStub:
     """Rewinds a session: its history, then its tasks, of which those that run are canceled. Idempotent by
     `idempotency_key`. What a crash leaves half done is finished by the next request in that session, or by a sweep.
     NOT_FOUND; NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with
-    the session's `version` in the error's metadata): retry.
+    the session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and
+    its answer does not fit one reply; use SessionHistory.ListEntries.
     """
     UndoRewind: _aio.UnaryUnaryMultiCallable[_executor_pb2.UndoRewindRequest, _executor_pb2.UndoRewindResponse]
     """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
-    SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`.
+    SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
     """
     ApplySession: _aio.UnaryUnaryMultiCallable[_executor_pb2.ApplySessionRequest, _executor_pb2.ApplySessionResponse]
     """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
@@ -60,7 +63,9 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         goes on whether or not anybody waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
         key): a repeat is answered with the same task or the same message, and runs nothing again.
         A message whose metadata has `kagent_rewind_before_invocation_id` is a rewind of its session, with a new turn after it
-        where it has a text. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`.
+        where it says anything. A repeat of that is shown the session up to, not including, the new turn.
+        ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
+        `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
         INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
@@ -101,7 +106,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         """Rewinds a session: its history, then its tasks, of which those that run are canceled. Idempotent by
         `idempotency_key`. What a crash leaves half done is finished by the next request in that session, or by a sweep.
         NOT_FOUND; NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with
-        the session's `version` in the error's metadata): retry.
+        the session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and
+        its answer does not fit one reply; use SessionHistory.ListEntries.
         """
 
     @_abc_1.abstractmethod
@@ -111,7 +117,7 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_executor_pb2.UndoRewindRequest, _abc.Awaitable[_executor_pb2.UndoRewindResponse]],
     ) -> _abc.Awaitable[_executor_pb2.UndoRewindResponse]:
         """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
-        SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`.
+        SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
 
     @_abc_1.abstractmethod

@@ -268,7 +268,8 @@ class SessionHistoryServicer:
     def WatchEntries(self, request, context):
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
         caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
-        when the store drains; call again with the last number. NOT_FOUND.
+        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
+        entries, so it is another session than the caller knew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -91,7 +91,8 @@ class SessionHistoryStub:
     WatchEntries: _aio.UnaryStreamMultiCallable[_sessions_pb2.WatchEntriesRequest, _sessions_pb2.WatchEntriesResponse]
     """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
     caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
-    when the store drains; call again with the last number. NOT_FOUND.
+    when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
+    entries, so it is another session than the caller knew.
     """
     GetState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetStateRequest, _sessions_pb2.GetStateResponse]
     """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
@@ -272,7 +273,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]:
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
         caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
-        when the store drains; call again with the last number. NOT_FOUND.
+        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
+        entries, so it is another session than the caller knew.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,161 @@
+"""Which sessions are being watched, how many entries they are known to have, and the bell that wakes their watchers."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.sessions.domain.operations import Write
+from taskplane.sessions.domain.session import Session
+from taskplane.sessions.store import SessionLog
+from taskplane.storage.bell import Listener
+
+_log = logging.getLogger(__name__)
+# Seconds without the database after which watchers are told.
+OUTAGE: Final = 30.0
+_TOGETHER: Final = 1000
+
+# Tenant, owner, context id, and when it was created: a session that was deleted and made again is another one.
+_Identity = tuple[str, str, str, int]
+
+
+class _Known:
+    """What is known of one watched session."""
+
+    __slots__ = ("gone", "head", "seats")
+
+    def __init__(self) -> None:
+        self.head = 0
+        self.gone = False
+        self.seats: set[Seat] = set()
+
+
+class Seat(Listener):
+    """One watcher's place to wait, until `leave`."""
+
+    __slots__ = ("_identity", "_known", "_watched")
+
+    def __init__(self, watched: "Watched", identity: _Identity, known: _Known) -> None:
+        super().__init__()
+        self._watched = watched
+        self._identity = identity
+        self._known = known
+
+    @property
+    def head(self) -> int:
+        """The number of the newest entry known."""
+        return self._known.head
+
+    @property
+    def gone(self) -> bool:
+        """The session was deleted."""
+        return self._known.gone
+
+    def leave(self) -> None:
+        """Gives the place up."""
+        self._known.seats.discard(self)
+        if not self._known.seats:
+            self._watched.forget(self._identity)
+
+
+class Watched:
+    """The sessions being watched in this process.
+
+    Commits of this process ring at once. Whatever another process wrote is found by `run`, which asks the database for
+    all watched sessions together, once per `poll_every` seconds: a bell that is lost costs at most that.
+    """
+
+    def __init__(self, log: SessionLog, *, poll_every: float) -> None:
+        self._log = log
+        self._poll_every = poll_every
+        self._sessions: dict[_Identity, _Known] = {}
+        self.draining = False
+        self.outage: PlaneError | None = None
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def enter(self, session: Session) -> Seat:
+        """Takes a seat at a session as it was found. What is committed from now on is noticed; so read once more."""
+        identity = _identity(session)
+        known = self._sessions.get(identity)
+        if known is None:
+            known = self._sessions[identity] = _Known()
+        known.head = max(known.head, session.seq)
+        seat = Seat(self, identity, known)
+        known.seats.add(seat)
+        return seat
+
+    def forget(self, identity: _Identity) -> None:
+        """Nobody sits there any more."""
+        self._sessions.pop(identity, None)
+
+    def committed(self, writes: Sequence[Write]) -> None:
+        """Wakes the watchers of the sessions that a commit changed."""
+        if not self._sessions:
+            return
+        for write in writes:
+            known = self._sessions.get(_identity(write.session))
+            if known is None:
+                continue
+            if write.delete:
+                known.gone = True
+                _ring(known)
+            elif write.session.seq > known.head:
+                known.head = write.session.seq
+                _ring(known)
+
+    async def run(self) -> None:
+        """The re-check; ends when it is cancelled.
+
+        While the database cannot be reached the watchers stay, for `OUTAGE` seconds; then they are told.
+        """
+        reached = time.monotonic()
+        while True:
+            await asyncio.sleep(self._poll_every)
+            try:
+                await self._check()
+            except PlaneError as error:
+                silent = time.monotonic() - reached
+                _log.warning("watched sessions could not be checked for %.0f s: %s", silent, error)
+                if silent > OUTAGE:
+                    self.outage = Unavailable("the database has not been reached for a while", retry_after=1.0)
+                    self._ring_all()
+            else:
+                reached = time.monotonic()
+                self.outage = None
+
+    async def _check(self) -> None:
+        asked = list(self._sessions)
+        for first in range(0, len(asked), _TOGETHER):
+            some = asked[first : first + _TOGETHER]
+            heads = await self._log.heads([identity[:3] for identity in some])
+            for identity in some:
+                known = self._sessions.get(identity)
+                if known is None:
+                    continue
+                created_at, head = heads.get(identity[:3], (0, 0))
+                gone = known.gone or created_at != identity[3]
+                if gone or head > known.head:
+                    known.gone, known.head = gone, max(head, known.head)
+                    _ring(known)
+
+    def drain(self) -> None:
+        """Asks every watcher to leave at its next boundary."""
+        self.draining = True
+        self._ring_all()
+
+    def _ring_all(self) -> None:
+        for known in self._sessions.values():
+            _ring(known)
+
+
+def _identity(session: Session) -> _Identity:
+    return session.tenant, session.owner, session.context_id, session.created_at
+
+
+def _ring(known: _Known) -> None:
+    for seat in known.seats:
+        seat.hear()
