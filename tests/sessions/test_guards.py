@@ -78,6 +78,7 @@ REFUSED = {
         "INSERT INTO event_delta SELECT tenant, owner, 's', 1, 1, own FROM event_delta",
         "one of its events",
     ),
+    "a session is made a fork of another": ("UPDATE session SET forked_from = 'x' WHERE context_id = 't'", "identity"),
     "a number runs ahead of the entries": (
         "UPDATE session SET seq = 5, version = version + 1 WHERE context_id = 's'",
         None,

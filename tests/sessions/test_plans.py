@@ -88,6 +88,7 @@ async def use_everything(sessions: Sessions) -> None:
     await log.undo(wire.undo(pb.UndoRequest(context_id="s5"), ADA, entry_id="u5"))
     await log.cut(ADA, "s5")
     assert len(await log.unapplied(100)) == 2
+    await log.fork(ops.Fork(scope=ADA, context_id="s5", new_context_id="fork"))
     assert len(await log.heads([(ADA.tenant, ADA.owner, f"s{n}") for n in range(3)])) == 3
     assert len((await log.after(ADA, "s5", 20, 100)).entries) == 3
     await log.mark_applied(ops.MarkApplied(scope=ADA, context_id="s5", seq=23))

@@ -14,7 +14,15 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.runtime.channel import LocalChannel, client, connect
-from taskplane.runtime.errors import Conflict, Invalid, NotFound, PermissionDenied, Refused, Unauthenticated
+from taskplane.runtime.errors import (
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    Unauthenticated,
+)
 from taskplane.runtime.principal import Principal, acting_as
 from taskplane.runtime.server import Services, serving
 from taskplane.sessions.composition import SessionsRoom, open_sessions
@@ -247,6 +255,33 @@ async def test_a_session_is_watched_until_it_is_deleted(plane: Plane) -> None:
         await anext(aiter(ann.WatchEntries(pb.WatchEntriesRequest(context_id="s"))))
     with pytest.raises(Invalid):
         await anext(aiter(ann.WatchEntries(pb.WatchEntriesRequest(context_id="s", after_seq=-1))))
+
+
+async def test_a_fork_over_the_wire(plane: Plane) -> None:
+    ann = plane.acting(ANN)
+    await ann.AppendEntries(append("s", user("A"), copy("A", 2), user("B")))
+    request = pb.ForkRequest(context_id="s", before_invocation_id="B", new_context_id="f", title="again")
+    made = await ann.Fork(request)
+    assert (made.created, made.session.context_id, made.session.title, made.session.agent) == (
+        True,
+        "f",
+        "again",
+        "demo",
+    )
+    assert (made.session.entry_count, made.session.has_session_task, made.session.source) == (2, True, "test")
+    again = await ann.Fork(request)
+    assert (again.created, again.session) == (False, made.session)
+    task = (await ann.GetSessionTask(pb.GetSessionTaskRequest(context_id="f"))).task
+    assert [each.parts[0].text for each in task.history] == ["A?", "A.2"]
+    other = await ann.Fork(pb.ForkRequest(context_id="s"))
+    assert (other.created, len(other.session.context_id), other.session.title) == (True, 32, "hello")
+    with pytest.raises(AlreadyExists):
+        await ann.Fork(pb.ForkRequest(context_id="s", new_context_id="f"))
+    with pytest.raises(NotFound) as refused:
+        await ann.Fork(pb.ForkRequest(context_id="s", before_invocation_id="C", new_context_id="g"))
+    assert refused.value.reason == "INVOCATION_NOT_FOUND"
+    with pytest.raises(NotFound):
+        await plane.acting(BOB).Fork(pb.ForkRequest(context_id="s"))
 
 
 async def test_a_drain_ends_watches_cleanly(plane: Plane) -> None:

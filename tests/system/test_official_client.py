@@ -165,6 +165,25 @@ async def test_a_dialogue(plane: Plane, version: str) -> None:
         assert second.task.context_id == first.context_id
 
 
+@both_versions
+async def test_it_rewinds_and_goes_on(plane: Plane, version: str) -> None:
+    """R4, R6, T8: one Task with its history, then the updates of the new turn, with nothing patched."""
+    async with official(plane, version, streaming=False) as client:
+        (first,) = await answers(client, message("one"))
+        context = first.task.context_id
+        (second,) = await answers(client, message("two", context_id=context))
+    rewind = message("three", context_id=context)
+    turn = second.task.history[0].metadata["kagent_invocation_id"]
+    rewind.message.metadata.update({"kagent_rewind_before_invocation_id": turn})
+    async with official(plane, version, streaming=True) as client:
+        task, begun, *rest = await answers(client, rewind)
+    assert (task.task.id, [each.parts[0].text for each in task.task.history]) == (context, ["one", "one"])
+    assert begun.status_update.status.state == TaskState.TASK_STATE_SUBMITTED
+    assert {each.WhichOneof("payload") for each in rest} == {"status_update"}
+    assert rest[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    assert rest[-1].status_update.status.message.parts[0].text == "three"
+
+
 async def test_it_lists(plane: Plane) -> None:
     """The 1.0 client lists the tasks of a context."""
     async with official(plane, "1.0", streaming=False) as client:

@@ -226,7 +226,10 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
     check_key(request.idempotency_key)
     if size * MOST_GROWTH > LARGEST:
         check_size(request.request)
-    return await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
+    reply = await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
+    if _log.isEnabledFor(logging.DEBUG) and reply.HasField("task") and not request.request.message.task_id:
+        _log.debug("created task %s of session %s", reply.task.task_id, reply.task.context_id)
+    return reply
 
 
 async def _at_end(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.Task:

@@ -16,6 +16,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
 from taskplane.gateway.auth import Authenticator
+from taskplane.gateway.conversations import Beginnings
 from taskplane.gateway.limits import Streams
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
@@ -86,6 +87,7 @@ async def open_gateway(
             authenticator=authenticator,
             streams=streams,
             worker=worker,
+            beginnings=Beginnings(),
             probes=ready if ready is not None else probes(clients),
             draining=drain.is_set,
         )
@@ -101,7 +103,8 @@ async def open_gateway(
 @contextlib.contextmanager
 def _listening(settings: GatewaySettings) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # Only where the protocol is named does asyncio send small answers at once (TCP_NODELAY).
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Inherited by every connection that is accepted.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)

@@ -34,6 +34,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "GetSessionTask": Access.USER,
     _HISTORY + "Rewind": Access.USER,
     _HISTORY + "Undo": Access.USER,
+    _HISTORY + "Fork": Access.USER,
     _HISTORY + "ListCut": Access.USER,
     _HISTORY + "WatchEntries": Access.USER,
     _HISTORY + "GetState": Access.USER,
@@ -93,6 +94,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def Undo(self, request: pb.UndoRequest, context: Context) -> pb.UndoResponse:
         done = await self._log.undo(wire.undo(request, _scope(), entry_id=new_id()))
         return pb.UndoResponse(seq=done.seq, session=wire.session(done.session))
+
+    async def Fork(self, request: pb.ForkRequest, context: Context) -> pb.ForkResponse:
+        made = await self._log.fork(wire.fork(request, _scope(), context_id=new_id()))
+        return pb.ForkResponse(session=wire.session(made.session), created=made.created)
 
     async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
         session, invocations = await self._log.cut(_scope(), request.context_id)

@@ -166,6 +166,15 @@ class SessionLog(Protocol):
         """
         ...
 
+    async def fork(self, op: ops.Fork) -> ops.Created:
+        """Makes a session of what is in effect in another one before an invocation, which stays as it is.
+
+        Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is what the
+        copied events made. A repeat is answered with the session that is there, whatever became of the other one.
+        NotFound, also `INVOCATION_NOT_FOUND`. AlreadyExists: there is another session with the new id.
+        """
+        ...
+
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
         """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
 

@@ -69,6 +69,7 @@ session: Final = Table(
         nullable=False,
         server_default=text("0"),
     ),
+    Column("forked_from", Text, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("context_id", "owner", "tenant", name="session_pkey"),
     # The newest entry exists when the transaction ends. Together with the guard that an entry follows its predecessor
     # this makes gaps impossible.

@@ -180,6 +180,17 @@ def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> ops.Undo:
     return ops.Undo(scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version)
 
 
+def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> ops.Fork:
+    """`context_id` is used where the request names no new one."""
+    return ops.Fork(
+        scope=scope,
+        context_id=request.context_id,
+        new_context_id=request.new_context_id or context_id,
+        before=request.before_invocation_id,
+        title=request.title,
+    )
+
+
 def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
     """Sessions of any owner."""
     return pb.ListUnappliedResponse(sessions=[pb.UnappliedSession(**each._asdict()) for each in sessions])

@@ -93,7 +93,8 @@ async def flat(plane: Plane, context: str) -> list[Json]:
     """The conversation as a client makes it of the session's tasks: of messages with one id the first one."""
     seen: set[str] = set()
     kept: list[Json] = []
-    for task in await data(plane, f"/api/sessions/{context}/tasks") or []:
+    tasks: list[Json] = await data(plane, f"/api/sessions/{context}/tasks") or []
+    for task in tasks:
         for message in task.get("history", []):
             if message["messageId"] not in seen:
                 seen.add(message["messageId"])

@@ -82,8 +82,9 @@ async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
     """R7, R9: by body or header; a mismatch is 409 with the version, and nothing is changed."""
     context = await session_of(plane, "A")
     current = await version(plane, context)
-    for body, headers in (({"expectedVersion": current - 1}, {}), ({}, {"If-Match": f'"{current - 1}"'})):
-        late = await push(plane, context, {"messages": [message("X", "x")], **body}, **headers)
+    old = current - 1
+    for guard, headers in (({"expectedVersion": old}, {}), ({}, {"If-Match": f'"{old}"'})):
+        late = await push(plane, context, {"messages": [message("X", "x")], **guard}, **headers)
         assert (late.status_code, late.json()["code"]) == (409, "VERSION_MISMATCH")
         assert late.json()["metadata"]["version"] == str(current)
     assert await shown(plane, context) == echo("A")
@@ -92,20 +93,20 @@ async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
     assert await shown(plane, context) == ["X"]
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ([], ""),
-        ({}, "messages"),
-        ({"messages": {}}, "messages"),
-        ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
-        ({"messages": [{"parts": []}]}, "messages[0].role"),
-        ({"messages": ["x"]}, "messages[0]"),
-        ({"messages": [], "expectedVersion": 0}, "expectedVersion"),
-        ({"messages": [], "expectedVersion": "x"}, "expectedVersion"),
-        ({"messages": [], "expectedVersion": -1}, "expectedVersion"),
-    ],
-)
+BAD: list[tuple[Any, str]] = [
+    ([], ""),
+    ({}, "messages"),
+    ({"messages": {}}, "messages"),
+    ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
+    ({"messages": [{"parts": []}]}, "messages[0].role"),
+    ({"messages": ["x"]}, "messages[0]"),
+    ({"messages": [], "expectedVersion": 0}, "expectedVersion"),
+    ({"messages": [], "expectedVersion": "x"}, "expectedVersion"),
+    ({"messages": [], "expectedVersion": -1}, "expectedVersion"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), BAD)
 async def test_a_history_that_cannot_be_one_is_refused_by_field(plane: Plane, body: Any, field: str) -> None:
     """R7: two messages with one id, among others; nothing is changed."""
     context = await session_of(plane, "A")
@@ -150,12 +151,12 @@ async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -
 
 
 async def test_the_state_after_a_rewind_is_the_earlier_state(plane: Plane) -> None:
-    """R12: as the runtime's events made it; a delta that is no object says nothing."""
+    """R12: as the runtime's events made it; an event whose delta is no object is refused, and changes nothing."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
 
-    async def event(turn: str, actions: Any) -> None:
+    async def event(turn: str, actions: Any) -> Any:
         text = json.dumps({"invocationId": turn, "actions": actions})
-        assert (await post(plane, context, "events", {"id": fresh(), "data": text})).status_code == 201
+        return await post(plane, context, "events", {"id": fresh(), "data": text})
 
     async def state() -> Any:
         read = await data(plane, f"/api/sessions/{context}/state")
@@ -163,13 +164,17 @@ async def test_the_state_after_a_rewind_is_the_earlier_state(plane: Plane) -> No
         assert read["version"] == await version(plane, context)
         return read["state"]
 
-    await event("i1", {"stateDelta": {"color": "red", "user:name": "Ann", "n": 1}})
+    first = await event("i1", {"stateDelta": {"color": "red", "user:name": "Ann", "n": 1}})
+    assert first.status_code == 201
     before = await state()
     assert (before["color"], before["n"], before["user:name"]) == ("red", 1, "Ann")
     await event("i2", {"stateDelta": {"color": "blue", "shape": "round"}})
     assert {**before, "color": "blue", "shape": "round"} == await state()
-    for wrong in ("red", [1], 5, None):
-        await event("i2", {"stateDelta": wrong})
+    known = await version(plane, context)
+    for wrong in ("red", [1], 5):
+        refused = await event("i2", {"stateDelta": wrong})
+        assert (refused.status_code, refused.json()["code"]) == (400, "BAD_STATE"), wrong
+    assert await version(plane, context) == known
     assert (await state())["color"] == "blue"
     assert (await post(plane, context, "rewind", {"before": "i2"})).status_code == 200
     after = await state()

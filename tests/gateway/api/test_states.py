@@ -82,6 +82,6 @@ async def test_a_state_in_a_list_of_turns_is_one_of_five_words(plane: Plane, sta
 
 
 @pytest.mark.parametrize("unknown", ["", "strange", 0, 99])
-def test_a_state_that_nobody_knows_is_pending(unknown: str | int) -> None:
+async def test_a_state_that_nobody_knows_is_pending(unknown: str | int) -> None:
     """M2."""
     assert info_state(unknown) == ("pending", False)

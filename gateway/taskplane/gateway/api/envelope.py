@@ -19,12 +19,12 @@ def found(data: Any, message: str, *, status: int = 200, headers: Headers | None
 def found_some(data: list[Any], message: str, *, next_page_token: str = "") -> Content:
     """A success with a list; an empty one is left out, as kagent does on the routes it has, and so is an empty token of
     the next page."""
-    body: dict[str, Any] = {"error": False, "message": message}
+    body: dict[str, Any] = {"error": False}
     if data:
         body["data"] = data
     if next_page_token:
         body["next_page_token"] = next_page_token
-    return json_reply(200, body)
+    return json_reply(200, body | {"message": message})
 
 
 async def read_json(plane: Plane, request: Request) -> Any:

@@ -1,5 +1,6 @@
 """The effective history of a session: read as it is after its rewinds, and replaced by a runtime that keeps its own."""
 
+import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any, Final
@@ -19,8 +20,10 @@ from taskplane.gateway.translate.fields import Fields, Violations
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.steering import read_version
 from taskplane.gateway.translate.struct import to_dict
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.errors import Invalid, PlaneError
 from taskplane.runtime.ids import new_id
+
+_log = logging.getLogger(__name__)
 
 _PAGE: Final = 1_000
 _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
@@ -46,7 +49,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry], expected_version=expected)
     check_size(asked)
     await plane.sessions.AppendEntries(asked)
-    await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
+    await apply(plane, context_id)
     return found(await _effective(plane, context_id), "Successfully stored effective history")
 
 
@@ -56,6 +59,15 @@ async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
     read = await plane.sessions.GetState(asked)
     data = {"version": read.session.version, "state": to_dict(read.state)}
     return found(data, "Successfully retrieved session state")
+
+
+async def apply(plane: Plane, context_id: str) -> None:
+    """Brings the tasks of a session in line with an entry that was stored. What fails here is done by the next turn in
+    that session, or by a sweep, so the entry is not refused for it."""
+    try:
+        await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
+    except PlaneError as error:
+        _log.warning("the tasks of session %s are not in line with it yet: %s", context_id, error)
 
 
 def said(entries: Iterable[sb.Entry]) -> list[a2a.Message]:

@@ -1,12 +1,13 @@
 """Conversations under /api: the messages of a session, the newest page first, and those of one task."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.conversation import conversation
 from taskplane.gateway.api.envelope import found
 from taskplane.gateway.api.listing import tasks_of
 from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
@@ -31,15 +32,18 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
             f"limit must be between 1 and {_MOST_MESSAGES}", fields={"limit": f"must be between 1 and {_MOST_MESSAGES}"}
         )
     end = request.query.get("before", "")
-    # The conversation is read through, but no more of it is held than the page.
+    context_id, kind = request.arguments["session"], request.query.get("kind", "")
+    # The conversation is gone through, but no more of it is held than the page.
     page: deque[a2a.Message] = deque(maxlen=limit)
     count = 0
-    async with aclosing(_said(plane, request.arguments["session"], request.query.get("kind", ""))) as messages:
-        async for message in messages:
-            if end and message.message_id == end:
+    runs = _of_kind_in(plane, context_id, kind) if kind else conversation(plane, caller.principal, context_id)
+    async with aclosing(runs):
+        async for run in runs:
+            stop = next((at for at, one in enumerate(run) if one.message_id == end), None) if end else None
+            page.extend(run[:stop])
+            count += len(run) if stop is None else stop
+            if stop is not None:
                 break
-            page.append(message)
-            count += 1
         else:
             if end:
                 what = "names no message of this session"
@@ -62,13 +66,11 @@ async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dic
     return await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
 
 
-async def _said(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[a2a.Message, None]:
-    """The messages of a session, oldest first; with `kind` those of that kind. NotFound."""
-    seen: set[str] = set()
+async def _of_kind_in(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[Sequence[a2a.Message], None]:
+    """The messages of a kind in a session, oldest first, task by task. NotFound."""
     async with aclosing(tasks_of(plane, context_id, artifacts=False)) as listed:
         async for task, _ in listed:
-            for message in await _of_kind(plane, task, kind) if kind else flatten([task], seen):
-                yield message
+            yield await _of_kind(plane, task, kind)
 
 
 async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]:

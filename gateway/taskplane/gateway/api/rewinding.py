@@ -39,7 +39,7 @@ async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Takes the newest rewind back. NotFound; Refused `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`; Conflict as in `rewind`."""
+    """Takes the newest rewind back. NotFound; Refused `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`; Conflict as `rewind`."""
     bad = Violations()
     body = Fields(await read_options(plane, request), "", bad)
     asked = xb.UndoRewindRequest(context_id=request.arguments["session"], expected_version=_expected(request, body))

@@ -7,6 +7,7 @@ import orjson
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.api.envelope import check_size, found, read_object
+from taskplane.gateway.api.history import apply
 from taskplane.gateway.api.shapes import agent_id, event_json, session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.etags import if_changed, named, numbered
@@ -140,6 +141,6 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     if not stored.appended:
         raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
     if stored.unapplied:
-        await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
+        await apply(plane, context_id)
     entry.created_at.CopyFrom(stored.updated_at)
     return found(event_json(session, entry, text), "Event added to session successfully", status=201)

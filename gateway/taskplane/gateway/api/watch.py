@@ -20,7 +20,7 @@ from taskplane.gateway.merge import merged
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
 from taskplane.runtime import logs
-from taskplane.runtime.errors import NotFound, PlaneError, Unavailable
+from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
             async for name, data in events:
                 EVENTS.inc()
                 yield sse.event(await plane.worker.run(0, orjson.dumps, data), name=name)
-    except NotFound:
-        # It was deleted while the store could not be reached.
+    except (NotFound, OutOfRange):
+        # It was deleted while the store could not be reached, and perhaps made again.
         return
     except PlaneError as error:
         yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
@@ -95,8 +95,8 @@ class _Watch:
         received = told.HasField("received")
         info = task_info(told.received if received else told.changed)
         if _log.isEnabledFor(logging.DEBUG):
-            act = "added with state" if received else "state updated to"
-            _log.debug("task %s of session %s: %s %s", info["taskId"], self._context_id, act, info["state"])
+            act = "added" if received else "updated"
+            _log.debug("%s task %s of session %s: state %s", act, info["taskId"], self._context_id, info["state"])
         return "task-received" if received else "task-state-changed", info
 
     def _of_entries(self, told: sb.Entries) -> Iterable[tuple[str, Any]]:

@@ -71,6 +71,14 @@ def check_time(field: str, micros: int) -> None:
         raise Invalid(f"{field} is no time", reason="BAD_TIME", fields={field: "is required"})
 
 
+def check_fork(op: ops.Fork) -> None:
+    """Invalid where there could be no such fork."""
+    check_id("context_id", op.context_id)
+    check_id("new_context_id", op.new_context_id)
+    check_id("before_invocation_id", op.before, required=False)
+    check_text("title", op.title)
+
+
 def check_after(seq: int | None) -> None:
     """Invalid unless it is the number of an entry, 0, or None."""
     if seq is not None and seq < 0:

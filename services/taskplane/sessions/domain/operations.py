@@ -99,6 +99,20 @@ class MarkApplied:
     seq: int
 
 
+@dataclass(slots=True, kw_only=True)
+class Fork:
+    """A new session of what is in effect in another one before an invocation ("": of all). Answer: `Created`.
+
+    It is no part of a batch. `title` "": that of the other one.
+    """
+
+    scope: Scope
+    context_id: str
+    new_context_id: str
+    before: str = ""
+    title: str = ""
+
+
 Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied
 
 

@@ -1,6 +1,6 @@
 """Why an operation on a session is refused; the text, the reason and the way out stand here."""
 
-from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
+from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 
 
 def session_not_found(context_id: str) -> NotFound:
@@ -34,6 +34,13 @@ def invocation_not_found(invocation_id: str) -> NotFound:
         reason="INVOCATION_NOT_FOUND",
         suggestion="read the session again: it may have been rewound before",
         metadata={"invocation_id": invocation_id},
+    )
+
+
+def session_exists(context_id: str) -> AlreadyExists:
+    """There is a session with this id that was not made by this request."""
+    return AlreadyExists(
+        f"there is another session {context_id}", reason="SESSION_EXISTS", suggestion="leave the id to the store"
     )
 
 

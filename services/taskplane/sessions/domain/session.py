@@ -45,6 +45,8 @@ class Session(NamedTuple):
     steered_seq: int = 0
     # Up to where its tasks are in line with that; never more.
     applied_seq: int = 0
+    # What it was made of, if it is a copy of a part of another session (see `domain.forking`).
+    forked_from: str = ""
 
     @property
     def unapplied(self) -> bool:
@@ -104,6 +106,7 @@ def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[
         now,
         steered_seq,
         was.applied_seq,
+        was.forked_from,
     )
     return session, new
 

@@ -11,7 +11,7 @@ from typing import Final
 from taskplane.storage.dialects import Dialect, Timing
 
 # Set when the row is made.
-FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at"})
+FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at", "forked_from"})
 # Never become less.
 GROWING: Final = frozenset({"seq", "version", "has_session_task", "steered_seq", "applied_seq"})
 # Change in any direction.
@@ -35,14 +35,16 @@ class Guard:
 
 # Versions of the schema; those between changed guards as well.
 FIRST: Final = "0001"
-NEWEST: Final = "0003"
+NEWEST: Final = "0004"
 # Columns that a later version than the first added.
-_ADDED: Final = {"steered_seq": "0002", "applied_seq": "0002"}
+_ADDED: Final = {"steered_seq": "0002", "applied_seq": "0002", "forked_from": "0004"}
 
 
 def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
     """All of them as they are in a version of the schema, in the words of one engine."""
-    growing = sorted(column for column in GROWING if _ADDED.get(column, FIRST) <= version)
+    growing, fixed = (
+        sorted(column for column in columns if _ADDED.get(column, FIRST) <= version) for columns in (GROWING, FIXED)
+    )
     shrinks = "".join(
         f" OR NEW.{column} < OLD.{column}" for column in ("steered_seq", "applied_seq") if column in growing
     )
@@ -79,9 +81,9 @@ def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
             "session_identity_is_fixed",
             "session",
             "BEFORE UPDATE",
-            " OR ".join(dialect.distinct(f"NEW.{column}", f"OLD.{column}") for column in sorted(FIXED)),
+            " OR ".join(dialect.distinct(f"NEW.{column}", f"OLD.{column}") for column in fixed),
             "the identity of a session never changes",
-            sorted(FIXED),
+            fixed,
         ),
         Guard(
             "session_never_goes_back",

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, case, func, select
 
+from taskplane.sessions.domain.limits import PAGE_BYTES
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
@@ -139,6 +140,17 @@ def complete(conn: Connection, of: Session, reads: Sequence[Read]) -> list[Entry
         read.entry._replace(payload=payloads[read.entry.seq]) if read.entry.seq in payloads else read.entry
         for read in reads
     ]
+
+
+def fitting(sizes: Iterable[int], most: int) -> int:
+    """How many of them make a page: at most `most`, and at most `PAGE_BYTES` together unless the first is larger."""
+    count = room = 0
+    for size in sizes:
+        room += size
+        if count == most or (count and room > PAGE_BYTES):
+            break
+        count += 1
+    return count
 
 
 def _line(one: Entry) -> Line:

@@ -15,7 +15,7 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.operations import Answer, Operation, Write
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import reads, settling, states
+from taskplane.sessions.sql import forking, reads, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
@@ -133,6 +133,11 @@ class SqlSessionLog:
     async def undo(self, op: ops.Undo) -> ops.Steered:
         """See `SessionLog.undo`."""
         return cast("ops.Steered", await self._submit(op))
+
+    async def fork(self, op: ops.Fork) -> ops.Created:
+        """See `SessionLog.fork`."""
+        limits.check_fork(op)
+        return await self._engine.write(forking.fork, op, self._engine.dialect)
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
         """See `SessionLog.cut`."""

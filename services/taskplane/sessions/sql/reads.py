@@ -1,7 +1,7 @@
 """The reads: each is one snapshot, bounded in rows and in bytes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -11,13 +11,14 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Exhausted
 from taskplane.sessions.domain import history
 from taskplane.sessions.domain.history import InEffect, conversation, effective
-from taskplane.sessions.domain.limits import PAGE_BYTES, REPLY_BYTES
+from taskplane.sessions.domain.limits import REPLY_BYTES
 from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.loading import (
     ROWS,
     Read,
     complete,
+    fitting,
     get_session,
     key_of,
     read_entries,
@@ -129,7 +130,7 @@ def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) ->
         },
     )
     found = [to_read(row) for row in rows]
-    page = found[: _fitting((read.size for read in found), query.page_size)]
+    page = found[: fitting((read.size for read in found), query.page_size)]
     return complete(conn, of, page), len(page) < len(found)
 
 
@@ -164,7 +165,7 @@ def _list_effective(conn: Connection, scope: Scope, context_id: str, query: Entr
         for one in effective(log.lines)
         if one.kind in (query.kinds or _SAID) and (not query.task_id or tasks[one.seq] == query.task_id)
     ][place.offset :]
-    page = wanted[: _fitting((log.sizes[one.seq] for one in wanted), query.page_size)]
+    page = wanted[: fitting((log.sizes[one.seq] for one in wanted), query.page_size)]
     token = ""
     if len(page) < len(wanted):
         token = place._replace(offset=place.offset + len(page)).token(key, bound)
@@ -208,17 +209,6 @@ def _shown(conn: Connection, of: Session, page: Sequence[InEffect], reads: Mappi
         stored._replace(payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
         for one, stored in zip(page, entries, strict=True)
     ]
-
-
-def _fitting(sizes: Iterable[int], most: int) -> int:
-    """How many of them make a page: at most `most`, and at most `PAGE_BYTES` together unless the first is larger."""
-    count = room = 0
-    for size in sizes:
-        room += size
-        if count == most or (count and room > PAGE_BYTES):
-            break
-        count += 1
-    return count
 
 
 def _check_reply(size: int, context_id: str) -> None:

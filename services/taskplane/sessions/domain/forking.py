@@ -1,0 +1,67 @@
+"""A session made of another one: which entries it has, and what becomes of each. Pure."""
+
+import hashlib
+from collections.abc import Sequence
+
+from taskplane.sessions.domain.history import InEffect, effective, rewinding, stands
+from taskplane.sessions.domain.operations import Fork
+from taskplane.sessions.domain.payload import keep_messages
+from taskplane.sessions.domain.replay import Line
+from taskplane.sessions.domain.session import PUSHED, Entry, Session
+
+
+def origin(op: Fork) -> str:
+    """What a repeat of the fork has in common with it, and no other fork; for `Session.forked_from`."""
+    return _digest(op.context_id, op.before)
+
+
+def to_copy(lines: Sequence[Line], before: str) -> list[InEffect] | None:
+    """Which entries are copied, in reading order: what is in effect before an invocation, or all of it if that is "".
+
+    None: the invocation is not in effect.
+    """
+    if not before:
+        return effective(lines)
+    return effective([*lines, rewinding(before, lines)]) if stands(lines, before) else None
+
+
+def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Session:
+    """The new session, which has so many entries. It has no tasks, so nothing is to be carried out on them."""
+    steered = 1 if copies and copies[0].kind == PUSHED else 0
+    return of._replace(
+        context_id=op.new_context_id,
+        seq=len(copies),
+        version=len(copies) + 1,
+        title=op.title or of.title,
+        has_session_task=True,
+        created_at=now,
+        updated_at=now,
+        steered_seq=steered,
+        applied_seq=steered,
+        forked_from=origin(op),
+    )
+
+
+def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
+    """Entry `seq` of the new session, made of a stored one.
+
+    It keeps its turn and its place within its task, but not the task, and not the request: the turn is over.
+    """
+    payload, listed = stored.payload, stored.listed
+    if one.kind == PUSHED:
+        names = listed.split("\n")
+        payload, listed = keep_messages(payload, one.kept), "".join(f"{names[index]}\n" for index in one.kept)
+    return stored._replace(
+        context_id=into.context_id,
+        seq=seq,
+        id=_digest(into.context_id, stored.id)[:32],
+        task_id="",
+        request_hash=None,
+        listed=listed,
+        payload=payload,
+        created_at=into.created_at,
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,124 @@
+"""Long conversations: what cannot change is not read again, and what changed after all is never shown as it was."""
+
+from typing import Any
+
+import pytest
+from tests.gateway.api.conversing import REWIND, Way, data, flat, invocation, say, texts
+from tests.gateway.plane import Json, Plane, fresh, said
+
+from taskplane.gateway.api import conversation
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SEND = Way("1.0", False)
+
+
+@pytest.fixture(autouse=True)
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation is long from its fifth task on."""
+    monkeypatch.setattr(conversation, "_PAGE", 2)
+
+
+async def session_of(plane: Plane, count: int) -> str:
+    context = fresh()
+    for number in range(count):
+        await say(plane, SEND, context, f"t{number}")
+    return context
+
+
+async def paged(plane: Plane, context: str, limit: int) -> list[Json]:
+    """The whole conversation, page by page."""
+    messages: list[Json] = []
+    before = ""
+    while True:
+        page = await data(plane, f"/api/sessions/{context}/messages?limit={limit}&before={before}")
+        messages[:0] = page["messages"]
+        before = page["before"]
+        if before is None:
+            return messages
+
+
+async def agree(plane: Plane, context: str) -> list[str]:
+    """The texts of the conversation, which is the flatten of its tasks, at once and page by page, again and again."""
+    messages = await flat(plane, context)
+    for limit in (1000, 3, 1000):
+        assert await paged(plane, context, limit) == messages
+    return texts(messages)
+
+
+def echo(*numbers: int) -> list[str]:
+    return [f"t{number}" for number in numbers for _ in range(2)]
+
+
+async def test_a_long_conversation_is_the_flatten_of_its_tasks_while_it_grows(plane: Plane) -> None:
+    """T6."""
+    context = await session_of(plane, 7)
+    assert await agree(plane, context) == echo(*range(7))
+    for number in range(7, 13):
+        await say(plane, SEND, context, f"t{number}")
+        assert await agree(plane, context) == echo(*range(number + 1))
+
+
+async def test_what_was_deleted_is_not_shown_any_more(plane: Plane) -> None:
+    """T6, T3: a task from the part that was read before, also where another one took its place."""
+    context = await session_of(plane, 7)
+    await agree(plane, context)
+    tasks = await data(plane, f"/api/sessions/{context}/tasks")
+    await plane.http.delete(f"/api/tasks/{tasks[1]['id']}")
+    gone = tasks[1]["history"][0]["messageId"]
+    assert (await plane.http.get(f"/api/sessions/{context}/messages?before={gone}")).status_code == 400
+    assert await agree(plane, context) == echo(0, *range(2, 7))
+    await plane.http.delete(f"/api/tasks/{tasks[0]['id']}")
+    await say(plane, SEND, context, "t7")
+    assert await agree(plane, context) == echo(*range(2, 8))
+
+
+async def test_what_still_changes_is_read_each_time(plane: Plane) -> None:
+    """T6, I1: a paused task among those that ended, and a document that is replaced."""
+    context = await session_of(plane, 3)
+    asked = await plane.send("ask", message={"contextId": context})
+    document: Any = {"id": fresh(), "contextId": context, "status": {"state": "completed"}}
+    said_by_runtime = {"role": "agent", "messageId": fresh(), "parts": [{"kind": "text", "text": "one"}]}
+    await plane.http.post("/api/tasks", json={**document, "history": [said_by_runtime]})
+    for number in range(3, 8):
+        await say(plane, SEND, context, f"t{number}")
+    before = await agree(plane, context)
+    assert before[6:9] == ["ask", "What is your name?", "one"]
+    await plane.send("Ann", message={"taskId": asked["id"]})
+    said_by_runtime["parts"] = [{"kind": "text", "text": "two"}]
+    await plane.http.post("/api/tasks", json={**document, "history": [said_by_runtime]})
+    assert (await agree(plane, context))[6:11] == ["ask", "What is your name?", "Ann", 'You said: "Ann"', "two"]
+
+
+async def test_a_message_id_that_comes_again_is_shown_once(plane: Plane) -> None:
+    """T6, D10: however far apart the two messages are."""
+    context = await session_of(plane, 7)
+    first = (await flat(plane, context))[0]["messageId"]
+    await agree(plane, context)
+    await plane.result("SendMessage", {"message": said("again", contextId=context) | {"messageId": first}})
+    assert await agree(plane, context) == [*echo(*range(7)), "again"]
+
+
+async def test_a_rewound_conversation_is_read_anew(plane: Plane) -> None:
+    """R5, T6."""
+    context = await session_of(plane, 7)
+    await agree(plane, context)
+    turn = await invocation(plane, context, "t2")
+    await plane.result("SendMessage", SEND.params(context, "", {REWIND: turn}))
+    assert await agree(plane, context) == echo(0, 1)
+    await say(plane, SEND, context, "t9")
+    assert await agree(plane, context) == echo(0, 1, 9)
+
+
+async def test_another_session_under_the_same_id_has_a_conversation_of_its_own(plane: Plane) -> None:
+    """T6, S4: and so has another owner's."""
+    context = await session_of(plane, 6)
+    await agree(plane, context)
+    message = said("mine", contextId=context)
+    await plane.result("SendMessage", {"message": message}, x_user_id="ann")
+    page = await data(plane, f"/api/sessions/{context}/messages", 200, **{"X-User-Id": "ann"})
+    assert texts(page["messages"]) == ["mine", "mine"]
+    await plane.http.delete(f"/api/sessions/{context}")
+    for number in range(20, 26):
+        await say(plane, SEND, context, f"t{number}")
+    assert await agree(plane, context) == echo(*range(20, 26))

@@ -1,0 +1,33 @@
+"""What the log says about the tasks of a session."""
+
+import asyncio
+import logging
+
+import pytest
+from tests.gateway.api.test_watch import ended, watching
+from tests.gateway.plane import Plane, fresh
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_lines_name_the_act_the_session_and_the_task(plane: Plane, caplog: pytest.LogCaptureFixture) -> None:
+    """M8: created, resubscribed to, and what those who watch are told."""
+    caplog.set_level(logging.DEBUG, "taskplane.gateway")
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
+    async with watching(plane, context) as told:
+        await anext(told)
+        task = await plane.send("slow 3", message={"contextId": context}, returnImmediately=True)
+        async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
+            first = await anext(events)
+            async for _ in events:
+                pass
+        await plane.streamed("SubscribeToTask", {"id": task["id"]}, last_event_id=first.id)
+        await ended(told, task["id"])
+    lines = [record.getMessage() for record in caplog.records if task["id"] in record.getMessage()]
+    where = f"task {task['id']} of session {context}"
+    assert f"created {where}" in lines
+    assert f"resubscribed to {where}" in lines
+    assert f"resubscribed to {where} after {first.id}" in lines
+    assert any(line.startswith(f"added {where}: state ") for line in lines)
+    assert f"updated {where}: state completed" in lines
