@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
+from sqlalchemy import Connection
 from tests.conformance.session_log import (
     ADA,
     BOB,
@@ -27,8 +28,8 @@ from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
 from taskplane.sessions import wire
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import PAGE_BYTES
-from taskplane.sessions.domain.session import EVENT
-from taskplane.sessions.sql import forking
+from taskplane.sessions.domain.session import EVENT, Entry
+from taskplane.sessions.sql.statements import INSERT_ENTRIES
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ async def three_turns(sessions: Sessions) -> None:
         "s", user("A", request_hash=HASH, actor="user:x"), outcome("A", task_id="task-A"), copy("A", 2)
     )
     await sessions.append("s", user("B", request_hash=HASH), outcome("B", "direct"))
-    await sessions.append("s", user("C", request_hash=HASH), outcome("C", task_id="task-C"), copy("C", 4), copy("C", 3))
+    await sessions.append("s", user("C", request_hash=HASH), outcome("C", task_id="t2"), copy("C", 4), copy("C", 3))
     follow_up = copy("A", 5, "A again")
     follow_up.invocation_id, follow_up.task_invocation_id = "A2", "A"
     await sessions.append("s", follow_up)
@@ -210,13 +211,13 @@ async def test_a_long_session_is_copied_some_megabytes_at_a_time(
     for n in range(6):
         await sessions.append("s", user(f"big{n}", "x" * 3_000_000))
     sizes: list[int] = []
-    execute = forking.sql.INSERT_ENTRIES.execute
+    execute = INSERT_ENTRIES.execute
 
-    def counted(conn: Any, rows: Any) -> int:
-        sizes.append(sum(len(row.payload) for row in rows))
+    def counted(conn: Connection, rows: Sequence[Entry]) -> int:
+        sizes.append(sum(len(row.payload or b"") for row in rows))
         return execute(conn, rows)
 
-    monkeypatch.setattr(forking.sql.INSERT_ENTRIES, "execute", counted)
+    monkeypatch.setattr(INSERT_ENTRIES, "execute", counted)
     assert (await fork(sessions)).session.seq == 706
     assert len(sizes) >= 5
     assert max(sizes) <= PAGE_BYTES

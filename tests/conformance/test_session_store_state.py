@@ -147,7 +147,7 @@ async def test_more_changes_than_are_held_at_once(sessions: Sessions) -> None:
     count = 2 * states.PAGE + 1
     for first in range(0, count, 100):
         await sessions.append(
-            "s", *(said(f"e{n}", f"i{n}", **{f"k{n % 7}": n}) for n in range(first, min(first + 100, count)))
+            "s", *(said(f"e{n}", f"i{n}", "", None, **{f"k{n % 7}": n}) for n in range(first, min(first + 100, count)))
         )
     assert await state(sessions) == {f"k{n % 7}": n for n in range(count)}
     await rewound(sessions, "i250", "r")

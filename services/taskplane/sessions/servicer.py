@@ -13,7 +13,7 @@ from taskplane.sessions import wire
 from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.store import SessionLog
+from taskplane.sessions.store import EntryPage, SessionLog
 from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch
 
 _HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
@@ -139,7 +139,8 @@ def _watched(seen: Seen) -> pb.WatchEntriesResponse:
             return pb.WatchEntriesResponse(deleted=pb.Deleted())
         case Quiet():
             return pb.WatchEntriesResponse(quiet=pb.Quiet())
-    return pb.WatchEntriesResponse(entries=wire.entries(seen))
+        case EntryPage():
+            return pb.WatchEntriesResponse(entries=wire.entries(seen))
 
 
 def _scope() -> Scope:

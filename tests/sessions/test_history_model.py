@@ -1,0 +1,86 @@
+"""The whole of the effective history against a naive reference, and what holds for every log."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sessions.naive import INVOCATIONS, Naive, lines, names, plain
+
+from taskplane.sessions.domain.history import cut, effective, stands, undoing
+from taskplane.sessions.domain.replay import Line
+from taskplane.sessions.domain.session import MESSAGE, REWIND, UNDO
+
+
+@settings(max_examples=250, deadline=None)
+@given(lines())
+def test_the_effective_history_is_that_of_a_naive_reference(log: list[Line]) -> None:
+    assert plain(effective(log)) == Naive(log).effective()
+
+
+@settings(max_examples=250, deadline=None)
+@given(lines())
+def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log: list[Line]) -> None:
+    """R3, R8, R9."""
+    asked = [*INVOCATIONS, *(f"own{n}" for n in range(1, 15))]
+    assert cut(log) == Naive(log).cut()
+    assert [name for name in asked if stands(log, name)] == [name for name in asked if Naive(log).stands(name)]
+    assert undoing(log) == Naive(log).undoing()
+
+
+@settings(max_examples=100, deadline=None)
+@given(lines(), names)
+def test_a_rewind_to_what_stands_cuts_it_and_undoing_it_is_never_too_late(log: list[Line], target: str) -> None:
+    """R3, R8."""
+    if stands(log, target):
+        after = [*log, Line(len(log) + 1, REWIND, "new", target=target)]
+        assert not stands(after, target)
+        assert target in cut(after) or target not in {line.invocation_id for line in Naive(log).of_turns()}
+        assert undoing(after) == ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines(), names)
+def test_a_rewind_and_its_undo_leave_no_trace(log: list[Line], target: str) -> None:
+    """R8. A rewind before something unknown is none, so there is nothing of its own to undo."""
+    known = {name for line in log for name in (line.name, line.group, *line.listed.split("\n"))}
+    seq = len(log) + 1
+    both = [*log, Line(seq, REWIND, "new1", target=target), Line(seq + 1, UNDO, "new2")]
+    if target in known:
+        assert plain(effective(both)) == plain(effective(log))
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines(), names)
+def test_rewinding_before_a_rewind_restores_what_was_before_it(log: list[Line], target: str) -> None:
+    """R8."""
+    seq = len(log) + 1
+    both = [*log, Line(seq, REWIND, "new1", target=target), Line(seq + 1, REWIND, "new2", target="new1")]
+    assert plain(effective(both)) == plain(effective(log))
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines())
+def test_what_is_in_effect_is_a_choice_from_the_log_and_nothing_twice(log: list[Line]) -> None:
+    found = [one.seq for one in effective(log)]
+    assert len(set(found)) == len(found)
+    assert set(found) <= {line.seq for line in log}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(names, names, st.integers(1, 9)), max_size=8), st.randoms(use_true_random=False))
+def test_when_copies_arrive_makes_no_difference(copies: list[tuple[str, str, int]], order: object) -> None:
+    """R5: turns are seen first by their user entries; copies come in any order and at any time after."""
+    begun = [Line(0, MESSAGE, name, speaks=True) for name in INVOCATIONS]
+    late = [Line(0, MESSAGE, i, "", group, g, speaks=True) for i, group, g in dict.fromkeys(copies)]
+    shuffled = list(late)
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+
+    def read(entries: Sequence[Line]) -> list[tuple[str, str, int]]:
+        numbered = [line._replace(seq=index) for index, line in enumerate(entries, 1)]
+        by_seq = {line.seq: line for line in numbered}
+        shown = [by_seq[one.seq] for one in effective(numbered)]
+        return [(str(line.group), str(line.invocation_id), line.generation) for line in shown]
+
+    in_order, mixed = read([*begun, *late]), read([*begun, *shuffled])
+    assert sorted(in_order) == sorted(mixed)
+    assert [(group, g) for group, _, g in in_order] == [(group, g) for group, _, g in mixed]
