@@ -9,7 +9,7 @@ GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run test compat check fmt lint types contracts protos protos-check docs bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -20,12 +20,20 @@ run: $(READY)  ## the whole plane in one process; ARGS="--port 8081" passes opti
 test: $(READY)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
+compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
+	$(BIN)/python -m pytest -q tests/compat $(ARGS)
+
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
 $(READY): pyproject.toml deploy/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
+	@touch $@
+
+.venv-compat/.ready: deploy/compat.txt
+	$(PYTHON) -m venv .venv-compat
+	.venv-compat/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired
@@ -58,4 +66,4 @@ bench: $(READY)  ## measures; ARGS picks what
 	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## removes what was made, data of `make run` included
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist
+	rm -rf $(VENV) .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

@@ -230,3 +230,28 @@ async def test_a_replaced_document_leads_open_streams_to_the_new_one(plane: Plan
         assert generations(updates) == [1, 1, 2]
         await put("completed")
         assert states([event async for event in events]) == ["COMPLETED"]
+
+
+async def test_who_takes_the_versions_of_a_document_slowly_misses_none_of_its_messages(plane: Plane) -> None:
+    """T4: versions may be skipped; what was said in them is in the history, and is told from there."""
+    task: dict[str, Any] = {"id": fresh(), "contextId": fresh(), "history": []}
+    large = [{"artifactId": "a", "parts": [{"kind": "text", "text": "x" * 2_000_000}]}]
+
+    async def put(state: str, message: Any, **fields: Any) -> None:
+        task["status"] = {"state": state} | ({"message": message} if message else {})
+        assert (await plane.http.post("/api/tasks", json={**task, **fields})).status_code == 201
+        if message:
+            task["history"].append(message)
+
+    await put("submitted", said_0_3("look"))
+    async with plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
+        await anext(events)
+        for number in range(15):
+            await put("working", said_0_3(f"{number}", role="agent"), artifacts=large)
+        await put("completed", None)
+        rest = [event.result["statusUpdate"] async for event in events if "statusUpdate" in event.result]
+    told = [update["status"]["message"]["messageId"] for update in rest[:-1]]
+    assert told == [message["messageId"] for message in task["history"][1:]]
+    assert {name: value for name, value in rest[-1]["status"].items() if name != "timestamp"} == {
+        "state": "TASK_STATE_COMPLETED"
+    }

@@ -11,6 +11,7 @@ _NOT_OURS: Final = frozenset(
     {
         ".git",
         ".venv",
+        ".venv-compat",
         ".taskplane",
         ".mypy_cache",
         ".ruff_cache",

@@ -20,6 +20,8 @@ class World:
     """What is out at some point, the pushed history that counts, and the world that an undo returns to."""
 
     cut: frozenset[Name] = frozenset()
+    # Numbers of events that stand where something is out, whatever their invocation is.
+    events: frozenset[int] = frozenset()
     replaced: frozenset[Name] = frozenset()
     push: int = 0
     before: "World | None" = None
@@ -33,6 +35,8 @@ class Naive:
     # Every sighting of a turn in order: who, and in which pushed history (0: in an entry).
     sightings: list[tuple[Name, int]] = field(default_factory=list[tuple[Name, int]])
     worlds: list[World] = field(default_factory=list[World])
+    # How many sightings there were when each event came.
+    events: dict[int, int] = field(default_factory=dict[int, int])
 
     def place(self, name: Name, push: int) -> int | None:
         in_push = [i for i, (who, where) in enumerate(self.sightings) if who == name and where == push != 0]
@@ -50,6 +54,7 @@ class Naive:
     def run(self) -> World:
         self.sightings.clear()
         self.worlds.clear()
+        self.events.clear()
         world = World()
         void = self.voided()
         for line in self.lines:
@@ -59,6 +64,8 @@ class Naive:
             entered = len(self.sightings)
             self.see(line.group, 0, world)
             self.see(line.name, 0, world)
+            if line.kind == EVENT:
+                self.events[line.seq] = entered
             if line.name in void:
                 continue
             if line.kind == PUSHED:
@@ -75,11 +82,14 @@ class Naive:
                     then = self.worlds[start]
                     known = {who for who, _ in self.sightings[:entered]}
                     gone = {who for who in known if start <= (self.place(who, then.push) or 0) < entered}
-                    world = replace(then, cut=then.cut | gone, before=world, since=entered)
+                    events = then.events | {seq for seq, at in self.events.items() if start <= at < entered}
+                    world = replace(then, cut=then.cut | gone, events=events, before=world, since=entered)
         return world
 
     def has(self, line: Line, world: World) -> bool:
         out = world.cut | self.voided()
+        if line.seq in world.events:
+            return False
         return line.seq >= world.push and line.name not in out | world.replaced and line.group not in out
 
     def of_turns(self) -> list[Line]:
@@ -122,7 +132,7 @@ class Naive:
         for line in self.lines:
             says = line.speaks if line.kind in (MESSAGE, OUTCOME) else line.kind == EVENT and not line.target
             if says and self.has(line, world):
-                first = self.place(line.group, 0)
+                first = self.events[line.seq] if line.kind == EVENT else self.place(line.group, 0)
                 assert first is not None
                 shown.append(((first, line.generation, line.seq), line.seq))
         result: list[tuple[int, tuple[int, ...]]] = [(seq, ()) for _, seq in sorted(shown)]

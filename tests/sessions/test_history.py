@@ -211,6 +211,18 @@ def test_an_event_that_rewinds_acts_as_a_rewind_and_is_not_shown() -> None:
     assert log.shown == ["e1", "e3"]
 
 
+def test_events_of_one_invocation_that_comes_again_go_by_where_they_stand() -> None:
+    """R10: kagent's runtime begins every turn with an event of the same invocation."""
+    log = Log()
+    for name in "ABC":
+        log.event(f"h{name}", "h").event(f"e{name}", name)
+    assert log.shown == ["hA", "eA", "hB", "eB", "hC", "eC"]
+    assert log.event("", "r", target="B").shown == ["hA", "eA", "hB"]
+    assert log.event("hD", "h").event("eD", "D").shown == ["hA", "eA", "hB", "hD", "eD"]
+    assert cut(log.lines) == ["B", "C"]
+    assert log.event("late", "C").shown == ["hA", "eA", "hB", "hD", "eD"]
+
+
 def test_entries_without_an_invocation_are_turns_of_their_own() -> None:
     log = Log().event("e1", "").user("A").event("e2", "")
     assert log.shown == ["e1", "A?", "e2"]

@@ -1,7 +1,7 @@
 """Following a task: what WatchTask sends, as the elements of a stream, through restarts of the store."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Set
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -174,6 +174,8 @@ async def follow(
     answered with a Task marked with `RESYNC`. For the rest see `watch`.
     """
     emitted = begin is not None
+    # The messages told of a document, whose versions may be skipped by who is slow to take them.
+    said: set[str] = set()
     if begin is not None:
         yield [(cursor, begin)]
     async with aclosing(watch(tasks, task_id, cursor, stop, patience=patience, begun=emitted)) as seen:
@@ -185,9 +187,10 @@ async def follow(
                 snapshot = one.response.snapshot
                 task = snapshot.record.task
                 if emitted and not one.resync:
-                    items = _updates(task, one.before, snapshot.cursor)
+                    items = _updates(task, one.before, snapshot.cursor, said)
                 else:
                     items = [(snapshot.cursor, marked(task, one.resync))]
+                said.update(message.message_id for message in (*task.history, task.status.message))
                 ended = task.status.state in stop
             if items:
                 emitted = True
@@ -234,19 +237,26 @@ def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:
     return update
 
 
-def _updates(task: a2a.Task, before: str, after: str) -> list[Item]:
-    """A replaced document for those who have the one before: each artifact whole, then the status. Only the last one
-    moves the place on, so that nobody who resumes in between misses the rest."""
-    items: list[Item] = [
-        (
-            before,
-            a2a.TaskArtifactUpdateEvent(
-                task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True
-            ),
+def _updates(task: a2a.Task, before: str, after: str, said: Set[str]) -> list[Item]:
+    """A replaced document for those who have the one before: each message of its history that was not `said`, each
+    artifact whole, then the status. Only the last one moves the place on, so that nobody who resumes in between misses
+    the rest."""
+    items: list[Item] = []
+
+    def update(status: a2a.TaskStatus) -> a2a.TaskStatusUpdateEvent:
+        return a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=status)
+
+    told = {*said, task.status.message.message_id, ""}
+    for message in task.history:
+        if message.message_id not in told:
+            told.add(message.message_id)
+            items.append((before, update(a2a.TaskStatus(state=a2a.TASK_STATE_WORKING, message=message))))
+    for artifact in task.artifacts:
+        whole = a2a.TaskArtifactUpdateEvent(
+            task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True
         )
-        for artifact in task.artifacts
-    ]
-    items.append((after, a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)))
+        items.append((before, whole))
+    items.append((after, update(task.status)))
     return items
 
 

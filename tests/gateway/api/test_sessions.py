@@ -104,7 +104,10 @@ async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
     again = await plane.http.post(f"{path}/events", json={"id": f"{one['id']}-0", "data": "{}"})
     assert (again.status_code, again.json()["code"]) == (409, "EVENT_EXISTS")
     assert await numbers("order=asc&limit=1") == [0]
-    for query in ("order=up", "limit=x"):
+    stored = (await plane.http.get(f"{path}?order=asc")).json()["data"]["events"]
+    assert await numbers(f"order=asc&after={stored[1]['created_at']}") == [2, 3]
+    assert await numbers(f"after={stored[0]['created_at']}&limit=2") == [3, 2]
+    for query in ("order=up", "limit=x", "after=yesterday"):
         assert (await plane.http.get(f"{path}?{query}")).status_code == 400
 
 

@@ -14,6 +14,7 @@ from taskplane.gateway.etags import if_changed, named, numbered
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.timestamps import from_text
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, PermissionDenied
 
 _PAGE: Final = 1_000
@@ -36,12 +37,13 @@ async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """A session with its runtime's events, newest first unless `order=asc`, at most `limit` (0: all). Its version is
-    its entity tag. NotFound."""
+    """A session with its runtime's events, newest first unless `order=asc`, only those stored after the time `after`,
+    at most `limit` (0: all). Its version is its entity tag. NotFound; Invalid."""
     order = request.query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise Invalid("order must be asc or desc", fields={"order": "must be asc or desc"})
     limit = max(0, request.number("limit", 0))
+    after = _time(request.query.get("after", ""))
     asked = sb.ListEntriesRequest(
         context_id=request.arguments["session"],
         kinds=[sb.ENTRY_KIND_EVENT],
@@ -51,13 +53,28 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
     events: list[dict[str, Any]] = []
     while True:
         page = await plane.sessions.ListEntries(asked)
-        events += (event_json(page.session, entry, entry.data) for entry in page.entries)
+        events += (
+            event_json(page.session, entry, entry.data)
+            for entry in page.entries
+            if after is None or entry.created_at.ToNanoseconds() > after
+        )
         if not page.next_page_token or 0 < limit <= len(events):
             break
         asked.page_token = page.next_page_token
     data = {"session": session_json(page.session), "events": events[:limit] if limit else events}
     reply = found(data, "Successfully retrieved session")
     return if_changed(request, reply, numbered(page.session.version))
+
+
+def _time(text: str) -> int | None:
+    """Nanoseconds since 1970 of the parameter `after`; None without one."""
+    if not text:
+        return None
+    try:
+        return from_text(text).ToNanoseconds()
+    except (ValueError, OverflowError):
+        what = "must be an RFC 3339 time"
+        raise Invalid(f"after {what}", fields={"after": what}) from None
 
 
 async def update(plane: Plane, request: Request, caller: Caller) -> Reply:

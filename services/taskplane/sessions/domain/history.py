@@ -25,12 +25,13 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
 
     `lines` are all entries of a session in the order of their numbers, or all up to some number. A pushed history comes
     first. What follows is ordered by task, in the order in which the turns that created them were first seen, each
-    direct turn by itself, and inside by generation. Messages, direct answers and events of an agent runtime are listed;
-    what only steers (rewinds, voids, outcomes that say "a task") is not. Equal messageIds are not merged here.
+    direct turn by itself, and inside by generation; an event is read where it stands. Messages, direct answers and
+    events of an agent runtime are listed; what only steers (rewinds, voids, outcomes that say "a task") is not. Equal
+    messageIds are not merged here.
     """
     log = Replayed(lines)
     shown = [line for line in log.lines if line.shows and log.has(line)]
-    shown.sort(key=lambda line: (log.seen[line.group], line.generation, line.seq))
+    shown.sort(key=log.reading_order)
     found = [InEffect(line.seq, line.kind) for line in shown]
     push = log.push
     if push is not None:

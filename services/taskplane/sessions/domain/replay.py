@@ -1,8 +1,10 @@
 """Goes through a session's log and finds out what is cut and what counts in the end. Pure.
 
-Every invocation has a place: where it was first seen in the log. A rewind cuts the places from that of its target up to
-its own, a pushed history those before it. A rewind starts from the state that was just before its target, so what lies
-between has no say any more: rewinding before an earlier rewind takes that one back, which is what ADK does as well.
+Every invocation has a place: where it was first seen in the log. An event of an agent runtime has one of its own, too,
+since runtimes go by where events stand: kagent's begins every turn with an event of one and the same invocation. A
+rewind cuts the places from that of its target up to its own, a pushed history those before it. A rewind starts from the
+state that was just before its target, so what lies between has no say any more: rewinding before an earlier rewind
+takes that one back, which is what ADK does as well.
 """
 
 from bisect import bisect_right
@@ -89,18 +91,27 @@ class Replayed:
         self.lines: Sequence[Line] = list(lines)
         self.voided = _voided(self.lines)
         seen: dict[Name, int] = {}
+        events: dict[int, int] = {}
         self.seen: Mapping[Name, int] = seen
-        self.state = _replay(self.lines, self.voided, seen)
+        self._events: Mapping[int, int] = events
+        self.state = _replay(self.lines, self.voided, seen, events)
         self.push = self.state.push if self.state is not None else None
         self._starts, self._ends = _intervals(self.state)
 
     def has(self, line: Line) -> bool:
         """Whether the entry is in effect: neither it nor the turn that created its task is cut, voided or replaced."""
         push = self.push
+        if line.kind == EVENT and self.cuts(self._events[line.seq]):
+            return False
         if not self.stands(line.name) or (push is not None and (line.seq < push.seq or self.replaces(line.name))):
             return False
         # A pushed history replaces what was said before it, not the tasks that go on after it.
         return line.group == line.name or self.stands(line.group)
+
+    def reading_order(self, line: Line) -> tuple[int, int, int]:
+        """Where the entry is read: with the turn that created its task, inside by generation; an event, where it is."""
+        begun = self._events[line.seq] if line.kind == EVENT else self.seen[line.group]
+        return begun, line.generation, line.seq
 
     def stands(self, name: Name) -> bool:
         """Whether an invocation that was seen is neither voided nor cut by a rewind."""
@@ -126,8 +137,11 @@ def _voided(lines: Sequence[Line]) -> frozenset[Name]:
     return frozenset(target for target, taken_back in off.items() if not taken_back)
 
 
-def _replay(lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int]) -> Cut | None:
-    """Goes through the log once; fills `seen`, the place of each invocation, and returns what is cut in the end."""
+def _replay(
+    lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int], events: dict[int, int]
+) -> Cut | None:
+    """Goes through the log once; fills `seen`, the place of each invocation, and `events`, that of each event by its
+    number, and returns what is cut in the end."""
     state: Cut | None = None
     # What was cut when each place was reached.
     states: dict[int, Cut | None] = {}
@@ -146,6 +160,8 @@ def _replay(lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int
         if line.name != line.group:
             place += 1
             see(line.name)
+        if line.kind == EVENT:
+            events[line.seq] = place
         if line.name in voided:
             continue
         if line.kind == PUSHED:
