@@ -178,6 +178,16 @@ async def test_a_deleted_session_ends_its_watches_also_if_there_is_a_new_one(roo
     await watcher.leave()
 
 
+async def test_a_new_session_of_the_same_name_is_not_taken_for_the_old_one(room: Room) -> None:
+    """Also where nobody told of the deletion."""
+    unheard = Watched(room.sessions.log, poll_every=NEVER)
+    watcher = Watcher(Watch(room.sessions.log, unheard, quiet_after=NEVER), 1)
+    await watcher.session()
+    await room.sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await room.sessions.append("s", user("new"), user("newer"))
+    assert isinstance(await watcher.next(), Deleted)
+
+
 async def test_a_session_that_is_unknown_or_shorter_or_of_another_is_refused(room: Room) -> None:
     with pytest.raises(NotFound):
         await Watcher(room.watch, scope=BOB).next()
@@ -204,7 +214,12 @@ async def test_a_drain_ends_every_watch_without_a_word(room: Room) -> None:
     watchers = [Watcher(room.watch, after) for after in (0, None)]
     for watcher in watchers:
         await watcher.session()
+    await room.sessions.append("s", user("C"))
+    assert await watchers[1].ids() == ["C"]
     waiting = asyncio.ensure_future(watchers[1].ended())
+    # It is caught up, so that nothing but the bell can wake it once it waits, a few turns of the loop from here.
+    for _ in range(10):
+        await asyncio.sleep(0)
     room.watched.drain()
     assert await waiting
     assert await watchers[0].ended()
@@ -246,6 +261,12 @@ async def test_what_another_process_writes_or_deletes_is_noticed(cluster: Cluste
         await other.append("s", user("B"))
         assert await watcher.ids() == ["B"]
         await other.log.delete(ops.Delete(scope=ADA, context_id="s"))
-        await other.append("s", user("C"), user("D"), user("E"))
         assert isinstance(await watcher.next(), Deleted)
+        await other.append("s", user("C"), user("D"))
+        again = Watcher(here.watch, 0)
+        await again.session()
+        assert await again.ids() == ["C", "D"]
+        await other.log.delete(ops.Delete(scope=ADA, context_id="s"))
+        await other.append("s", user("E"))
+        assert isinstance(await again.next(), Deleted)
     cluster.drop(database)

@@ -172,7 +172,8 @@ class SessionHistoryServicer:
         in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
         `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
         NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
-        kind), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
+        kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
+        `TOO_MANY_ENTRIES` (more than 1,000).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -226,7 +227,8 @@ class SessionHistoryServicer:
 
     def Undo(self, request, context):
         """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
-        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it. ABORTED `VERSION_MISMATCH`. Idempotent by `id`.
+        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
+        `VERSION_MISMATCH`. Idempotent by `id`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -234,16 +236,17 @@ class SessionHistoryServicer:
 
     def Fork(self, request, context):
         """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
-        is untouched. Idempotent: the copies have ids of their own that a repeat makes again. NOT_FOUND; NOT_FOUND
-        `INVOCATION_NOT_FOUND`. ALREADY_EXISTS: there is another session with that id. INVALID_ARGUMENT.
+        is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the state of
+        the new session is what the copied events made. Idempotent where `new_context_id` is given. NOT_FOUND; NOT_FOUND
+        `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCut(self, request, context):
-        """The invocations that are cut from the history now: seen, and not in effect after the newest entry that steers.
-        NOT_FOUND.
+        """The invocations that are not in effect now although there is a message, an outcome or an event of them: cut, voided,
+        or replaced by a pushed history. Oldest first. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -277,7 +280,8 @@ class SessionHistoryServicer:
 
     def GetState(self, request, context):
         """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
-        the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
+        the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
+        RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,7 +39,8 @@ class SessionHistoryStub:
     in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
     `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
     NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
-    kind), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
+    kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
+    `TOO_MANY_ENTRIES` (more than 1,000).
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
     """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
@@ -69,16 +70,18 @@ class SessionHistoryStub:
     """
     Undo: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UndoRequest, _sessions_pb2.UndoResponse]
     """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
-    is none; `TOO_LATE_TO_UNDO`: a new invocation came after it. ABORTED `VERSION_MISMATCH`. Idempotent by `id`.
+    is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
+    `VERSION_MISMATCH`. Idempotent by `id`.
     """
     Fork: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ForkRequest, _sessions_pb2.ForkResponse]
     """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
-    is untouched. Idempotent: the copies have ids of their own that a repeat makes again. NOT_FOUND; NOT_FOUND
-    `INVOCATION_NOT_FOUND`. ALREADY_EXISTS: there is another session with that id. INVALID_ARGUMENT.
+    is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the state of
+    the new session is what the copied events made. Idempotent where `new_context_id` is given. NOT_FOUND; NOT_FOUND
+    `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
     """
     ListCut: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListCutRequest, _sessions_pb2.ListCutResponse]
-    """The invocations that are cut from the history now: seen, and not in effect after the newest entry that steers.
-    NOT_FOUND.
+    """The invocations that are not in effect now although there is a message, an outcome or an event of them: cut, voided,
+    or replaced by a pushed history. Oldest first. NOT_FOUND.
     """
     ListUnapplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnappliedRequest, _sessions_pb2.ListUnappliedResponse]
     """Sessions of all owners with a newest steering entry that was not applied to their tasks, oldest change first. For
@@ -96,7 +99,8 @@ class SessionHistoryStub:
     """
     GetState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetStateRequest, _sessions_pb2.GetStateResponse]
     """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
-    the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
+    the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
+    RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
     """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
@@ -155,7 +159,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
         `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
         NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
-        kind), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
+        kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
+        `TOO_MANY_ENTRIES` (more than 1,000).
         """
 
     @_abc_1.abstractmethod
@@ -221,7 +226,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.UndoRequest, _abc.Awaitable[_sessions_pb2.UndoResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.UndoResponse]:
         """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
-        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it. ABORTED `VERSION_MISMATCH`. Idempotent by `id`.
+        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
+        `VERSION_MISMATCH`. Idempotent by `id`.
         """
 
     @_abc_1.abstractmethod
@@ -231,8 +237,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ForkRequest, _abc.Awaitable[_sessions_pb2.ForkResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ForkResponse]:
         """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
-        is untouched. Idempotent: the copies have ids of their own that a repeat makes again. NOT_FOUND; NOT_FOUND
-        `INVOCATION_NOT_FOUND`. ALREADY_EXISTS: there is another session with that id. INVALID_ARGUMENT.
+        is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the state of
+        the new session is what the copied events made. Idempotent where `new_context_id` is given. NOT_FOUND; NOT_FOUND
+        `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -241,8 +248,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListCutRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListCutRequest, _abc.Awaitable[_sessions_pb2.ListCutResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListCutResponse]:
-        """The invocations that are cut from the history now: seen, and not in effect after the newest entry that steers.
-        NOT_FOUND.
+        """The invocations that are not in effect now although there is a message, an outcome or an event of them: cut, voided,
+        or replaced by a pushed history. Oldest first. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -284,7 +291,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.GetStateRequest, _abc.Awaitable[_sessions_pb2.GetStateResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.GetStateResponse]:
         """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
-        the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
+        the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
+        RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...
