@@ -61,7 +61,8 @@ def _behind(conn: Connection, op: ops.MarkSuperseded) -> Mapping[str, bool]:
     tasks = dict.fromkeys(conn.execute(sql.BEHIND, place).scalars(), False)
     cut = sorted(op.cut)
     for first in range(0, len(cut) if tasks else 0, AT_ONCE):
-        for of_tenant, of_owner, uid in sql.TASKS_OF_TURNS.all(conn, cut[first : first + AT_ONCE], [tenant]):
-            if (of_tenant, of_owner) == (tenant, owner) and uid in tasks:
+        for (uid,) in sql.TASKS_OF_TURNS.all(conn, cut[first : first + AT_ONCE], [tenant]):
+            # Others may have turns of the same name.
+            if uid in tasks:
                 tasks[uid] = True
     return tasks

@@ -104,9 +104,9 @@ IN_ITS_WAY: Final = (
     .scalar_subquery()
 )
 WAITING: Final = Query(select(task.c.uid).where(task.c.uid.in_(UIDS), IN_ITS_WAY.is_not(None)), "uids")
-# Which tasks these turns belong to, in the scopes of the caller; the caller compares those, too.
+# Which tasks these turns belong to, whoever owns them.
 TASKS_OF_TURNS: Final = Query(
-    select(event.c.tenant, event.c.owner, event.c.task_uid).where(
+    select(event.c.task_uid).where(
         event.c.invocation_id.in_(bindparam("turns", expanding=True)),
         event.c.invocation_id.is_not(None),
         event.c.tenant.in_(_TENANTS),
