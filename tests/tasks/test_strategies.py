@@ -1,11 +1,12 @@
 """CreateTask.strategy over real channels: what becomes of a second task of an agent in a session."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
 from tests.conftest import Migrated
 from tests.tasks.plane import CANCELED, INPUT_REQUIRED, WORKING, Plane, creation, message, opened, status, until
-from tests.tasks.test_queue import connected
+from tests.tasks.test_queue import Executor, connected
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -22,6 +23,12 @@ async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
         await until(lambda: not len(plane.room.claims))
 
 
+async def soon(executor: Executor) -> pb.Assignment:
+    """The next assignment, long before the store looks by itself."""
+    async with asyncio.timeout(20):
+        return await executor.assigned()
+
+
 @pytest.mark.parametrize("kind", ["local", "socket"])
 async def test_a_task_in_turn_is_assigned_as_soon_as_the_one_before_it_is_at_rest(plane: Plane, kind: str) -> None:
     """QUEUE: an end, a pause or a deletion lets the next one through; nothing waits for a sweep."""
@@ -32,13 +39,13 @@ async def test_a_task_in_turn_is_assigned_as_soon_as_the_one_before_it_is_at_res
     for run in rest:
         assert (run.fence, run.record.state, run.record.generation) == (0, a2a.TASK_STATE_SUBMITTED, 1)
     await first.complete()
-    second = await executor.assigned()
+    second = await soon(executor)
     assert (second.record.id, second.fence) == (rest[0].id, 1)
     rest[0].fence = second.fence
     await rest[0].append(status(WORKING), status(INPUT_REQUIRED, message("?", a2a.ROLE_AGENT)))
-    assert (await executor.assigned()).record.id == rest[1].id
+    assert (await soon(executor)).record.id == rest[1].id
     await plane.store().DeleteTask(pb.DeleteTaskRequest(task_id=rest[1].id))
-    assert (await executor.assigned()).record.id == rest[2].id
+    assert (await soon(executor)).record.id == rest[2].id
     executor.stream.cancel()
 
 
