@@ -50,6 +50,7 @@ class Client(RuleBasedStateMachine):
         self.turns: list[Said] = []
         self.undo: list[tuple[Said, ...]] = []
         self.began = 0
+        self.undoable = 0
         self.steered = False
         self.past: list[Json] = []
         self.conversation = Conversation("c")
@@ -83,11 +84,9 @@ class Client(RuleBasedStateMachine):
         self.began += 1
         if self.undo:
             self.undo = [tuple(turn for rewound in self.undo for turn in rewound)]
-            self.undoable = False
+            self.undoable = 0
         task = "" if kind == "direct" else self.turns[-1].task if self.waits else f"t{self.began}"
         return Said(self.began, task, kind == "ask")
-
-    undoable = False
 
     def stream(self, turn: Said, opened: bool, repeated: bool) -> None:
         """The events of a turn; `opened`: with a full task first; `repeated`: all of them twice."""
@@ -138,7 +137,7 @@ class Client(RuleBasedStateMachine):
             self.conversation.restore()
         else:
             self.undo.append(tuple(self.turns[place:]))
-            self.turns, self.steered, self.undoable = self.turns[:place], True, True
+            self.turns, self.steered, self.undoable = self.turns[:place], True, self.undoable + 1
             begun = self.begin("task") if end == "goes on" else None
             if begun is not None:
                 self.conversation.say(read_message(begun.message("user", tasks=False)))
@@ -158,7 +157,7 @@ class Client(RuleBasedStateMachine):
     def undo_rewind(self, loads: bool) -> None:
         """Who is not told which task a message belongs to loads the tasks again."""
         self.turns += self.undo.pop()
-        self.undoable = bool(self.undo)
+        self.undoable -= 1
         history = [read_message(message) for turn in self.turns for message in turn.messages(tasks=self.names_tasks)]
         self.conversation.undone(history, [TaskInfo(*item) for item in self.tasks.items()])
         if loads or not self.names_tasks:
