@@ -41,7 +41,8 @@ class Calls:
     def __init__(self, url: str) -> None:
         self._url = url
         self._requests: list[Json] = []
-        self._http = httpx.AsyncClient(base_url=url, event_hooks=KAgentTokenService(APP).event_hooks())
+        self._token = KAgentTokenService(APP)
+        self._http = httpx.AsyncClient(base_url=url, event_hooks=self._token.event_hooks())
         self._listen()
         self._store = KAgentTaskStore(self._http)
         self._sessions = KAgentSessionService(self._http)
@@ -69,6 +70,10 @@ class Calls:
         """The requests made since this was asked last."""
         made, self._requests = self._requests, []
         return made
+
+    async def use_token(self, token: str) -> None:
+        """As if kagent's file with the token had this text."""
+        self._token.token = token
 
     async def save_task(self, task: Json, user: str = "") -> None:
         await self._store.save(Task.model_validate(task), context(user))
