@@ -90,6 +90,8 @@ async def test_who_watches_a_document_is_led_through_its_replacements_by_number(
             assert (await anext(told)).generation == 2
             for number, state in ((3, "working"), (4, "input-required"), (5, "completed")):
                 await stored(http, document(task_id, context, state, f"version {number}"))
+                said = [(await anext(told)).result["statusUpdate"]["status"]["message"] for _ in range(2)]
+                assert [each["parts"][0]["text"] for each in said] == [f"ask version {number}", f"version {number}"]
                 artifact, status = await anext(told), await anext(told)
                 update: Any = artifact.result["artifactUpdate"]
                 assert update["artifact"]["parts"][0]["text"] == f"version {number}"
