@@ -89,4 +89,5 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                 ) as gateway:
                     yield Plane(gateway, listening, executor)
                     await executor.drain()
+                await sessions.drain()
                 await tasks.drain()
