@@ -12,7 +12,7 @@ from taskplane.sessions.domain.forking import copy_of, forked, to_copy
 from taskplane.sessions.domain.history import InEffect, effective, stands
 from taskplane.sessions.domain.operations import Fork
 from taskplane.sessions.domain.payload import messages
-from taskplane.sessions.domain.replay import Line
+from taskplane.sessions.domain.replay import Line, Name
 from taskplane.sessions.domain.session import PUSHED, REWIND, Entry, Session
 
 OLD = Session("", "ada", "old", 9, 10, "demo", "title", "", False, 1, 2)
@@ -50,13 +50,13 @@ def lines_of(entries: Sequence[Entry]) -> list[Line]:
 
 def of_one_task(log: Sequence[Line]) -> bool:
     """Whether every turn belongs to one task, or to none, as those of the executor do, and no history was pushed."""
-    groups: dict[str, object] = {}
-    for line in log:
-        if line.kind == PUSHED or (
-            line.invocation_id and groups.setdefault(line.invocation_id, line.group) != line.group
-        ):
-            return False
-    return True
+    groups: dict[Name, Name] = {}
+    # The turn that created a task belongs to that task itself.
+    return not any(
+        line.kind == PUSHED or groups.setdefault(name, line.group) != line.group
+        for line in log
+        for name in (line.name, line.group)
+    )
 
 
 @settings(max_examples=300, deadline=None)
