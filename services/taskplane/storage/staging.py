@@ -121,6 +121,14 @@ def drop(conn: Connection, table: Table, of: Stage, *, number: int | None = None
     conn.execute(delete(table).where(*where), _key(of))
 
 
+def drop_pages(conn: Connection, table: Table, of: Stage) -> None:
+    """Like `drop`, but for page 0."""
+    where = [*_of(table), table.c.number > 0]
+    if of.import_id:
+        where.append(table.c.import_id == of.import_id)
+    conn.execute(delete(table).where(*where), _key(of))
+
+
 def page(conn: Connection, table: Table, of: Stage, number: int) -> tuple[str, bytes] | None:
     """The import and the content of a page, whatever import it is of."""
     query = select(table.c.import_id, table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))

@@ -10,7 +10,16 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid
 from taskplane.sessions.domain.limits import check_id, check_imported, check_payload, check_text, check_time
 from taskplane.sessions.domain.payload import listed, pack, read_event
-from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session, begins_session_task, steers
+from taskplane.sessions.domain.session import (
+    EVENT,
+    MESSAGE,
+    OUTCOME,
+    Entry,
+    Scope,
+    Session,
+    begins_session_task,
+    steers,
+)
 from taskplane.sessions.domain.state import read_delta
 
 _SECOND: Final = 1_000_000
