@@ -287,7 +287,10 @@ class TaskLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forgets what is staged and deletes the tasks of an import that was not finished, of this one or ("") of any."""
+        """Forgets what is staged and deletes the tasks of an import that was not finished.
+
+        Of this one, or ("") of any.
+        """
         ...
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:

@@ -1,4 +1,4 @@
-"""A session that was kept outside and comes back: what is stored of it, line by line, and what no line may say. Pure."""
+"""A session that was kept outside and comes back: what is stored of each line, and what no line may say. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
