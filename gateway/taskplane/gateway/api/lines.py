@@ -38,7 +38,7 @@ def read(number: int, text: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def message(number: int, value: object, kind: type[M]) -> M:
+def message(number: int, value: Any, kind: type[M]) -> M:
     """The message that a member of line `number` is. Invalid `BAD_LINE`."""
     try:
         found: M = ParseDict(value, kind())
