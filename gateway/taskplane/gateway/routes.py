@@ -10,7 +10,9 @@ from taskplane.gateway import card, jsonrpc, probes
 from taskplane.gateway.api import (
     artifacts,
     events,
+    exporting,
     history,
+    importing,
     messages,
     rewinding,
     session_list,
@@ -79,6 +81,20 @@ ROUTES: Final[Sequence[Public | Route]] = (
     Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, (_TASKS + "GetTask",)),
     Route("GET", "/api/tasks/{task}/events", events.serve, (_TASKS + "ListEvents", _TASKS + "WatchTask")),
     Route("GET", "/api/sessions", session_list.serve, (_SESSIONS + "ListSessions", _TASKS + "SummarizeSessions")),
+    Route(
+        "POST",
+        "/api/sessions/import",
+        importing.serve,
+        tuple(f"{_SESSIONS}{name}" for name in ("GetSession", "StageImport", "CommitImport", "DropImport"))
+        + tuple(f"{_TASKS}{name}" for name in ("StageImport", "CommitImport", "FinishImport", "DropImport")),
+        writes=True,
+    ),
+    Route(
+        "GET",
+        "/api/sessions/{session}/export",
+        exporting.serve,
+        (_SESSIONS + "GetSession", _SESSIONS + "ListEntries", _TASKS + "ListTaskInfos", _TASKS + "ExportTask"),
+    ),
     Route("POST", "/api/sessions", sessions.create, (_SESSIONS + "CreateSession",), writes=True),
     Route("GET", "/api/sessions/{session}", sessions.get, (_SESSIONS + "ListEntries",)),
     Route("PUT", "/api/sessions/{session}", sessions.update, (_SESSIONS + "UpdateSession",), writes=True),

@@ -10,6 +10,9 @@ PREFIX: Final = "TASKPLANE_GATEWAY_"
 _POSITIVE: Final = (
     "max_body",
     "body_timeout",
+    "max_import",
+    "max_import_line",
+    "import_timeout",
     "max_streams",
     "max_streams_per_principal",
     "keep_alive",
@@ -66,6 +69,11 @@ class GatewaySettings:
     # Bytes of a request body, and how long it may take to arrive.
     max_body: int = 8 * 1024 * 1024
     body_timeout: float = 30.0
+    # Bytes of a session that is imported, and of one line of it.
+    max_import: int = 1024 * 1024 * 1024
+    max_import_line: int = 128 * 1024 * 1024
+    # How long a store may take to make what was imported visible.
+    import_timeout: float = 300.0
     max_streams: int = 2_000
     max_streams_per_principal: int = 50
     # Silence on a stream after which a comment is sent.

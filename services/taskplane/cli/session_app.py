@@ -1,5 +1,6 @@
 """The commands `taskplane session` and their options."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +8,9 @@ import typer
 from taskplane.cli.arguments import URL, Format, SessionId, TokenEnv, Url
 from taskplane.cli.options import Options
 
-session = typer.Typer(help="List, show and rewind sessions.", no_args_is_help=True, rich_markup_mode=None)
+session = typer.Typer(
+    help="List, show, rewind, export and import sessions.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Before = Annotated[str, typer.Option("--before", metavar="INVOCATION", help="The turn, by its invocation.")]
 
@@ -86,6 +89,36 @@ def fork(
     from taskplane.cli.rewind import fork_session
 
     raise typer.Exit(fork_session(Options(url, token_env, output), session_id, before, title))
+
+
+@session.command("export")
+def export(
+    session_id: SessionId,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-O", metavar="FILE", help="Where it is written, instead of stdout.")
+    ] = None,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Write a session with all its tasks and logs, as lines of JSON."""
+    from taskplane.cli.session_file import export_session
+
+    raise typer.Exit(export_session(Options(url, token_env, output), session_id, file))
+
+
+@session.command("import")
+def import_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An exported session; - is stdin.")],
+    new_id: Annotated[str, typer.Option("--id", metavar="ID", help="Another id than the session had.")] = "",
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Bring an exported session in, whole or not at all."""
+    from taskplane.cli.session_file import import_session
+
+    raise typer.Exit(import_session(Options(url, token_env, output), file, new_id))
 
 
 @session.command("delete")

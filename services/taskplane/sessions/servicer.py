@@ -38,6 +38,9 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "ListCut": Access.USER,
     _HISTORY + "WatchEntries": Access.USER,
     _HISTORY + "GetState": Access.USER,
+    _HISTORY + "StageImport": Access.USER,
+    _HISTORY + "CommitImport": Access.USER,
+    _HISTORY + "DropImport": Access.USER,
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
@@ -115,6 +118,18 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def GetState(self, request: pb.GetStateRequest, context: Context) -> pb.GetStateResponse:
         session, state = await self._log.state(_scope(), request.context_id)
         return pb.GetStateResponse(state=state, session=wire.session(session))
+
+    async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
+        await self._log.stage_import(_scope(), request.context_id, request.import_id, request.number, request.data)
+        return pb.StageImportResponse()
+
+    async def CommitImport(self, request: pb.CommitImportRequest, context: Context) -> pb.CommitImportResponse:
+        made = await self._log.commit_import(_scope(), request.context_id, request.import_id, request.pages)
+        return pb.CommitImportResponse(session=wire.session(made))
+
+    async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
+        await self._log.drop_import(_scope(), request.context_id, request.import_id)
+        return pb.DropImportResponse()
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
         return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))

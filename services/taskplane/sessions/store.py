@@ -216,3 +216,22 @@ class SessionLog(Protocol):
     async def mark_settled(self, until: int) -> None:
         """What `unsettled` gave up to `until` needs no further look. Invalid `BAD_TIME`: it is no time."""
         ...
+
+    async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
+        """Keeps a page of a session that is being brought in; the first one replaces what another import staged.
+
+        AlreadyExists `SESSION_EXISTS`. Conflict `IMPORT_REPLACED`. Invalid.
+        """
+        ...
+
+    async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
+        """Makes the session of its staged pages, all of it or nothing.
+
+        AlreadyExists `SESSION_EXISTS`, `ENTRY_EXISTS`. Conflict `IMPORT_REPLACED`, `IMPORT_CONFLICT`. Invalid, with the
+        `line` in its metadata.
+        """
+        ...
+
+    async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
+        """Forgets what is staged, by this import or ("") by any."""
+        ...

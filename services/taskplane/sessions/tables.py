@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, VOID
+from taskplane.storage.staging import staging_table
 
 metadata: Final = MetaData()
 
@@ -194,3 +195,5 @@ Index(
     sqlite_where=text(OPENS),
     postgresql_where=text(OPENS),
 )
+# Sessions that are being brought in.
+session_import: Final = staging_table("session_import", metadata)

@@ -327,6 +327,28 @@ def context_id(value: str) -> None:
     task_id(value, "context_id")
 
 
+def one_import(request: pb.StageImportRequest | pb.CommitImportRequest | pb.FinishImportRequest) -> None:
+    """Of every request that names one import."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id)
+    problems.name("import_id", request.import_id)
+    problems.done()
+
+
+def stage_import(request: pb.StageImportRequest) -> None:
+    """Of StageImport."""
+    one_import(request)
+    problems = _Problems()
+    problems.at_least("number", request.number, 1)
+    problems.done()
+
+
+def unfinished_imports(request: pb.ListUnfinishedImportsRequest) -> None:
+    """Of ListUnfinishedImports."""
+    if not 0 <= request.min_age <= 366 * 86_400:
+        raise Invalid("that is no age", reason="BAD_AGE", fields={"min_age": "is 0 seconds to a year"})
+
+
 def summarize_sessions(request: pb.SummarizeSessionsRequest) -> None:
     """Of SummarizeSessions."""
     problems = _Problems()

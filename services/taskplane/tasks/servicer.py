@@ -17,6 +17,7 @@ from taskplane.tasks.domain.changes import read_changes, read_message
 from taskplane.tasks.domain.figures import figures
 from taskplane.tasks.domain.operations import Answer
 from taskplane.tasks.domain.task import Row, Scope
+from taskplane.tasks.exporting import exported
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.queue.leases import settled
 from taskplane.tasks.store import TaskLog
@@ -46,6 +47,12 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "WatchSession": Access.USER,
     _STORE + "SummarizeSessions": Access.USER,
     _STORE + "GetSessionFigures": Access.USER,
+    _STORE + "ExportTask": Access.USER,
+    _STORE + "StageImport": Access.USER,
+    _STORE + "CommitImport": Access.USER,
+    _STORE + "FinishImport": Access.USER,
+    _STORE + "DropImport": Access.USER,
+    _STORE + "ListUnfinishedImports": Access.SERVICE,
     _QUEUE + "Claim": Access.SERVICE,
     _QUEUE + "Renew": Access.SERVICE,
     _QUEUE + "Release": Access.SERVICE,
@@ -233,6 +240,37 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         checks.context_id(request.context_id)
         infos = await self._log.session(_scope(), request.context_id)
         return session_wire.figures(figures(infos, await self._log.now()))
+
+    def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
+        checks.task_id(request.task_id)
+        return exported(self._log, _scope(), request.task_id, request.generation)
+
+    async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
+        checks.stage_import(request)
+        await self._log.stage_import(_scope(), request.context_id, request.import_id, request.number, request.data)
+        return pb.StageImportResponse()
+
+    async def CommitImport(self, request: pb.CommitImportRequest, context: Context) -> pb.CommitImportResponse:
+        checks.one_import(request)
+        made = await self._log.commit_import(_scope(), request.context_id, request.import_id, request.pages)
+        return pb.CommitImportResponse(tasks=made)
+
+    async def FinishImport(self, request: pb.FinishImportRequest, context: Context) -> pb.FinishImportResponse:
+        checks.one_import(request)
+        await self._log.finish_import(_scope(), request.context_id, request.import_id)
+        return pb.FinishImportResponse()
+
+    async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
+        checks.context_id(request.context_id)
+        await self._log.drop_import(_scope(), request.context_id, request.import_id)
+        return pb.DropImportResponse()
+
+    async def ListUnfinishedImports(
+        self, request: pb.ListUnfinishedImportsRequest, context: Context
+    ) -> pb.ListUnfinishedImportsResponse:
+        checks.unfinished_imports(request)
+        found = await self._log.unfinished_imports(request.min_age)
+        return pb.ListUnfinishedImportsResponse(imports=[pb.UnfinishedImport(**each._asdict()) for each in found])
 
 
 class TaskQueue(pb_grpc.TaskQueueServicer):

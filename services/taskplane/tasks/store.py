@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
@@ -140,6 +140,15 @@ class Committed:
         return [event for change in (*self.changes, *self.deleted) for event in change.events]
 
 
+class Unfinished(NamedTuple):
+    """An import whose tasks are in, and whose session may not be."""
+
+    tenant: str
+    owner: str
+    context_id: str
+    import_id: str
+
+
 class TaskLog(Protocol):
     """The log of all tasks.
 
@@ -256,4 +265,34 @@ class TaskLog(Protocol):
 
     async def epoch(self) -> str:
         """Names this history of the log; another one after a backup was restored."""
+        ...
+
+    async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
+        """Keeps a page of tasks that are being brought in; the first one replaces what another import staged.
+
+        Conflict `IMPORT_REPLACED`.
+        """
+        ...
+
+    async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> int:
+        """Makes the tasks of the staged pages, all or none; how many. They are remembered until the import is finished.
+
+        AlreadyExists `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. Conflict `IMPORT_REPLACED`, `IMPORT_CONFLICT`.
+        Invalid, with the `line` in its metadata.
+        """
+        ...
+
+    async def finish_import(self, scope: Scope, context_id: str, import_id: str) -> None:
+        """The session of the tasks is there, too."""
+        ...
+
+    async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
+        """Forgets what is staged and deletes the tasks of an import that was not finished.
+
+        Of this one, or ("") of any.
+        """
+        ...
+
+    async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
+        """Imports of all owners whose tasks came in so many seconds ago, and which were not finished; at most 100."""
         ...

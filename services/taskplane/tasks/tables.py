@@ -23,6 +23,7 @@ from sqlalchemy import (
     text,
 )
 
+from taskplane.storage.staging import staging_table
 from taskplane.tasks.domain.task import (
     AT_REST,
     COMPLETED,
@@ -238,3 +239,6 @@ _partial("task_lease_until", "lease_until IS NOT NULL", task.c.lease_until)
 _partial("task_lease_owner", "lease_owner IS NOT NULL", task.c.lease_owner)
 _partial("task_uncopied", UNCOPIED, task.c.status_at)
 _partial("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)
+
+# Tasks of sessions that are being brought in. Page 0 has the uids of those that are in, while their session is not yet.
+task_import: Final = staging_table("task_import", metadata)

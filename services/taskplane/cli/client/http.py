@@ -115,6 +115,39 @@ class Http:
         finally:
             await response.aclose()
 
+    @asynccontextmanager
+    async def download(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The body of an answer, piece by piece. Every failure is a `Failure`."""
+        request = self._client.build_request("GET", self.url + path)
+        with _told(self.url):
+            response = await self._client.send(request, stream=True)
+        try:
+            if response.status_code >= 400:
+                with _told(self.url):
+                    await response.aread()
+                raise _refused(response)
+            yield self._pieces(response)
+        finally:
+            await response.aclose()
+
+    async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        with _told(self.url):
+            async for piece in response.aiter_bytes():
+                yield piece
+
+    async def upload(self, path: str, content: AsyncIterator[bytes], media_type: str, *, timeout: float) -> Any:
+        """Sends a body piece by piece; the answer as JSON. Every failure is a `Failure`. `timeout`: of the answer."""
+        with _told(self.url):
+            response = await self._client.post(
+                self.url + path,
+                content=content,
+                headers={"Content-Type": media_type},
+                timeout=httpx.Timeout(timeout, connect=_CONNECT),
+            )
+        if response.status_code >= 400:
+            raise _refused(response)
+        return orjson.loads(response.content)
+
     async def _events(self, response: httpx.Response) -> AsyncIterator[SseEvent]:
         with _told(self.url):
             if not response.headers.get("content-type", "").startswith("text/event-stream"):

@@ -1,8 +1,8 @@
 """The routes under `/api/sessions`: the list, one session with its tasks, rewinds, forks, and what becomes of it."""
 
 import secrets
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
@@ -14,6 +14,8 @@ from taskplane.cli.client.http import Http
 from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
 
 _PAGE: Final = 1_000
+# Seconds that a server may take to store what it was sent.
+_IMPORT: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,21 @@ class SessionsClient:
         """A new session with what is in effect, or what was before a turn. `Missing`."""
         body = {"id": secrets.token_hex(16), "before": before, "name": title}
         return await self._once(_path(session_id, "/fork"), {name: value for name, value in body.items() if value})
+
+    def export(self, session_id: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """All of a session, as a file of lines that `bring_in` takes. `Missing`."""
+        return self._http.download(_path(session_id, "/export"))
+
+    async def bring_in(self, content: AsyncIterator[bytes], new_id: str = "") -> dict[str, Any]:
+        """Makes the session of an exported file: `{session, entries, tasks, events}`, under its own id or a new one.
+
+        `Declined`: the file is not whole, or what it has is there already; nothing was changed then.
+        """
+        query = "?" + urlencode({"id": new_id}) if new_id else ""
+        path = f"/api/sessions/import{query}"
+        answer: Any = await self._http.upload(path, content, "application/x-ndjson", timeout=_IMPORT)
+        found: dict[str, Any] = answer["data"]
+        return found
 
     async def watch(self, session_id: str) -> AsyncGenerator[Watched | Rejoined]:
         """What becomes of a session, a snapshot first, until it is deleted. A stream that breaks is taken up again by

@@ -50,6 +50,14 @@ def check_page_size(size: int) -> None:
         )
 
 
+def check_stage(context_id: str, import_id: str, number: int) -> None:
+    """Invalid where there could be no such page of an import."""
+    check_id("context_id", context_id)
+    check_id("import_id", import_id)
+    if number < 1:
+        raise Invalid("pages are numbered from 1", fields={"number": "is at least 1"})
+
+
 def check_unsettled(min_age: float, limit: int) -> None:
     """Invalid `BAD_AGE`: not 0 to a year; `BAD_LIMIT`: not 1 to 1,000."""
     if not 0 <= min_age <= MAX_AGE:
@@ -156,6 +164,12 @@ def _check_entries(entries: Sequence[Entry]) -> None:
     for index, entry in enumerate(entries):
         if not _is_plain(entry):
             _check_entry(f"entries[{index}]", entry)
+
+
+def check_imported(entry: Entry) -> None:
+    """Invalid where the entry could not be stored."""
+    if not _is_plain(entry):
+        _check_entry("the entry", entry)
 
 
 def _is_plain(entry: Entry) -> bool:

@@ -15,7 +15,7 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.operations import Answer, Operation, Write
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import forking, reads, settling, states
+from taskplane.sessions.sql import forking, importing, reads, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
@@ -23,6 +23,7 @@ from taskplane.sessions.sql.statements import Key
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession, UnsettledPage
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
+from taskplane.storage.staging import Stage, contested
 
 
 class SqlSessionLog:
@@ -168,6 +169,25 @@ class SqlSessionLog:
         """See `SessionLog.mark_settled`."""
         limits.check_time("until", until)
         await self._engine.write(settling.mark_settled, until)
+
+    async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
+        """See `SessionLog.stage_import`."""
+        limits.check_stage(context_id, import_id, number)
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
+
+    async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
+        """See `SessionLog.commit_import`."""
+        limits.check_stage(context_id, import_id, pages)
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        with contested(context_id):
+            return await self._engine.write(importing.commit, of, pages, self._engine.dialect)
+
+    async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
+        """See `SessionLog.drop_import`."""
+        limits.check_id("context_id", context_id)
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        await self._engine.write(importing.drop, of, self._engine.dialect)
 
     async def _submit(self, op: Operation) -> Answer:
         limits.check(op)

@@ -1,6 +1,8 @@
 """The one implementation of the port: a committer above `apply_batch`, and the reads."""
 
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -9,21 +11,24 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.storage.committer import Batch, Committer
 from taskplane.storage.engine import Engine
+from taskplane.storage.staging import Stage, contested
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
-from taskplane.tasks.sql import infos, reads, watching
+from taskplane.tasks.sql import importing, infos, reads, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.sessions import session_of
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
+from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import (
     PAGE_BYTES,
     PAGE_EVENTS,
+    Changed,
     Committed,
     EventFilter,
     InfoFilter,
@@ -32,6 +37,7 @@ from taskplane.tasks.store import (
     Session,
     TaskFilter,
     TaskPage,
+    Unfinished,
 )
 
 
@@ -177,6 +183,41 @@ class SqlTaskLog:
     async def epoch(self) -> str:
         """See `TaskLog.epoch`."""
         return self._opened().epoch
+
+    async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
+        """See `TaskLog.stage_import`."""
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
+
+    async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> int:
+        """See `TaskLog.commit_import`."""
+        dialect = self._engine.dialect
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        with contested(context_id):
+            rows = await self._engine.write(importing.commit, of, pages, dialect, Writing(dialect))
+        if self._on_commit is not None and rows:
+            self._on_commit(Committed([Changed(row) for row in rows]))
+        return len(rows)
+
+    async def finish_import(self, scope: Scope, context_id: str, import_id: str) -> None:
+        """See `TaskLog.finish_import`."""
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        await self._engine.write(importing.finish, of, self._engine.dialect)
+
+    async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
+        """See `TaskLog.drop_import`."""
+        of = Stage(scope.tenant, scope.owner, context_id, import_id)
+        for uid in await self._engine.write(importing.dropped, of, self._engine.dialect):
+            with suppress(NotFound):
+                row = await self.row_by_uid(uid)
+                if (row.tenant, row.owner, row.context_id) == of[:3]:
+                    await self.submit(ops.Delete(scope=scope, task_id=row.id))
+        await self.finish_import(scope, context_id, import_id)
+
+    async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
+        """See `TaskLog.unfinished_imports`."""
+        before = time.time_ns() // 1000 - int(min_age * 1_000_000)
+        return await self._engine.read(importing.unfinished, before)
 
     def _opened(self) -> Meta:
         if self._meta is None:

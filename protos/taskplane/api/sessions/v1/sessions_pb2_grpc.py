@@ -124,6 +124,21 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateResponse.FromString,
                 _registered_method=True)
+        self.StageImport = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/StageImport',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.StageImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.StageImportResponse.FromString,
+                _registered_method=True)
+        self.CommitImport = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/CommitImport',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CommitImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CommitImportResponse.FromString,
+                _registered_method=True)
+        self.DropImport = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/DropImport',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.FromString,
+                _registered_method=True)
 
 
 class SessionHistoryServicer:
@@ -287,6 +302,31 @@ class SessionHistoryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StageImport(self, request, context):
+        """Keeps a page of a session that is being brought in, where nobody sees it. Page 1 replaces what another import of the
+        same session had staged, which can then go on no more. A page sent again changes nothing. ALREADY_EXISTS
+        `SESSION_EXISTS`. ABORTED `IMPORT_REPLACED`: another import took its place, or nobody went on for an hour.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CommitImport(self, request, context):
+        """Makes the session of the staged pages, all of it or nothing, as it was: numbers, times and actors are kept, the owner
+        is the caller. What events changed of the owner's or the agent's state is not carried out again. ALREADY_EXISTS
+        `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropImport(self, request, context):
+        """Forgets the pages; those of any import where none is named. Does nothing where there are none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionHistoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -379,6 +419,21 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.GetState,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateResponse.SerializeToString,
+            ),
+            'StageImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.StageImport,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.StageImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.StageImportResponse.SerializeToString,
+            ),
+            'CommitImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.CommitImport,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CommitImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CommitImportResponse.SerializeToString,
+            ),
+            'DropImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropImport,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -867,6 +922,87 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/GetState',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StageImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/StageImport',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.StageImportRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.StageImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CommitImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/CommitImport',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CommitImportRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CommitImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/DropImport',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -102,6 +102,18 @@ class SessionHistoryStub:
     the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
     RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
     """
+    StageImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.StageImportRequest, _sessions_pb2.StageImportResponse]
+    """Keeps a page of a session that is being brought in, where nobody sees it. Page 1 replaces what another import of the
+    same session had staged, which can then go on no more. A page sent again changes nothing. ALREADY_EXISTS
+    `SESSION_EXISTS`. ABORTED `IMPORT_REPLACED`: another import took its place, or nobody went on for an hour.
+    """
+    CommitImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CommitImportRequest, _sessions_pb2.CommitImportResponse]
+    """Makes the session of the staged pages, all of it or nothing, as it was: numbers, times and actors are kept, the owner
+    is the caller. What events changed of the owner's or the agent's state is not carried out again. ALREADY_EXISTS
+    `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
+    """
+    DropImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropImportRequest, _sessions_pb2.DropImportResponse]
+    """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -294,5 +306,35 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
         RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
         """
+
+    @_abc_1.abstractmethod
+    def StageImport(
+        self,
+        request: _sessions_pb2.StageImportRequest,
+        context: _aio.ServicerContext[_sessions_pb2.StageImportRequest, _abc.Awaitable[_sessions_pb2.StageImportResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.StageImportResponse]:
+        """Keeps a page of a session that is being brought in, where nobody sees it. Page 1 replaces what another import of the
+        same session had staged, which can then go on no more. A page sent again changes nothing. ALREADY_EXISTS
+        `SESSION_EXISTS`. ABORTED `IMPORT_REPLACED`: another import took its place, or nobody went on for an hour.
+        """
+
+    @_abc_1.abstractmethod
+    def CommitImport(
+        self,
+        request: _sessions_pb2.CommitImportRequest,
+        context: _aio.ServicerContext[_sessions_pb2.CommitImportRequest, _abc.Awaitable[_sessions_pb2.CommitImportResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.CommitImportResponse]:
+        """Makes the session of the staged pages, all of it or nothing, as it was: numbers, times and actors are kept, the owner
+        is the caller. What events changed of the owner's or the agent's state is not carried out again. ALREADY_EXISTS
+        `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
+        """
+
+    @_abc_1.abstractmethod
+    def DropImport(
+        self,
+        request: _sessions_pb2.DropImportRequest,
+        context: _aio.ServicerContext[_sessions_pb2.DropImportRequest, _abc.Awaitable[_sessions_pb2.DropImportResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.DropImportResponse]:
+        """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...

@@ -2057,3 +2057,457 @@ class GetSessionFiguresResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetSessionFiguresResponse: _TypeAlias = GetSessionFiguresResponse  # noqa: Y015
+
+@_typing.final
+class ExportTaskRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    generation: _builtins.int
+    """At least 1; 0: the newest."""
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportTaskRequest: _TypeAlias = ExportTaskRequest  # noqa: Y015
+
+@_typing.final
+class ExportedTask(_message.Message):
+    """What of a task is kept outside. Leases, fences and cursors are of one store only."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    STATUS_AT_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    CONSUMED_GENERATION_FIELD_NUMBER: _builtins.int
+    COPIED_GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ON_ORPHAN_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    IN_TURN_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    uid: _builtins.str
+    id: _builtins.str
+    origin: Global___Origin.ValueType
+    agent: _builtins.str
+    generation: _builtins.int
+    """How many events follow."""
+    consumed_generation: _builtins.int
+    copied_generation: _builtins.int
+    attempt: _builtins.int
+    on_orphan: Global___OnOrphan.ValueType
+    max_attempts: _builtins.int
+    in_turn: _builtins.bool
+    """It was to wait for those before it."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def status_at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def task(self) -> _a2a_pb2.Task:
+        """The folded task at `generation`."""
+
+    def __init__(
+        self,
+        *,
+        uid: _builtins.str = ...,
+        id: _builtins.str = ...,
+        origin: Global___Origin.ValueType = ...,
+        agent: _builtins.str = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        status_at: _timestamp_pb2.Timestamp | None = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+        generation: _builtins.int = ...,
+        consumed_generation: _builtins.int = ...,
+        copied_generation: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        on_orphan: Global___OnOrphan.ValueType = ...,
+        max_attempts: _builtins.int = ...,
+        in_turn: _builtins.bool = ...,
+        task: _a2a_pb2.Task | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "status_at", b"status_at", "task", b"task", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportedTask: _TypeAlias = ExportedTask  # noqa: Y015
+
+@_typing.final
+class ExportedEvent(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENT_FIELD_NUMBER: _builtins.int
+    REQUEST_HASH_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    CHANGED_TO_FIELD_NUMBER: _builtins.int
+    ARTIFACT_ID_FIELD_NUMBER: _builtins.int
+    request_hash: _builtins.bytes
+    state: _a2a_pb2.TaskState.ValueType
+    """The state it puts its task in, or finds it in; UNSPECIFIED where it says nothing about it."""
+    changed_to: _a2a_pb2.TaskState.ValueType
+    """The state that the task has since."""
+    artifact_id: _builtins.str
+    """The artifact that it begins."""
+    @_builtins.property
+    def event(self) -> Global___Event:
+        """Without a fence."""
+
+    def __init__(
+        self,
+        *,
+        event: Global___Event | None = ...,
+        request_hash: _builtins.bytes = ...,
+        state: _a2a_pb2.TaskState.ValueType = ...,
+        changed_to: _a2a_pb2.TaskState.ValueType | None = ...,
+        artifact_id: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_artifact_id", b"_artifact_id", "_changed_to", b"_changed_to", "artifact_id", b"artifact_id", "changed_to", b"changed_to", "event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_artifact_id", b"_artifact_id", "_changed_to", b"_changed_to", "artifact_id", b"artifact_id", "changed_to", b"changed_to", "event", b"event", "request_hash", b"request_hash", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__artifact_id: _TypeAlias = _typing.Literal["artifact_id"]  # noqa: Y015
+    _WhichOneofArgType__artifact_id: _TypeAlias = _typing.Literal["_artifact_id", b"_artifact_id"]  # noqa: Y015
+    _WhichOneofReturnType__changed_to: _TypeAlias = _typing.Literal["changed_to"]  # noqa: Y015
+    _WhichOneofArgType__changed_to: _TypeAlias = _typing.Literal["_changed_to", b"_changed_to"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__artifact_id) -> _WhichOneofReturnType__artifact_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__changed_to) -> _WhichOneofReturnType__changed_to | None: ...
+
+Global___ExportedEvent: _TypeAlias = ExportedEvent  # noqa: Y015
+
+@_typing.final
+class ExportedEvents(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExportedEvent]: ...
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___ExportedEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportedEvents: _TypeAlias = ExportedEvents  # noqa: Y015
+
+@_typing.final
+class ExportTaskResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def task(self) -> Global___ExportedTask:
+        """The first response."""
+
+    @_builtins.property
+    def events(self) -> Global___ExportedEvents: ...
+    def __init__(
+        self,
+        *,
+        task: Global___ExportedTask | None = ...,
+        events: Global___ExportedEvents | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "response", b"response", "task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "response", b"response", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["task", "events"]  # noqa: Y015
+    _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
+
+Global___ExportTaskResponse: _TypeAlias = ExportTaskResponse  # noqa: Y015
+
+@_typing.final
+class ImportRecord(_message.Message):
+    """A line of what is brought in: a task, then each of its events in their order, then the next task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINE_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    line: _builtins.int
+    """Where it stood, for errors."""
+    @_builtins.property
+    def task(self) -> Global___ExportedTask: ...
+    @_builtins.property
+    def event(self) -> Global___ExportedEvent: ...
+    def __init__(
+        self,
+        *,
+        line: _builtins.int = ...,
+        task: Global___ExportedTask | None = ...,
+        event: Global___ExportedEvent | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "record", b"record", "task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "line", b"line", "record", b"record", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["task", "event"]  # noqa: Y015
+    _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
+
+Global___ImportRecord: _TypeAlias = ImportRecord  # noqa: Y015
+
+@_typing.final
+class StageImportRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    IMPORT_ID_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    import_id: _builtins.str
+    """Random, one for each try."""
+    number: _builtins.int
+    """From 1, without a gap."""
+    data: _builtins.bytes
+    """A piece of the records, each after its size in four bytes, the highest first. They may be cut anywhere."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        import_id: _builtins.str = ...,
+        number: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "data", b"data", "import_id", b"import_id", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StageImportRequest: _TypeAlias = StageImportRequest  # noqa: Y015
+
+@_typing.final
+class StageImportResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StageImportResponse: _TypeAlias = StageImportResponse  # noqa: Y015
+
+@_typing.final
+class CommitImportRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    IMPORT_ID_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    import_id: _builtins.str
+    pages: _builtins.int
+    """How many were staged; 0: the session has no tasks."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        import_id: _builtins.str = ...,
+        pages: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "import_id", b"import_id", "pages", b"pages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitImportRequest: _TypeAlias = CommitImportRequest  # noqa: Y015
+
+@_typing.final
+class CommitImportResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASKS_FIELD_NUMBER: _builtins.int
+    tasks: _builtins.int
+    def __init__(
+        self,
+        *,
+        tasks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitImportResponse: _TypeAlias = CommitImportResponse  # noqa: Y015
+
+@_typing.final
+class FinishImportRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    IMPORT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    import_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        import_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "import_id", b"import_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinishImportRequest: _TypeAlias = FinishImportRequest  # noqa: Y015
+
+@_typing.final
+class FinishImportResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinishImportResponse: _TypeAlias = FinishImportResponse  # noqa: Y015
+
+@_typing.final
+class DropImportRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    IMPORT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    import_id: _builtins.str
+    """Empty: any."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        import_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "import_id", b"import_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropImportRequest: _TypeAlias = DropImportRequest  # noqa: Y015
+
+@_typing.final
+class DropImportResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropImportResponse: _TypeAlias = DropImportResponse  # noqa: Y015
+
+@_typing.final
+class ListUnfinishedImportsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_AGE_FIELD_NUMBER: _builtins.int
+    min_age: _builtins.float
+    """Seconds since their tasks came in."""
+    def __init__(
+        self,
+        *,
+        min_age: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_age", b"min_age"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUnfinishedImportsRequest: _TypeAlias = ListUnfinishedImportsRequest  # noqa: Y015
+
+@_typing.final
+class UnfinishedImport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    IMPORT_ID_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    owner: _builtins.str
+    context_id: _builtins.str
+    import_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+        import_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "import_id", b"import_id", "owner", b"owner", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnfinishedImport: _TypeAlias = UnfinishedImport  # noqa: Y015
+
+@_typing.final
+class ListUnfinishedImportsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMPORTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def imports(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnfinishedImport]:
+        """At most 100."""
+
+    def __init__(
+        self,
+        *,
+        imports: _abc.Iterable[Global___UnfinishedImport] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["imports", b"imports"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUnfinishedImportsResponse: _TypeAlias = ListUnfinishedImportsResponse  # noqa: Y015

@@ -120,6 +120,36 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresResponse.FromString,
                 _registered_method=True)
+        self.ExportTask = channel.unary_stream(
+                '/taskplane.api.tasks.v1.TaskStore/ExportTask',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskResponse.FromString,
+                _registered_method=True)
+        self.StageImport = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/StageImport',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportResponse.FromString,
+                _registered_method=True)
+        self.CommitImport = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/CommitImport',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CommitImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CommitImportResponse.FromString,
+                _registered_method=True)
+        self.FinishImport = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/FinishImport',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.FinishImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.FinishImportResponse.FromString,
+                _registered_method=True)
+        self.DropImport = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/DropImport',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportResponse.FromString,
+                _registered_method=True)
+        self.ListUnfinishedImports = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/ListUnfinishedImports',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsResponse.FromString,
+                _registered_method=True)
 
 
 class TaskStoreServicer:
@@ -273,6 +303,55 @@ class TaskStoreServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportTask(self, request, context):
+        """A task as it was at a generation, to be kept outside: the task, then its events in order. A document task comes as it
+        is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StageImport(self, request, context):
+        """Keeps a page of the tasks of a session that is being brought in, where nobody sees it. Page 1 replaces what another
+        import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CommitImport(self, request, context):
+        """Makes the tasks of the staged pages, all or none, as they were; the owner is the caller. Managed tasks that were
+        SUBMITTED or WORKING end FAILED with reason IMPORTED, by one more event: their run is elsewhere. Until FinishImport the
+        store remembers which they are. ALREADY_EXISTS `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. ABORTED
+        `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FinishImport(self, request, context):
+        """Their session is there, too: nothing of the import needs to be remembered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropImport(self, request, context):
+        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named. Does
+        nothing where there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUnfinishedImports(self, request, context):
+        """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
+        INVALID_ARGUMENT `BAD_AGE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskStoreServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -360,6 +439,36 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.GetSessionFigures,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresResponse.SerializeToString,
+            ),
+            'ExportTask': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportTask,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskResponse.SerializeToString,
+            ),
+            'StageImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.StageImport,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportResponse.SerializeToString,
+            ),
+            'CommitImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.CommitImport,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CommitImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CommitImportResponse.SerializeToString,
+            ),
+            'FinishImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinishImport,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.FinishImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.FinishImportResponse.SerializeToString,
+            ),
+            'DropImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropImport,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportResponse.SerializeToString,
+            ),
+            'ListUnfinishedImports': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUnfinishedImports,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -822,6 +931,168 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/GetSessionFigures',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetSessionFiguresResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/ExportTask',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StageImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/StageImport',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CommitImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/CommitImport',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CommitImportRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CommitImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinishImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/FinishImport',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.FinishImportRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.FinishImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/DropImport',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUnfinishedImports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/ListUnfinishedImports',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsResponse.FromString,
             options,
             channel_credentials,
             insecure,

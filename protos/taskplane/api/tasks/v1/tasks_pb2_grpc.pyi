@@ -99,6 +99,30 @@ class TaskStoreStub:
     """
     GetSessionFigures: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetSessionFiguresRequest, _tasks_pb2.GetSessionFiguresResponse]
     """Figures over the tasks of one session, superseded ones left out."""
+    ExportTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.ExportTaskRequest, _tasks_pb2.ExportTaskResponse]
+    """A task as it was at a generation, to be kept outside: the task, then its events in order. A document task comes as it
+    is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+    """
+    StageImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.StageImportRequest, _tasks_pb2.StageImportResponse]
+    """Keeps a page of the tasks of a session that is being brought in, where nobody sees it. Page 1 replaces what another
+    import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
+    """
+    CommitImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CommitImportRequest, _tasks_pb2.CommitImportResponse]
+    """Makes the tasks of the staged pages, all or none, as they were; the owner is the caller. Managed tasks that were
+    SUBMITTED or WORKING end FAILED with reason IMPORTED, by one more event: their run is elsewhere. Until FinishImport the
+    store remembers which they are. ALREADY_EXISTS `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. ABORTED
+    `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
+    """
+    FinishImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.FinishImportRequest, _tasks_pb2.FinishImportResponse]
+    """Their session is there, too: nothing of the import needs to be remembered."""
+    DropImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropImportRequest, _tasks_pb2.DropImportResponse]
+    """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named. Does
+    nothing where there is none.
+    """
+    ListUnfinishedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUnfinishedImportsRequest, _tasks_pb2.ListUnfinishedImportsResponse]
+    """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
+    INVALID_ARGUMENT `BAD_AGE`.
+    """
 
 class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     """The log of tasks and what it folds to."""
@@ -279,6 +303,66 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.GetSessionFiguresRequest, _abc.Awaitable[_tasks_pb2.GetSessionFiguresResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.GetSessionFiguresResponse]:
         """Figures over the tasks of one session, superseded ones left out."""
+
+    @_abc_1.abstractmethod
+    def ExportTask(
+        self,
+        request: _tasks_pb2.ExportTaskRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ExportTaskRequest, _abc.AsyncIterator[_tasks_pb2.ExportTaskResponse]],
+    ) -> _abc.AsyncIterator[_tasks_pb2.ExportTaskResponse]:
+        """A task as it was at a generation, to be kept outside: the task, then its events in order. A document task comes as it
+        is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """
+
+    @_abc_1.abstractmethod
+    def StageImport(
+        self,
+        request: _tasks_pb2.StageImportRequest,
+        context: _aio.ServicerContext[_tasks_pb2.StageImportRequest, _abc.Awaitable[_tasks_pb2.StageImportResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.StageImportResponse]:
+        """Keeps a page of the tasks of a session that is being brought in, where nobody sees it. Page 1 replaces what another
+        import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
+        """
+
+    @_abc_1.abstractmethod
+    def CommitImport(
+        self,
+        request: _tasks_pb2.CommitImportRequest,
+        context: _aio.ServicerContext[_tasks_pb2.CommitImportRequest, _abc.Awaitable[_tasks_pb2.CommitImportResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.CommitImportResponse]:
+        """Makes the tasks of the staged pages, all or none, as they were; the owner is the caller. Managed tasks that were
+        SUBMITTED or WORKING end FAILED with reason IMPORTED, by one more event: their run is elsewhere. Until FinishImport the
+        store remembers which they are. ALREADY_EXISTS `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. ABORTED
+        `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
+        """
+
+    @_abc_1.abstractmethod
+    def FinishImport(
+        self,
+        request: _tasks_pb2.FinishImportRequest,
+        context: _aio.ServicerContext[_tasks_pb2.FinishImportRequest, _abc.Awaitable[_tasks_pb2.FinishImportResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.FinishImportResponse]:
+        """Their session is there, too: nothing of the import needs to be remembered."""
+
+    @_abc_1.abstractmethod
+    def DropImport(
+        self,
+        request: _tasks_pb2.DropImportRequest,
+        context: _aio.ServicerContext[_tasks_pb2.DropImportRequest, _abc.Awaitable[_tasks_pb2.DropImportResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.DropImportResponse]:
+        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named. Does
+        nothing where there is none.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUnfinishedImports(
+        self,
+        request: _tasks_pb2.ListUnfinishedImportsRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ListUnfinishedImportsRequest, _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]:
+        """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
+        INVALID_ARGUMENT `BAD_AGE`.
+        """
 
 def add_TaskStoreServicer_to_server(servicer: TaskStoreServicer, server: _aio.Server) -> None: ...
 

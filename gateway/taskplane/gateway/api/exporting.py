@@ -1,0 +1,101 @@
+"""A whole session as lines: its log, its tasks and theirs, as they were when the reading began."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.lines import FORMAT, MEDIA_TYPE, VERSION, Tally, line
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import Headers, Reply, Request
+from taskplane.gateway.ndjson import LineStream
+from taskplane.gateway.plane import Plane
+from taskplane.runtime.errors import NotFound, PlaneError
+
+_INFOS: Final = 1_000
+_ENTRIES: Final = 200
+
+
+async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """The session, line by line. NotFound. What fails after the first line is told by a line of the type `error`, and
+    the last line is missing then."""
+    context_id = request.arguments["session"]
+    # The tasks first: of each, the session holds at least what it held then.
+    await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
+    tasks = await _tasks(plane, context_id)
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    return LineStream(
+        _lines(plane, session, tasks),
+        streams=plane.streams,
+        slot=plane.streams.take(caller.principal),
+        write_timeout=plane.settings.write_timeout,
+        headers=_headers(context_id),
+    )
+
+
+async def _tasks(plane: Plane, context_id: str) -> Sequence[tuple[str, int]]:
+    """Which tasks there are, and how far the log of each goes."""
+    found: list[tuple[str, int]] = []
+    asked = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=True, page_size=_INFOS)
+    while True:
+        page = await plane.tasks.ListTaskInfos(asked)
+        found += ((info.task_id, info.generation) for info in page.infos)
+        if not page.next_page_token:
+            return found
+        asked.page_token = page.next_page_token
+
+
+async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, int]]) -> AsyncGenerator[bytes, None]:
+    tally = Tally()
+    # How far the messages of each task are in the entries.
+    copied: dict[str, int] = {}
+    yield tally.add(line("header", format=FORMAT, version=VERSION, session=session))
+    try:
+        async for entries in _entries(plane, session):
+            for entry in entries:
+                if entry.kind == sb.ENTRY_KIND_MESSAGE and entry.task_id:
+                    copied[entry.task_id] = max(entry.generation, copied.get(entry.task_id, 0))
+            size = sum(entry.ByteSize() for entry in entries)
+            yield await plane.worker.run(size, _written, tally, "entries", "entry", entries)
+        for task_id, generation in tasks:
+            async for response in plane.tasks.ExportTask(pb.ExportTaskRequest(task_id=task_id, generation=generation)):
+                size = response.ByteSize()
+                if response.HasField("task"):
+                    task = response.task
+                    task.copied_generation = min(task.copied_generation, copied.get(task.id, 0))
+                    yield await plane.worker.run(size, _written, tally, "tasks", "task", [task])
+                else:
+                    yield await plane.worker.run(size, _written, tally, "events", "event", response.events.events)
+    except PlaneError as error:
+        yield line("error", code=error.reason, message=error.message)
+        return
+    yield line("end", **tally.end())
+
+
+async def _entries(plane: Plane, session: sb.Session) -> AsyncGenerator[Sequence[sb.Entry], None]:
+    """The entries up to the newest that the session had, a page at a time. NotFound: it is another session now."""
+    asked = sb.ListEntriesRequest(context_id=session.context_id, page_size=_ENTRIES)
+    left = session.entry_count
+    while left:
+        page = await plane.sessions.ListEntries(asked)
+        entries = page.entries[:left]
+        if page.session.created_at != session.created_at or not entries:
+            raise NotFound(f"session {session.context_id} was deleted meanwhile", reason="SESSION_NOT_FOUND")
+        left -= len(entries)
+        yield entries
+        asked.page_token = page.next_page_token
+
+
+def _written(tally: Tally, counted: str, kind: str, messages: Sequence[Any]) -> bytes:
+    return b"".join([tally.add(line(kind, **{kind: one}), counted) for one in messages])
+
+
+def _headers(context_id: str) -> Headers:
+    name = quote(f"{context_id}.ndjson", safe="")
+    return [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-disposition", f"attachment; filename*=UTF-8''{name}".encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]

@@ -1,0 +1,197 @@
+"""A session that was exported comes back, line by line; until its last line was read and is right, nobody sees it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api.envelope import found
+from taskplane.gateway.api.lines import FORMAT, MEDIA_TYPE, VERSION, Tally, message, read, wrong
+from taskplane.gateway.api.renaming import Renaming
+from taskplane.gateway.api.shapes import session_json
+from taskplane.gateway.api.staged import Staged
+from taskplane.gateway.auth import Caller
+from taskplane.gateway.http import BodyTooLarge, ClientGone, Reply, Request
+from taskplane.gateway.plane import Plane
+from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
+
+_log = logging.getLogger(__name__)
+_END: Final = "end"
+
+
+async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
+    """Makes the session of the lines in the body, under the id that it had or under `id`. AlreadyExists: that id, or
+    one that must be unique, is there. Invalid, with the `line` in its metadata."""
+    _check_type(request)
+    lines = _lines(plane, request)
+    async with aclosing(lines):
+        number, text = await anext(lines, (1, b""))
+        tally = Tally()
+        session = _header(number, text)
+        tally.add(text)
+        renaming = _renamed(session, request.query.get("id", ""))
+        await _check_free(plane, session.context_id)
+        staged = Staged(plane, session.context_id)
+        try:
+            await staged.begin(sb.ImportRecord(line=number, session=session))
+            await _Body(plane, staged, tally, session, renaming).read(lines)
+            made = await staged.commit()
+        except BaseException as error:
+            await staged.give_up(error)
+            raise
+    _log.info("imported session %s", made.context_id)
+    return found({"session": session_json(made), **tally.counts}, "Successfully imported session", status=201)
+
+
+class _Body:
+    """The lines after the header."""
+
+    def __init__(
+        self, plane: Plane, staged: Staged, tally: Tally, session: sb.Session, renaming: Renaming | None
+    ) -> None:
+        self._plane = plane
+        self._staged = staged
+        self._tally = tally
+        self._session = session
+        self._renaming = renaming
+        # How many events the task before has, and how many of them came.
+        self._expected = 0
+        self._came = 0
+
+    async def read(self, lines: AsyncGenerator[tuple[int, bytes], None]) -> None:
+        """Stages all of them. Invalid: one is wrong, or the last one is not the end."""
+        ended = False
+        number = 1
+        async for number, text in lines:
+            if ended:
+                raise wrong(number, "comes after the end", "IMPORT_ORDER")
+            value = await self._plane.worker.run(len(text), read, number, text)
+            kind = value.get("type")
+            if kind == _END:
+                self._check_end(number, value, text)
+                ended = True
+            elif kind == "entry":
+                await self._entry(number, value, text)
+            elif kind == "task":
+                await self._task(number, value, text)
+            elif kind == "event":
+                await self._event(number, value, text)
+            else:
+                raise wrong(number, "is of no type that may come here", "BAD_LINE")
+        if not ended:
+            raise wrong(number + 1, "is missing: the file was cut", "IMPORT_CUT")
+
+    async def _entry(self, number: int, value: dict[str, Any], text: bytes) -> None:
+        entry = await self._plane.worker.run(len(text), message, number, value.get("entry"), sb.Entry)
+        expected = self._tally.counts["entries"] + 1
+        if self._tally.counts["tasks"] or entry.seq != expected or expected > self._session.entry_count:
+            raise wrong(number, f"is entry {entry.seq}, which is not the one to come", "IMPORT_ORDER")
+        if self._renaming is not None:
+            self._renaming.entry(entry)
+        self._tally.add(text, "entries")
+        await self._staged.session.put(sb.ImportRecord(line=number, entry=entry))
+
+    async def _task(self, number: int, value: dict[str, Any], text: bytes) -> None:
+        self._check_whole(number)
+        task = await self._plane.worker.run(len(text), message, number, value.get("task"), pb.ExportedTask)
+        if self._renaming is not None:
+            self._renaming.task(task)
+        self._expected, self._came = task.generation, 0
+        self._tally.add(text, "tasks")
+        await self._staged.tasks.put(pb.ImportRecord(line=number, task=task))
+
+    async def _event(self, number: int, value: dict[str, Any], text: bytes) -> None:
+        event = await self._plane.worker.run(len(text), message, number, value.get("event"), pb.ExportedEvent)
+        self._came += 1
+        if event.event.generation != self._came or self._came > self._expected:
+            raise wrong(number, f"is event {event.event.generation}, which is not the one to come", "IMPORT_ORDER")
+        if self._renaming is not None:
+            self._renaming.event(event.event)
+        self._tally.add(text, "events")
+        await self._staged.tasks.put(pb.ImportRecord(line=number, event=event))
+
+    def _check_whole(self, number: int) -> None:
+        if self._tally.counts["entries"] != self._session.entry_count or self._came != self._expected:
+            raise wrong(number, "comes too early: something before it is missing", "IMPORT_ORDER")
+
+    def _check_end(self, number: int, value: dict[str, Any], text: bytes) -> None:
+        self._check_whole(number)
+        if value != {"type": _END, **self._tally.end()} or not text.endswith(b"\n"):
+            raise wrong(number, "does not say what the lines before it are: the file was edited", "CHECKSUM_MISMATCH")
+
+
+def _check_type(request: Request) -> None:
+    declared = request.header(b"content-type").partition(";")[0].strip().lower()
+    if declared != MEDIA_TYPE:
+        raise Invalid(
+            f"content type {declared or 'missing'} is not supported",
+            reason="CONTENT_TYPE_NOT_SUPPORTED",
+            suggestion=f"send Content-Type: {MEDIA_TYPE}",
+        )
+
+
+def _header(number: int, text: bytes) -> sb.Session:
+    if not text:
+        raise wrong(number, "is missing: the file is empty", "IMPORT_CUT")
+    value = read(number, text)
+    if value.get("type") != "header" or value.get("format") != FORMAT:
+        raise wrong(number, "is not the header of an exported session", "BAD_LINE")
+    if value.get("version") != VERSION:
+        raise wrong(number, f"is of version {value.get('version')!s:.20}, not {VERSION}", "UNKNOWN_VERSION")
+    session = message(number, value.get("session"), sb.Session)
+    if not session.context_id:
+        raise wrong(number, "names no session", "BAD_LINE")
+    return session
+
+
+def _renamed(session: sb.Session, new: str) -> Renaming | None:
+    old = session.context_id
+    if new in ("", old):
+        return None
+    session.context_id = new
+    return Renaming(old, new)
+
+
+async def _check_free(plane: Plane, context_id: str) -> None:
+    try:
+        await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
+    except NotFound:
+        return
+    raise AlreadyExists(
+        f"there is a session {context_id} already", reason="SESSION_EXISTS", suggestion="name another id with ?id="
+    )
+
+
+async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, bytes], None]:
+    """The lines of the body with their line feeds and numbers, as they arrive; the last one may lack its line feed.
+    BodyTooLarge; Invalid `BODY_TIMEOUT`, `LINE_TOO_LONG`; ClientGone."""
+    settings = plane.settings
+    number = size = 0
+    rest = bytearray()
+    more = True
+    while more:
+        try:
+            async with asyncio.timeout(settings.body_timeout):
+                received = await request.receive()
+        except TimeoutError:
+            raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
+        if received["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = received.get("body", b"")
+        more = received.get("more_body", False)
+        size += len(chunk)
+        if size > settings.max_import:
+            raise BodyTooLarge(settings.max_import)
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            number += 1
+            yield number, bytes(rest) + piece + b"\n"
+            rest.clear()
+        rest += pieces[-1]
+        if len(rest) > settings.max_import_line:
+            raise wrong(number + 1, f"is longer than {settings.max_import_line} bytes", "LINE_TOO_LONG")
+    if rest:
+        yield number + 1, bytes(rest)

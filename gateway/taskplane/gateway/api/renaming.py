@@ -1,0 +1,125 @@
+"""A session under another id: which of its ids become others, so that they are its own, and what they become.
+
+Ids of entries, tasks and invocations are unique for an owner or a tenant, so each is derived from the new id of the
+session and the old one, by hash; the same old id always becomes the same new one. Ids of messages and artifacts stay.
+"""
+
+import hashlib
+import json
+from typing import Any, Final, cast
+
+from google.protobuf.struct_pb2 import Struct
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+
+_INVOCATION: Final = "kagent_invocation_id"
+_OUTCOME: Final = "-outcome"
+_OF_EVENT: Final = ("invocation_id", "invocationId")
+_OF_ACTIONS: Final = ("rewind_before_invocation_id", "rewindBeforeInvocationId")
+
+
+class Renaming:
+    """Changes what it is given, in place."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old = old
+        self._new = new
+
+    def id(self, old: str) -> str:
+        """What an id becomes; the empty one stays."""
+        return hashlib.sha256(f"{self._new}\0{old}".encode()).hexdigest()[:32] if old else ""
+
+    def entry(self, one: sb.Entry) -> None:
+        """An entry of the session."""
+        if one.kind == sb.ENTRY_KIND_EVENT:
+            one.data = self._data(one.data, one.id)
+        one.id = self._entry_id(one)
+        one.invocation_id = self.id(one.invocation_id)
+        one.task_invocation_id = self.id(one.task_invocation_id)
+        one.task_id = self.id(one.task_id)
+        one.target = self.id(one.target)
+        if one.HasField("message"):
+            self._message(one.message)
+        for message in one.pushed.messages if one.HasField("pushed") else ():
+            self._message(message)
+
+    def task(self, one: pb.ExportedTask) -> None:
+        """A task of the session."""
+        one.uid = self.id(one.uid)
+        one.id = self.id(one.id)
+        self._task(one.task)
+
+    def event(self, one: pb.Event) -> None:
+        """An event of one of its tasks."""
+        one.invocation_id = self.id(one.invocation_id)
+        which = one.event.WhichOneof("payload")
+        if which == "task":
+            self._task(one.event.task)
+        elif which == "message":
+            self._message(one.event.message)
+        elif which is not None:
+            update: Any = getattr(one.event, which)
+            self._place(update)
+            self._metadata(update)
+            if which == "status_update" and update.status.HasField("message"):
+                self._message(update.status.message)
+
+    def _entry_id(self, one: sb.Entry) -> str:
+        # What such an id is made of has to become the same wherever it stands.
+        for end in (_OUTCOME, f"-{one.generation}"):
+            if one.id.endswith(end) and len(one.id) > len(end):
+                return self.id(one.id.removesuffix(end)) + end
+        return self.id(one.id)
+
+    def _task(self, task: a2a.Task) -> None:
+        task.id = self.id(task.id)
+        task.context_id = self._context(task.context_id)
+        self._metadata(task)
+        for message in task.history:
+            self._message(message)
+        if task.status.HasField("message"):
+            self._message(task.status.message)
+
+    def _message(self, message: a2a.Message) -> None:
+        self._place(message)
+        self._metadata(message)
+        message.reference_task_ids[:] = [self.id(one) for one in message.reference_task_ids]
+
+    def _place(self, of: Any) -> None:
+        of.task_id = self.id(of.task_id)
+        of.context_id = self._context(of.context_id)
+
+    def _context(self, old: str) -> str:
+        return self._new if old == self._old else old
+
+    def _metadata(self, of: Any) -> None:
+        if of.HasField("metadata"):
+            metadata: Struct = of.metadata
+            if _INVOCATION in metadata.fields and metadata.fields[_INVOCATION].string_value:
+                metadata.fields[_INVOCATION].string_value = self.id(metadata.fields[_INVOCATION].string_value)
+
+    def _data(self, data: str, entry_id: str) -> str:
+        """The JSON of a runtime's event. One that names none of these ids stays as it is, letter by letter."""
+        try:
+            event: object = json.loads(data)
+        except (ValueError, RecursionError):
+            return data
+        if not isinstance(event, dict):
+            return data
+        fields = cast("dict[str, Any]", event)
+        changed = self._fields(fields, _OF_EVENT) + self._fields(fields.get("actions"), _OF_ACTIONS)
+        if fields.get("id") == entry_id:
+            fields["id"] = self.id(entry_id)
+            changed += 1
+        return json.dumps(fields) if changed else data
+
+    def _fields(self, of: object, names: tuple[str, ...]) -> int:
+        if not isinstance(of, dict):
+            return 0
+        fields = cast("dict[str, Any]", of)
+        found = [name for name in names if isinstance(fields.get(name), str) and fields[name]]
+        for name in found:
+            fields[name] = self.id(fields[name])
+        return len(found)

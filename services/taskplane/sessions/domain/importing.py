@@ -1,0 +1,183 @@
+"""A session that was kept outside and comes back: what is stored of each line, and what no line may say. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import AlreadyExists, Invalid
+from taskplane.sessions.domain.limits import check_id, check_imported, check_payload, check_text, check_time
+from taskplane.sessions.domain.payload import listed, pack, read_event
+from taskplane.sessions.domain.session import (
+    EVENT,
+    MESSAGE,
+    OUTCOME,
+    Entry,
+    Scope,
+    Session,
+    begins_session_task,
+    steers,
+)
+from taskplane.sessions.domain.state import read_delta
+
+_SECOND: Final = 1_000_000
+
+
+class Given(NamedTuple):
+    """An entry as it is to be stored, and what it changes of the state of its session; empty: nothing."""
+
+    entry: Entry
+    own: bytes
+
+
+def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
+    """The session of the first record. Invalid: it is none, or one that could not be."""
+    given = _record(record)
+    with_line = f"line {given.line}"
+    if given.WhichOneof("record") != "session":
+        raise wrong(given.line, "the session comes first", "IMPORT_ORDER")
+    of = given.session
+    check_id(f"{with_line}: agent", of.agent, required=False)
+    check_text(f"{with_line}: title", of.title)
+    check_text(f"{with_line}: source", of.source)
+    created_at, updated_at = micros(of.created_at), micros(of.updated_at)
+    check_time(f"{with_line}: created_at", created_at)
+    check_time(f"{with_line}: updated_at", updated_at)
+    count = of.entry_count
+    if not 0 <= count < of.version < 1 << 62 or not 0 <= of.applied_seq <= of.steered_seq <= count:
+        raise wrong(given.line, "the numbers of the session do not go together")
+    return Session(
+        scope.tenant,
+        scope.owner,
+        context_id,
+        count,
+        of.version,
+        of.agent,
+        of.title,
+        of.source,
+        of.has_session_task,
+        created_at,
+        updated_at,
+        of.steered_seq,
+        of.applied_seq,
+    )
+
+
+class Reading:
+    """Reads the entries of `session` one after the other, and knows in the end whether they are those it says."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._seq = 0
+        self._line = 0
+        self._steered = 0
+        self._has_task = False
+
+    def entry(self, record: bytes) -> Given:
+        """The next entry. Invalid, with the `line`: it is none, not the next one, or cannot be stored."""
+        given = _record(record)
+        self._line = line = given.line
+        if given.WhichOneof("record") != "entry":
+            raise wrong(line, "an entry was to come", "IMPORT_ORDER")
+        self._seq += 1
+        if given.entry.seq != self._seq or self._seq > self._session.seq:
+            raise wrong(line, f"the entry is number {given.entry.seq}, not {self._seq}", "IMPORT_ORDER")
+        try:
+            found = _entry(given.entry, self._session)
+        except Invalid as error:
+            raise wrong(line, error.message, error.reason) from error
+        if steers(found.entry):
+            self._steered = self._seq
+        self._has_task = self._has_task or begins_session_task(found.entry)
+        return found
+
+    def check_end(self) -> None:
+        """Invalid: the entries are not those that the session says it has."""
+        of = self._session
+        # A copy of a part of another session has its session task from the beginning, whatever it is made of.
+        if self._seq != of.seq or self._steered != of.steered_seq or (self._has_task and not of.has_session_task):
+            raise wrong(self._line, "the session does not have the entries that it says it has")
+
+
+def _entry(given: pb.Entry, of: Session) -> Given:
+    kind, which = int(given.kind), given.WhichOneof("payload")
+    check_payload(0, kind, which)
+    own, listing, target = b"", "", given.target
+    if kind == EVENT:
+        said = read_event(given.data)
+        delta = read_delta(0, said.state_delta, said.artifact_delta)
+        own, target = delta.own if delta is not None else b"", said.rewinds_before
+        if given.target and given.target != target:
+            raise Invalid("an event rewinds before what its data says", reason="BAD_PAYLOAD")
+    elif which == "pushed":
+        listing = listed(given.pushed)
+    restored = pb.Entry(state_delta=given.state_delta) if given.HasField("state_delta") else pb.Entry()
+    restored.artifact_versions.update(given.artifact_versions)
+    payload = (pack(given, which) or b"") + restored.SerializeToString(deterministic=True)
+    created_at = micros(given.created_at)
+    check_time("created_at", created_at)
+    entry = Entry(
+        of.tenant,
+        of.owner,
+        of.context_id,
+        given.seq,
+        given.id,
+        kind,
+        given.invocation_id,
+        given.task_id,
+        given.task_invocation_id,
+        given.generation,
+        given.actor,
+        given.request_hash or None,
+        target if kind != EVENT or given.target else "",
+        given.off,
+        which == "message" and kind in (MESSAGE, OUTCOME),
+        listing,
+        payload or None,
+        created_at,
+    )
+    check_imported(entry)
+    return Given(entry, own)
+
+
+def check_new(chunk: Sequence[tuple[int, Entry]], stored: Iterator[Entry], context_id: str) -> None:
+    """Invalid `DUPLICATE_ID`: an id comes twice; AlreadyExists `ENTRY_EXISTS`: the owner has one of them elsewhere."""
+    seen: set[str] = set()
+    lines = {entry.id: line for line, entry in chunk}
+    for line, entry in chunk:
+        if entry.id in seen:
+            raise wrong(line, f"the id {entry.id} comes twice", "DUPLICATE_ID")
+        seen.add(entry.id)
+    for one in stored:
+        if one.context_id == context_id:
+            raise wrong(lines[one.id], f"the id {one.id} comes twice", "DUPLICATE_ID")
+        raise AlreadyExists(
+            f"entry {one.id} is stored already, in session {one.context_id}",
+            reason="ENTRY_EXISTS",
+            suggestion="import the session under another id",
+            metadata={"line": str(lines[one.id])},
+        )
+
+
+def line_of(record: bytes) -> int:
+    """Where a record stood."""
+    return _record(record).line
+
+
+def micros(stamp: Timestamp) -> int:
+    """Microseconds since 1970."""
+    return stamp.seconds * _SECOND + stamp.nanos // 1000
+
+
+def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
+    """Why a line cannot be taken."""
+    return Invalid(f"line {line}: {what}", reason=reason, metadata={"line": str(line)})
+
+
+def _record(record: bytes) -> pb.ImportRecord:
+    try:
+        return pb.ImportRecord.FromString(record)
+    except DecodeError:
+        raise Invalid("a record cannot be read", reason="IMPORT_UNREADABLE") from None

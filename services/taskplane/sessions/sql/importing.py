@@ -1,0 +1,80 @@
+"""Makes a session of what was staged of it, in one transaction that holds a few megabytes of it at a time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sqlalchemy import Connection, insert
+
+from taskplane.sessions.domain import importing
+from taskplane.sessions.domain.importing import Given, Reading
+from taskplane.sessions.domain.limits import PAGE_BYTES
+from taskplane.sessions.domain.refusals import session_exists
+from taskplane.sessions.domain.session import Scope, Session
+from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.tables import event_delta, session_import
+from taskplane.storage import staging
+from taskplane.storage.dialects import Dialect
+from taskplane.storage.staging import Stage
+
+# Entries in memory at once.
+_CHUNK: Final = 256
+
+
+def stage(conn: Connection, of: Stage, number: int, data: bytes, dialect: Dialect) -> None:
+    """See `SessionLog.stage_import`."""
+    staging.lock(conn, dialect, of)
+    _check_free(conn, of, dialect)
+    staging.stage(conn, session_import, dialect, of, number, data)
+
+
+def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect) -> Session:
+    """See `SessionLog.commit_import`."""
+    staging.lock(conn, dialect, of)
+    _check_free(conn, of, dialect)
+    records = staging.records(conn, session_import, of, pages)
+    scope = Scope(of.tenant, of.owner, "")
+    session = importing.read_session(next(records, b""), scope, of.context_id)
+    if not sql.insert_missing(conn, dialect, [session]):
+        raise session_exists(of.context_id)
+    reading = Reading(session)
+    for chunk in _chunks(records, reading):
+        _write(conn, session, chunk)
+    reading.check_end()
+    staging.drop(conn, session_import, of)
+    return session
+
+
+def drop(conn: Connection, of: Stage, dialect: Dialect) -> None:
+    """See `SessionLog.drop_import`."""
+    staging.lock(conn, dialect, of)
+    staging.drop(conn, session_import, of)
+
+
+def _check_free(conn: Connection, of: Stage, dialect: Dialect) -> None:
+    if sql.find_locked(conn, dialect, [(of.tenant, of.owner, of.context_id)]):
+        raise session_exists(of.context_id)
+
+
+def _chunks(records: Iterator[bytes], reading: Reading) -> Iterator[Sequence[tuple[int, Given]]]:
+    chunk: list[tuple[int, Given]] = []
+    size = 0
+    for record in records:
+        chunk.append((importing.line_of(record), reading.entry(record)))
+        size += len(record)
+        if len(chunk) == _CHUNK or size > PAGE_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _write(conn: Connection, of: Session, chunk: Sequence[tuple[int, Given]]) -> None:
+    ids = [(of.tenant, of.owner, given.entry.id) for _, given in chunk]
+    importing.check_new([(line, given.entry) for line, given in chunk], iter(sql.find_stored(conn, ids)), of.context_id)
+    sql.INSERT_ENTRIES.execute(conn, [given.entry for _, given in chunk])
+    key = {"tenant": of.tenant, "owner": of.owner, "context_id": of.context_id}
+    changes = [
+        {**key, "place": given.entry.seq, "seq": given.entry.seq, "own": given.own} for _, given in chunk if given.own
+    ]
+    if changes:
+        conn.execute(insert(event_delta), changes)

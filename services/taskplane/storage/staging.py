@@ -1,0 +1,171 @@
+"""Pages of something that is being brought in, kept where nobody sees them until one last transaction makes it visible.
+
+What is staged belongs to an owner and a name, one thing at a time under each: whoever begins anew replaces what was
+there, and whoever was replaced can stage and commit no more. What nobody went on with for an hour goes with the next
+beginning.
+"""
+
+import struct
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+)
+from sqlalchemy.exc import IntegrityError
+
+from taskplane.runtime.errors import Conflict, Invalid
+from taskplane.storage.dialects import Dialect
+
+# Microseconds after which a page that nobody went on with is given up.
+GIVEN_UP: Final = 3_600_000_000
+_SIZE: Final = struct.Struct("!I")
+
+
+class Stage(NamedTuple):
+    """What is staged: whose, under which name, and by which import."""
+
+    tenant: str
+    owner: str
+    context_id: str
+    import_id: str
+
+
+def staging_table(name: str, metadata: MetaData) -> Table:
+    """The pages of a room, numbered from 1. Number 0 is the room's own."""
+    table = Table(
+        name,
+        metadata,
+        Column("tenant", Text, nullable=False),
+        Column("owner", Text, nullable=False),
+        Column("context_id", Text, nullable=False),
+        Column("number", BigInteger, nullable=False),
+        Column("import_id", Text, nullable=False),
+        Column("created_at", BigInteger, nullable=False),
+        Column("data", LargeBinary, nullable=False),
+        PrimaryKeyConstraint("context_id", "owner", "tenant", "number", name=f"{name}_pkey"),
+    )
+    Index(f"{name}_by_time", table.c.created_at, table.c.number)
+    return table
+
+
+def stage(conn: Connection, table: Table, dialect: Dialect, of: Stage, number: int, data: bytes) -> None:
+    """Keeps page `number`; the first one replaces whatever was staged there. A repeat of the newest changes nothing.
+
+    Conflict `IMPORT_REPLACED`: the page before is not there, since another import took its place or it was given up.
+    """
+    lock(conn, dialect, of)
+    now = time.time_ns() // 1000
+    if number == 1:
+        conn.execute(delete(table).where(table.c.created_at < now - GIVEN_UP, table.c.number > 0))
+        conn.execute(delete(table).where(*_of(table), table.c.number > 0), _key(of))
+    elif newest(conn, table, of) == number:
+        return
+    elif newest(conn, table, of) != number - 1:
+        raise replaced(of.context_id)
+    conn.execute(insert(table), {**of._asdict(), "number": number, "created_at": now, "data": data})
+
+
+def newest(conn: Connection, table: Table, of: Stage) -> int:
+    """The number of the newest page of this import; 0: there is none."""
+    query = select(func.max(table.c.number)).where(
+        *_of(table), table.c.number > 0, table.c.import_id == bindparam("of_import_id", type_=Text)
+    )
+    found: int | None = conn.execute(query, {**_key(of), "of_import_id": of.import_id}).scalar_one()
+    return found or 0
+
+
+def records(conn: Connection, table: Table, of: Stage, pages: int) -> Iterator[bytes]:
+    """The records of the pages, some megabytes of them in memory. Conflict `IMPORT_REPLACED`; Invalid: cut off."""
+    if not pages or newest(conn, table, of) != pages:
+        raise replaced(of.context_id)
+    query = select(table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))
+    rest = b""
+    for number in range(1, pages + 1):
+        rest += bytes(conn.execute(query, {**_key(of), "of_number": number}).scalar_one())
+        place = 0
+        while len(rest) - place >= _SIZE.size:
+            end = place + _SIZE.size + _SIZE.unpack_from(rest, place)[0]
+            if end > len(rest):
+                break
+            yield rest[place + _SIZE.size : end]
+            place = end
+        rest = rest[place:]
+    if rest:
+        raise Invalid("the last record is not whole", reason="IMPORT_CUT")
+
+
+def drop(conn: Connection, table: Table, of: Stage, *, number: int | None = None) -> None:
+    """Removes the pages, or one of them. Without an import id: those of whatever import."""
+    where = [*_of(table)]
+    if of.import_id:
+        where.append(table.c.import_id == of.import_id)
+    if number is not None:
+        where.append(table.c.number == number)
+    conn.execute(delete(table).where(*where), _key(of))
+
+
+def drop_pages(conn: Connection, table: Table, of: Stage) -> None:
+    """Like `drop`, but for page 0."""
+    where = [*_of(table), table.c.number > 0]
+    if of.import_id:
+        where.append(table.c.import_id == of.import_id)
+    conn.execute(delete(table).where(*where), _key(of))
+
+
+def page(conn: Connection, table: Table, of: Stage, number: int) -> tuple[str, bytes] | None:
+    """The import and the content of a page, whatever import it is of."""
+    query = select(table.c.import_id, table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))
+    found = conn.execute(query, {**_key(of), "of_number": number}).one_or_none()
+    return None if found is None else (found[0], bytes(found[1]))
+
+
+def lock(conn: Connection, dialect: Dialect, of: Stage) -> None:
+    """Of several that import under one name, one at a time, until the transaction ends."""
+    dialect.exclusive(conn, repr(("import", of.tenant, of.owner, of.context_id)))
+
+
+def replaced(context_id: str) -> Conflict:
+    """Another import of the same session was begun, or this one was given up."""
+    return Conflict(
+        f"this import of session {context_id} was replaced by another one, or took too long",
+        reason="IMPORT_REPLACED",
+        suggestion="begin the import again, once",
+    )
+
+
+@contextmanager
+def contested(context_id: str) -> Generator[None]:
+    """Around a transaction that makes what was staged: Conflict `IMPORT_CONFLICT` where others wrote the same rows."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise Conflict(
+            f"session {context_id} could not be brought in: something was stored meanwhile, or does not go together",
+            reason="IMPORT_CONFLICT",
+            suggestion="begin the import again",
+        ) from error
+
+
+def _of(table: Table) -> tuple[ColumnElement[bool], ...]:
+    return tuple(table.c[name] == bindparam(f"of_{name}", type_=Text) for name in ("tenant", "owner", "context_id"))
+
+
+def _key(of: Stage) -> dict[str, Any]:
+    return {"of_tenant": of.tenant, "of_owner": of.owner, "of_context_id": of.context_id}

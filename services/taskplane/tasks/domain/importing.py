@@ -1,0 +1,334 @@
+"""A task that was kept outside and comes back: its row made of its events, and what they may not say. Pure."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.changes import read_status
+from taskplane.tasks.domain.drafts import Draft
+from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
+from taskplane.tasks.domain.leases import STORE_ACTOR
+from taskplane.tasks.domain.messages import manner
+from taskplane.tasks.domain.task import (
+    ACTIVE,
+    ARTIFACT,
+    COMPLETED,
+    CREATED,
+    DOCUMENT,
+    FAILED,
+    MANAGED,
+    MARKS,
+    MESSAGE,
+    NEXT,
+    PAUSED,
+    REPLACED,
+    STATES,
+    STATUS,
+    SUBMITTED,
+    SUPERSEDED,
+    TERMINAL,
+    WORKING,
+    Event,
+    Row,
+    Scope,
+)
+
+_SECOND: Final = 1_000_000
+_LONGEST: Final = 255
+_MOST: Final = 1 << 62
+_PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
+    CREATED: ("task",),
+    MESSAGE: ("message", "status_update"),
+    STATUS: ("status_update",),
+    ARTIFACT: ("artifact_update",),
+}
+
+
+class Made(NamedTuple):
+    """A task as it is to be stored, its `snapshot` being that at the head."""
+
+    row: Row
+    snapshot: bytes
+    events: Sequence[Event]
+
+
+def read(record: bytes) -> pb.ImportRecord:
+    """A staged record. Invalid: it is none."""
+    try:
+        return pb.ImportRecord.FromString(record)
+    except DecodeError:
+        raise Invalid("a record cannot be read", reason="IMPORT_UNREADABLE") from None
+
+
+class Making:
+    """Makes one task of its line and the lines of its events, in their order."""
+
+    def __init__(self, line: int, given: pb.ExportedTask, scope: Scope, context_id: str, salt: str) -> None:
+        """Invalid, with the `line`: there could be no such task."""
+        self.line = line
+        self._given = given
+        self._scope = scope
+        self._salt = salt
+        self._context_id = context_id
+        self._managed = given.origin == pb.ORIGIN_MANAGED
+        self._events: list[Event] = []
+        self._state = 0
+        self._values: dict[str, int | str | None] = {}
+        self._superseded = False
+        self._partial: tuple[int, str] | None = None
+        times = (given.created_at, given.status_at, given.updated_at)
+        checks = {
+            "its ids are not ones": _are_ids(given.uid, given.id) and _is_text(given.agent),
+            "its origin is none": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
+            "its times are none": all(0 < micros(one) < _MOST for one in times),
+            "its numbers do not go together": 1 <= given.generation < _MOST
+            and 0 <= given.consumed_generation <= given.generation
+            and 0 <= given.copied_generation <= given.generation
+            and 0 <= given.attempt < 1 << 31
+            and 1 <= given.max_attempts < 1 << 31,
+            "what becomes of it without its executor is not said": given.on_orphan in (1, 2),
+            "its content is that of another task": (given.task.id, given.task.context_id) == (given.id, context_id),
+        }
+        for what, holds in checks.items():
+            if not holds:
+                raise wrong(line, what)
+
+    @property
+    def complete(self) -> bool:
+        """Every event that the task says it has was read."""
+        return len(self._events) == self._given.generation
+
+    @property
+    def turns(self) -> Sequence[str]:
+        """The invocations that its events recorded."""
+        return [event.invocation_id for event in self._events if event.invocation_id is not None]
+
+    def event(self, line: int, given: pb.ExportedEvent) -> None:
+        """The next event. Invalid, with the `line`: it is not the next one, or could not follow those before."""
+        one = given.event
+        at = len(self._events) + 1
+        if one.generation != at or self.complete:
+            raise wrong(line, f"event {one.generation} comes where {at} was to come", "IMPORT_ORDER")
+        what = self._refusal(given)
+        if what:
+            raise wrong(line, what)
+        begins = one.kind in (CREATED, MESSAGE)
+        changed = int(given.changed_to) if given.HasField("changed_to") else None
+        self._events.append(
+            Event(
+                self._given.uid,
+                at,
+                self._scope.tenant if begins else None,
+                self._scope.owner if begins else None,
+                0,
+                one.attempt,
+                int(one.kind),
+                int(given.state),
+                one.actor,
+                one.invocation_id if begins else None,
+                given.request_hash if begins else None,
+                given.artifact_id if given.HasField("artifact_id") else None,
+                one.speaks,
+                one.event.SerializeToString(),
+                micros(one.created_at),
+                changed,
+            )
+        )
+        self._follow(one, at, changed)
+
+    def _refusal(self, given: pb.ExportedEvent) -> str:
+        one, state = given.event, int(given.state)
+        changed = int(given.changed_to) if given.HasField("changed_to") else None
+        which = one.event.WhichOneof("payload")
+        if not 0 < micros(one.created_at) < _MOST or not _is_text(one.actor) or not 0 <= one.attempt < 1 << 31:
+            return "its time, actor or attempt is none"
+        if given.HasField("artifact_id") and not _is_text(given.artifact_id, 10_000):
+            return "its artifact id is none"
+        if not self._managed:
+            fits = one.kind == REPLACED and which is None and (changed is None or changed in STATES | {0})
+            return "" if fits else "the log of a document tells only that it was replaced"
+        if one.kind in MARKS:
+            fits = which is None and state == 0 and changed is None and (one.kind == SUPERSEDED) != self._superseded
+            return "" if fits else "a mark says nothing but that it is one"
+        if self._state in TERMINAL:
+            return "nothing but marks follows the end of a task"
+        if which not in _PAYLOADS.get(one.kind, ()) or (one.kind == CREATED) != (not self._events):
+            return "its content is not that of its kind, or it is not the kind that comes here"
+        if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= _LONGEST):
+            return "it names no turn"
+        if _named(one.event) != (self._given.id, self._context_id):
+            return "it is the event of another task"
+        return self._state_refusal(one, state, changed)
+
+    def _state_refusal(self, one: pb.Event, state: int, changed: int | None) -> str:
+        says = one.kind in (CREATED, STATUS) or (one.kind == MESSAGE and one.event.HasField("status_update"))
+        if says != (state != 0) or (changed is not None) != (says and state != self._state):
+            return "what it says about the state does not go together"
+        if changed is None:
+            return ""
+        if changed != state or (one.kind == CREATED and state != SUBMITTED):
+            return "what it says about the state does not go together"
+        if one.kind == CREATED or state in NEXT[self._state] or (self._state == WORKING and state == SUBMITTED):
+            return ""
+        return "this state may not follow that one"
+
+    def _follow(self, one: pb.Event, at: int, changed: int | None) -> None:
+        values = self._values
+        if changed is not None:
+            self._state = changed
+            if self._managed and changed in TERMINAL:
+                values["terminal_generation"] = at
+        if one.kind in MARKS:
+            self._superseded = one.kind == SUPERSEDED
+        if one.kind in (CREATED, MESSAGE):
+            values["input_generation"] = at
+        if one.speaks:
+            values["message_generation"] = at
+            values["message_id"] = _message_of(one.event).message_id
+        if one.kind == ARTIFACT:
+            values["artifact_id"] = one.event.artifact_update.artifact.artifact_id
+        if one.kind == STATUS:
+            self._follow_status(one.event.status_update, at)
+
+    def _follow_status(self, update: a2a.TaskStatusUpdateEvent, at: int) -> None:
+        if update.status.state == SUBMITTED and LOST_ATTEMPT in update.metadata.fields:
+            self._values["restart_generation"] = at
+            self._values["artifact_id"] = None
+        if update.status.HasField("message"):
+            message = update.status.message
+            partial, passing = manner(message)
+            if partial:
+                self._partial = self._partial or (at, message.message_id)
+            elif self._partial is not None and message.message_id == self._partial[1] and not passing:
+                self._partial = None
+
+    def made(self, now: int) -> Made:
+        """The task, once it is complete; one that was to run on has ended. Invalid, with the `line`."""
+        given = self._given
+        events = self._events
+        row = self._row()
+        if not self._managed:
+            return Made(row, given.task.SerializeToString(), events)
+        if row.state in PAUSED | {COMPLETED} and row.consumed_generation < row.input_generation:
+            raise wrong(self.line, "it rests before it has read what it was told")
+        task = fold(a2a.Task(), events)
+        if task != given.task:
+            raise wrong(self.line, "its content is not what its events make of it", "CONTENT_DIFFERS")
+        if row.state in ACTIVE:
+            row, more = _ended(row, events, now)
+            events = [*events, *more]
+            task = fold(task, more)
+        size = sum(len(event.payload) for event in events)
+        snapshot = task.SerializeToString()
+        row = row._replace(
+            snapshot_generation=row.generation, snapshot_bytes=len(snapshot), event_bytes=size, folded_bytes=size
+        )
+        return Made(row, snapshot, events)
+
+    def _row(self) -> Row:
+        given, values = self._given, self._values
+        managed = self._managed
+        first = self._events[0]
+        content = 0 if managed else given.task.ByteSize()
+        known = {
+            "input_generation": 0,
+            "message_generation": 0,
+            "terminal_generation": None,
+            "message_id": None,
+            "artifact_id": None,
+            "restart_generation": 0,
+            **values,
+        }
+        row = Row._make([None] * len(Row._fields))
+        return row._replace(
+            uid=given.uid,
+            tenant=self._scope.tenant,
+            owner=self._scope.owner,
+            id=given.id,
+            origin=MANAGED if managed else DOCUMENT,
+            agent=given.agent,
+            context_id=self._context_id,
+            invocation_id=first.invocation_id,
+            request_hash=first.request_hash,
+            state=self._state,
+            status_at=micros(given.status_at),
+            generation=given.generation,
+            consumed_generation=given.consumed_generation,
+            copied_generation=given.copied_generation,
+            partial_generation=self._partial[0] if self._partial else None,
+            partial_id=self._partial[1] if self._partial else None,
+            fence=0,
+            attempt=given.attempt,
+            started=False,
+            on_orphan=int(given.on_orphan),
+            max_attempts=given.max_attempts,
+            salt=self._salt,
+            created_at=micros(given.created_at),
+            updated_at=micros(given.updated_at),
+            snapshot_generation=given.generation,
+            snapshot_bytes=content,
+            event_bytes=0,
+            folded_bytes=0,
+            superseded=self._superseded,
+            superseded_seq=0,
+            in_turn=given.in_turn,
+            **known,  # type: ignore[arg-type]
+        )
+
+
+def _ended(row: Row, events: Sequence[Event], now: int) -> tuple[Row, Sequence[Event]]:
+    """A task that was to run on, as it ends here: its run is elsewhere, and nobody here goes on with it."""
+    draft = Draft(row, STORE_ACTOR, now)
+    if row.partial_id is not None:
+        draft.interrupt(text_so_far(events[(row.partial_generation or 1) - 1 :], row.partial_id))
+    update = a2a.TaskStatusUpdateEvent()
+    update.status.state = FAILED  # type: ignore[assignment]
+    message = update.status.message
+    message.message_id = hashlib.sha256(f"{row.uid}:IMPORTED".encode()).hexdigest()[:32]
+    message.role = a2a.ROLE_AGENT
+    message.parts.add().text = "This task was still running when its session was exported, and did not go on here."
+    turn = next((one.invocation_id for one in reversed(events) if one.invocation_id), "")
+    for fields in (message.metadata.fields, update.metadata.fields):
+        fields["reason"].string_value = "IMPORTED"
+    message.metadata.fields["kagent_invocation_id"].string_value = turn
+    draft.status(read_status(update))
+    return draft.finished(), draft.events
+
+
+def _message_of(payload: a2a.StreamResponse) -> a2a.Message:
+    which = payload.WhichOneof("payload")
+    if which == "status_update":
+        return payload.status_update.status.message
+    return payload.task.history[0] if which == "task" and payload.task.history else payload.message
+
+
+def _named(payload: a2a.StreamResponse) -> tuple[str, str]:
+    which = payload.WhichOneof("payload")
+    if which == "task":
+        return payload.task.id, payload.task.context_id
+    inner = payload.message if which == "message" else getattr(payload, str(which))
+    return inner.task_id, inner.context_id
+
+
+def micros(stamp: Timestamp) -> int:
+    """Microseconds since 1970."""
+    return stamp.seconds * _SECOND + stamp.nanos // 1000
+
+
+def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
+    """Why a line cannot be taken."""
+    return Invalid(f"line {line}: {what}", reason=reason, metadata={"line": str(line)})
+
+
+def _are_ids(*ids: str) -> bool:
+    return all(one and _is_text(one) for one in ids)
+
+
+def _is_text(text: str, longest: int = _LONGEST) -> bool:
+    return len(text) <= longest and "\0" not in text

@@ -1,0 +1,133 @@
+"""Makes the tasks of what was staged of them, in one transaction that holds one task at a time."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, select
+
+from taskplane.runtime.errors import AlreadyExists
+from taskplane.runtime.ids import new_id
+from taskplane.storage import staging
+from taskplane.storage.dialects import Dialect
+from taskplane.storage.staging import Stage
+from taskplane.tasks.domain import importing
+from taskplane.tasks.domain.importing import Making
+from taskplane.tasks.domain.task import Row, Scope
+from taskplane.tasks.sql import statements as sql
+from taskplane.tasks.sql.packing import pack
+from taskplane.tasks.sql.reads import owned, owner
+from taskplane.tasks.sql.writing import Writing
+from taskplane.tasks.store import Unfinished
+from taskplane.tasks.tables import task, task_import
+
+_AT_ONCE: Final = 1000
+_OF_SESSION: Final = owned(select(task.c.uid)).where(task.c.context_id == bindparam("context_id")).limit(1)
+_UNFINISHED: Final = (
+    select(task_import.c.tenant, task_import.c.owner, task_import.c.context_id, task_import.c.import_id)
+    .where(task_import.c.number == 0, task_import.c.created_at <= bindparam("before"))
+    .order_by(task_import.c.created_at)
+    .limit(100)
+)
+
+
+def stage(conn: Connection, of: Stage, number: int, data: bytes, dialect: Dialect) -> None:
+    """See `TaskLog.stage_import`."""
+    staging.stage(conn, task_import, dialect, of, number, data)
+
+
+def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: Writing) -> Sequence[Row]:
+    """See `TaskLog.commit_import`; the rows that were made."""
+    staging.lock(conn, dialect, of)
+    scope = Scope(of.tenant, of.owner, "")
+    if conn.execute(_OF_SESSION, {**owner(scope), "context_id": of.context_id}).first() is not None:
+        raise AlreadyExists(
+            f"there are tasks of a session {of.context_id} already",
+            reason="SESSION_HAS_TASKS",
+            suggestion="import the session under another id",
+        )
+    if not pages:
+        return ()
+    rows = [
+        _write(conn, making, writing) for making in _tasks(staging.records(conn, task_import, of, pages), of, scope)
+    ]
+    staging.drop(conn, task_import, of)
+    uids = "\n".join(row.uid for row in rows).encode()
+    now = time.time_ns() // 1000
+    conn.execute(task_import.insert(), {**of._asdict(), "number": 0, "created_at": now, "data": uids})
+    return rows
+
+
+def finish(conn: Connection, of: Stage, dialect: Dialect) -> None:
+    """See `TaskLog.finish_import`."""
+    staging.lock(conn, dialect, of)
+    staging.drop(conn, task_import, of, number=0)
+
+
+def dropped(conn: Connection, of: Stage, dialect: Dialect) -> Sequence[str]:
+    """Forgets the pages; the uids of the tasks that are in although their session is not, if it is this import."""
+    staging.lock(conn, dialect, of)
+    kept = staging.page(conn, task_import, of, 0)
+    staging.drop_pages(conn, task_import, of)
+    if kept is None or of.import_id not in ("", kept[0]):
+        return ()
+    return [uid for uid in kept[1].decode().split("\n") if uid]
+
+
+def unfinished(conn: Connection, before: int) -> Sequence[Unfinished]:
+    """See `TaskLog.unfinished_imports`. `before`: microseconds since 1970."""
+    return [Unfinished._make(row) for row in conn.execute(_UNFINISHED, {"before": before})]
+
+
+def _tasks(records: Iterator[bytes], of: Stage, scope: Scope) -> Iterator[Making]:
+    making: Making | None = None
+    for record in records:
+        given = importing.read(record)
+        which = given.WhichOneof("record")
+        if which == "task":
+            if making is not None:
+                yield _whole(making, given.line)
+            making = Making(given.line, given.task, scope, of.context_id, new_id())
+        elif which == "event" and making is not None:
+            making.event(given.line, given.event)
+        else:
+            raise importing.wrong(given.line, "a task comes before its events", "IMPORT_ORDER")
+    if making is not None:
+        yield _whole(making, making.line)
+
+
+def _whole(making: Making, line: int) -> Making:
+    if not making.complete:
+        raise importing.wrong(line, "the task before has not all the events that it says it has", "IMPORT_ORDER")
+    return making
+
+
+def _write(conn: Connection, making: Making, writing: Writing) -> Row:
+    row, snapshot, events = making.made(time.time_ns() // 1000)
+    _check_turns(conn, row, making)
+    if not writing.insert_tasks(conn, [(row, pack(snapshot))]):
+        raise AlreadyExists(
+            f"task {row.id} exists already",
+            reason="TASK_EXISTS",
+            suggestion="import the session under another id",
+            metadata={"line": str(making.line)},
+        )
+    for first in range(0, len(events), _AT_ONCE):
+        writing.insert_events(conn, events[first : first + _AT_ONCE])
+    return row
+
+
+def _check_turns(conn: Connection, row: Row, making: Making) -> None:
+    turns = list(making.turns)
+    if len(set(turns)) < len(turns):
+        raise importing.wrong(making.line, "one turn is recorded twice")
+    for first in range(0, len(turns), _AT_ONCE):
+        found: Any = sql.TASKS_OF_TURNS.all(conn, turns[first : first + _AT_ONCE], [row.tenant])
+        for tenant, of_owner, _ in found:
+            if (tenant, of_owner) == (row.tenant, row.owner):
+                raise AlreadyExists(
+                    f"a turn of task {row.id} is recorded already",
+                    reason="TURN_EXISTS",
+                    suggestion="import the session under another id",
+                    metadata={"line": str(making.line)},
+                )

@@ -1,0 +1,256 @@
+"""Sessions that leave as a file and come back from it, whole or not at all."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
+from tests.gateway.plane import Json, Plane, fresh, open_all, said
+
+SEND = Way("1.0", False)
+NDJSON = {"content-type": "application/x-ndjson"}
+
+
+@pytest.fixture
+async def whole(engine_name: str, dsn: str, tmp_path: Path) -> AsyncGenerator[Plane, None]:
+    """A plane on each engine."""
+    async with open_all(tmp_path, database_url="" if engine_name == "sqlite" else dsn) as plane:
+        yield plane
+
+
+async def exported(plane: Plane, context: str) -> bytes:
+    reply = await plane.http.get(f"/api/sessions/{context}/export")
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == NDJSON["content-type"]
+    return reply.content
+
+
+async def brought_in(plane: Plane, body: bytes, new: str = "", **headers: str) -> Any:
+    query = f"?id={new}" if new else ""
+    return await plane.http.post(f"/api/sessions/import{query}", content=body, headers={**NDJSON, **headers})
+
+
+def lines_of(body: bytes) -> list[Json]:
+    return [json.loads(line) for line in body.splitlines()]
+
+
+def sealed(lines: list[bytes]) -> bytes:
+    """The lines but the last, with a last one that says what they are."""
+    counts = {"entries": 0, "tasks": 0, "events": 0}
+    for line in lines[:-1]:
+        kind = json.loads(line)["type"]
+        for name in counts:
+            counts[name] += name.startswith(kind[:4])
+    end = {"type": "end", **counts, "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
+    return b"".join(lines[:-1]) + json.dumps(end).encode() + b"\n"
+
+
+async def everything(plane: Plane) -> str:
+    """A session in which everything happened that can."""
+    context = fresh()
+    for text in ("A", "message direct", "chunks 3 10", "tool", "B", "fail", "ask Which?"):
+        await plane.send(text, message={"contextId": context})
+    asked = (await data(plane, f"/api/sessions/{context}/tasks"))[-1]
+    await plane.send("That one", message={"taskId": asked["id"], "contextId": context})
+    await rewind(plane, SEND, context, await invocation(plane, context, "B"))
+    undone = await plane.http.post(f"/api/sessions/{context}/undo_rewind", json={})
+    assert undone.status_code == 200, undone.text
+    await rewind(plane, SEND, context, await invocation(plane, context, "B"))
+    await say(plane, SEND, context, "C")
+    for number, delta in enumerate(({"a": 1, "user:name": "Ann"}, {"a": 2.5, "b": [1, None]})):
+        event = {"id": fresh(), "invocationId": f"run{number}", "actions": {"stateDelta": delta}}
+        body = {"id": event["id"], "data": json.dumps(event)}
+        assert (await plane.http.post(f"/api/sessions/{context}/events", json=body)).status_code == 201
+    await push(plane, context, "Pushed")
+    await say(plane, SEND, context, "D")
+    await plane.send("ask What?", message={"contextId": context})
+    message = {"kind": "message", "messageId": fresh(), "role": "user", "parts": [{"kind": "text", "text": "d"}]}
+    document: Json = {
+        "id": fresh(),
+        "contextId": context,
+        "kind": "task",
+        "status": {"state": "working"},
+        "metadata": {"huge": 1e300, "none": None, "ünï": "\u2028"},
+        "history": [message],
+    }
+    for state in ("working", "completed", "working"):
+        document["status"] = {"state": state}
+        assert (await plane.http.post("/api/tasks", json=document)).status_code == 201
+    return context
+
+
+async def heard(plane: Plane, context: str) -> list[str]:
+    """The texts in effect. A document task is none of them, so they are not all that the tasks say."""
+    return texts((await data(plane, f"/api/sessions/{context}/effective_history"))["messages"])
+
+
+async def push(plane: Plane, context: str, text: str) -> None:
+    parts = [{"kind": "text", "text": text}]
+    body = {"messages": [{"kind": "message", "messageId": fresh(), "role": "agent", "parts": parts}]}
+    reply = await plane.http.put(f"/api/sessions/{context}/effective_history", json=body)
+    assert reply.status_code == 200, reply.text
+
+
+async def readings(plane: Plane, context: str) -> list[Any]:
+    """What a client reads of a session, however it asks."""
+    found = [await flat(plane, context)]
+    for path in ("effective_history", "state", "task-infos?include=superseded", "tasks?include=superseded", "stats"):
+        found.append(await data(plane, f"/api/sessions/{context}/{path}"))
+    # How long the tasks that wait do so by now.
+    found[-1].pop("timeInStateSeconds")
+    return found
+
+
+async def test_a_session_comes_back_as_it_was(whole: Plane) -> None:
+    """S, R, M, T: the same bytes after a round trip, and the same to every reader; it goes on where it was."""
+    context = await everything(whole)
+    before, body = await readings(whole, context), await exported(whole, context)
+    kinds = [line["type"] for line in lines_of(body)]
+    assert (kinds[0], kinds[-1]) == ("header", "end")
+    assert {"entry", "task", "event"} < set(kinds)
+    assert (await whole.http.delete(f"/api/sessions/{context}")).status_code == 200
+    reply = await brought_in(whole, body)
+    assert reply.status_code == 201, reply.text
+    assert reply.json()["data"]["tasks"] == kinds.count("task")
+    assert await exported(whole, context) == body
+    assert await readings(whole, context) == before
+
+    waiting = [info for info in await data(whole, f"/api/sessions/{context}/task-infos") if info.get("paused")]
+    answered = await whole.send("This", message={"taskId": waiting[-1]["taskId"], "contextId": context})
+    assert answered["status"]["state"] == "TASK_STATE_COMPLETED"
+    await say(whole, SEND, context, "E")
+    await rewind(whole, SEND, context, await invocation(whole, context, "D"))
+    assert await heard(whole, context) == ["Pushed"]
+    assert (await whole.http.delete(f"/api/sessions/{context}")).status_code == 200
+
+
+async def test_a_session_comes_in_beside_itself_under_another_id(whole: Plane) -> None:
+    """S, R: ids that must be unique are derived, everything else is the same, and both go on by themselves."""
+    context, new = await everything(whole), fresh()
+    body = await exported(whole, context)
+    reply = await brought_in(whole, body, new)
+    assert reply.status_code == 201, reply.text
+    other = await exported(whole, new)
+    assert [line["type"] for line in lines_of(other)] == [line["type"] for line in lines_of(body)]
+    assert await heard(whole, new) == await heard(whole, context)
+    assert (await brought_in(whole, body, new)).status_code == 409
+    ours, theirs = (set(ids(lines_of(one))) for one in (body, other))
+    assert ours.isdisjoint(theirs)
+    await rewind(whole, SEND, new, await invocation(whole, new, "D"))
+    assert await heard(whole, new) == ["Pushed"]
+    assert await exported(whole, context) == body
+    # Derived ids are derived the same way again.
+    assert (await whole.http.delete(f"/api/sessions/{new}")).status_code == 200
+    assert (await brought_in(whole, body, new)).status_code == 201
+    assert await exported(whole, new) == other
+
+
+def ids(lines: list[Json]) -> list[str]:
+    """Those that must be unique."""
+    found = [line["entry"]["id"] for line in lines if line["type"] == "entry"]
+    return found + [line["task"][name] for line in lines if line["type"] == "task" for name in ("id", "uid")]
+
+
+async def test_a_session_or_a_task_that_exists_is_left_alone(whole: Plane) -> None:
+    """S: 409, typed, and nothing changed; a task of that id is in the way as well as the session."""
+    context = fresh()
+    await say(whole, SEND, context, "A")
+    body = await exported(whole, context)
+    for new, reason in (("", "SESSION_EXISTS"), (context, "SESSION_EXISTS")):
+        reply = await brought_in(whole, body, new)
+        assert (reply.status_code, reply.json()["code"]) == (409, reason)
+    # Bob has no such session, but the ids of its tasks are taken.
+    reply = await brought_in(whole, body, **{"X-User-Id": "bob"})
+    assert (reply.status_code, reply.json()["code"]) == (409, "TASK_EXISTS")
+    bobs = await whole.http.get(f"/api/sessions/{context}", headers={"X-User-Id": "bob"})
+    assert bobs.status_code == 404
+    assert await exported(whole, context) == body
+    assert (await brought_in(whole, body, fresh(), **{"X-User-Id": "bob"})).status_code == 201
+
+
+async def test_nobody_exports_what_is_not_theirs(whole: Plane) -> None:
+    """S6."""
+    context = fresh()
+    await say(whole, SEND, context, "A")
+    reply = await whole.http.get(f"/api/sessions/{context}/export", headers={"X-User-Id": "bob"})
+    assert (reply.status_code, reply.json()["code"]) == (404, "SESSION_NOT_FOUND")
+    assert (await whole.http.get(f"/api/sessions/{fresh()}/export")).status_code == 404
+
+
+async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
+    """S: cut after any line, or with any line gone, repeated or in another place, also with a right checksum."""
+    context, new = await everything(whole), fresh()
+    body = await exported(whole, context)
+    lines = body.splitlines(keepends=True)
+    reasons: set[str] = set()
+
+    async def refused(wrong: bytes) -> None:
+        reply = await brought_in(whole, wrong, new)
+        assert reply.status_code == 400, (reply.text, wrong[-300:])
+        found = reply.json()
+        assert int(found["metadata"]["line"]) >= 1, found
+        reasons.add(found["code"])
+
+    for at in range(len(lines)):
+        await refused(b"".join(lines[:at]))
+        if 0 < at < len(lines) - 1:
+            for wrong in (
+                lines[:at] + lines[at + 1 :],
+                lines[: at + 1] + lines[at:],
+                [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]],
+            ):
+                await refused(b"".join(wrong))
+                if wrong[-1] == lines[-1]:
+                    await refused_or_valid(whole, sealed(wrong), refused)
+    await refused(body[:-1])
+    await refused(body + lines[1])
+    await refused(body.replace(b'"A"', b'"a"', 1))
+    await refused(lines[0] + b"{no\n" + b"".join(lines[2:]))
+    await refused(body.replace(b'"version":1}', b'"version":2}', 1))
+    assert {"IMPORT_CUT", "IMPORT_ORDER", "CHECKSUM_MISMATCH", "NOT_JSON", "UNKNOWN_VERSION"} <= reasons, reasons
+    assert (await whole.http.get(f"/api/sessions/{new}")).status_code == 404
+    assert await data(whole, f"/api/sessions/{context}/task-infos")
+    assert (await brought_in(whole, body, new)).status_code == 201
+
+
+async def refused_or_valid(plane: Plane, wrong: bytes, refused: Any) -> None:
+    """Whole tasks may change their places with one another, or be left out; that is another file, and a right one."""
+    kinds = [line["type"] for line in lines_of(wrong)]
+    if sum(line["task"]["generation"] == "1" for line in lines_of(wrong) if line["type"] == "task") == 0 and kinds:
+        await refused(wrong)
+
+
+async def test_a_task_that_was_running_has_ended_when_it_comes_in(whole: Plane) -> None:
+    """M4: its run is elsewhere; it is FAILED for the reason IMPORTED, and the session goes on."""
+    context, new = fresh(), fresh()
+    stream = {"message": said("slow 100", contextId=context)}
+    async with asyncio.timeout(20), whole.stream("SendStreamingMessage", stream) as events:
+        async for _ in events:
+            infos = await data(whole, f"/api/sessions/{context}/task-infos")
+            if infos and infos[0]["state"] == "working":
+                break
+    body = await exported(whole, context)
+    assert (await brought_in(whole, body, new)).status_code == 201
+    (info,) = await data(whole, f"/api/sessions/{new}/task-infos")
+    assert (info["state"], "did not go on here" in info["error"]) == ("failed", True)
+    (task,) = await data(whole, f"/api/sessions/{new}/tasks")
+    assert task["status"]["message"]["metadata"]["reason"] == "IMPORTED"
+    await say(whole, SEND, new, "B")
+    assert (await shown(whole, new))[-2:] == ["B", "B"]
+    task_id = (await data(whole, f"/api/sessions/{context}/task-infos"))[0]["taskId"]
+    await whole.rpc("CancelTask", {"id": task_id})
+
+
+async def test_a_body_of_another_type_or_size_is_refused(tmp_path: Path) -> None:
+    """S: typed, and before anything is stored."""
+    async with open_all(tmp_path, max_import=4096, max_import_line=1024) as plane:
+        reply = await plane.http.post("/api/sessions/import", content=b"{}", headers={"content-type": "text/plain"})
+        assert (reply.status_code, reply.json()["code"]) == (415, "CONTENT_TYPE_NOT_SUPPORTED")
+        reply = await brought_in(plane, b"x" * 5000)
+        assert (reply.status_code, reply.json()["code"]) == (413, "BODY_TOO_LARGE")
+        reply = await brought_in(plane, b"x" * 2000)
+        assert (reply.status_code, reply.json()["code"]) == (400, "LINE_TOO_LONG")
