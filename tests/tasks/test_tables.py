@@ -114,7 +114,7 @@ async def test_migrating_back_leaves_nothing_and_forth_again_works(dsn: str) -> 
     async with open_engine(dsn) as engine:
         await check(engine, ROOM)
         tables, triggers = await engine.read(made)
-        assert tables == ["alembic_version_tasks", "event", "store_meta", "task"]
+        assert tables == ["alembic_version_tasks", "event", "store_meta", "task", "task_import"]
         assert triggers == sorted(guard.name for guard in guards(engine.dialect))
 
 

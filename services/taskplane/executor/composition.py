@@ -15,6 +15,7 @@ from taskplane.executor.applying import Applier
 from taskplane.executor.copies import Copier
 from taskplane.executor.crew import Crew
 from taskplane.executor.history import SessionLog
+from taskplane.executor.imports import Imports
 from taskplane.executor.leases import Leases
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.ports import Ports
@@ -114,6 +115,7 @@ async def open_executor(
         runs, agents, rewinds, crew, route_timeout=settings.route_timeout, abandoned_after=settings.abandoned_after
     )
     abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
+    imports = Imports(store, sessions)
     leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
     room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
     executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, rewinds, agents, ports), services)
@@ -123,7 +125,7 @@ async def open_executor(
         beside = [
             group.create_task(ports.appender.run(), name="appending"),
             group.create_task(leases.renewing(), name="renewing"),
-            group.create_task(_sweeping(ports, abandoned, settings.uncopied_every), name="sweep"),
+            group.create_task(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep"),
         ]
         try:
             yield room
@@ -141,14 +143,15 @@ async def open_executor(
         raise ExceptionGroup("runs that failed by a bug", runs.bugs)
 
 
-async def _sweeping(ports: Ports, abandoned: Abandoned, every: float) -> None:
+async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every: float) -> None:
     """At the start and every so often: copies what nobody copied, applies what nobody applied, voids what came to
-    nothing."""
+    nothing, and finishes imports that nobody is at."""
     while True:
         try:
             await ports.copier.sweep(ports.actor)
             await ports.applier.sweep(ports.actor)
             await abandoned.sweep()
+            await imports.sweep(ports.actor)
         except PlaneError as error:
             log.warning("the sweep did not get through and is repeated: %s", error)
         await asyncio.sleep(every)

@@ -28,7 +28,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     _check_type(request)
     lines = _lines(plane, request)
     async with aclosing(lines):
-        number, text = await anext(lines, (1, b""))
+        number, text = await _first(lines)
         tally = Tally()
         session = _header(number, text)
         tally.add(text)
@@ -123,6 +123,12 @@ class _Body:
             raise wrong(number, "does not say what the lines before it are: the file was edited", "CHECKSUM_MISMATCH")
 
 
+async def _first(lines: AsyncGenerator[tuple[int, bytes], None]) -> tuple[int, bytes]:
+    async for number, text in lines:
+        return number, text
+    raise wrong(1, "is missing: the file is empty", "IMPORT_CUT")
+
+
 def _check_type(request: Request) -> None:
     declared = request.header(b"content-type").partition(";")[0].strip().lower()
     if declared != MEDIA_TYPE:
@@ -134,8 +140,6 @@ def _check_type(request: Request) -> None:
 
 
 def _header(number: int, text: bytes) -> sb.Session:
-    if not text:
-        raise wrong(number, "is missing: the file is empty", "IMPORT_CUT")
     value = read(number, text)
     if value.get("type") != "header" or value.get("format") != FORMAT:
         raise wrong(number, "is not the header of an exported session", "BAD_LINE")

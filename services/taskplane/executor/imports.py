@@ -1,0 +1,51 @@
+"""Imports that got no further than their tasks: the session was to follow, and whoever was to make it is gone.
+
+A session is visible last, so until then nobody misses it, and its tasks are to go. First what is staged of the session
+is dropped, so that it cannot follow any more; only then is it decided by whether it is there.
+"""
+
+import logging
+from typing import Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+# Seconds; more than any gateway waits for the session.
+ABANDONED_AFTER: Final = 600.0
+
+
+class Imports:
+    """Finishes them one way or the other. Any number of executors may do so at the same time."""
+
+    def __init__(self, store: TaskStoreStub, history: SessionHistoryStub, *, after: float = ABANDONED_AFTER) -> None:
+        """`after`: seconds after which nobody is at it any more."""
+        self._store = store
+        self._history = history
+        self._after = after
+
+    async def sweep(self, actor: str) -> None:
+        """Looks at those that are due. Unavailable and the like are the caller's while they are looked for."""
+        asked = pb.ListUnfinishedImportsRequest(min_age=self._after)
+        for one in (await self._store.ListUnfinishedImports(asked)).imports:
+            try:
+                with acting_as(Principal(one.tenant, one.owner, actor, service=True)):
+                    await self._finish(one.context_id, one.import_id)
+            except PlaneError as error:
+                log.warning("the import of session %s is not finished yet: %s", one.context_id, error)
+
+    async def _finish(self, context_id: str, import_id: str) -> None:
+        names = {"context_id": context_id, "import_id": import_id}
+        await self._history.DropImport(sessions.DropImportRequest(**names))
+        try:
+            await self._history.GetSession(sessions.GetSessionRequest(context_id=context_id))
+        except NotFound:
+            log.info("the import of session %s came to nothing, and its tasks are deleted", context_id)
+            await self._store.DropImport(pb.DropImportRequest(**names))
+        else:
+            await self._store.FinishImport(pb.FinishImportRequest(**names))
