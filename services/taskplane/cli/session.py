@@ -88,7 +88,7 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
             session = (await connection.sessions.get(session_id))["session"]
             tasks = len(await connection.sessions.task_infos(session_id, superseded=True))
             title = one_line(str(session.get("name") or session_id), 60)
-            if not _confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
+            if not confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.sessions.delete(session_id)
@@ -107,8 +107,3 @@ def show_row(options: Options, session: dict[str, Any]) -> None:
         print(f"session  {session['id']}  {one_line(str(session.get('name') or ''))}".rstrip())
     else:
         print(dump(session, indent=options.output == "json"))
-
-
-def _confirmed(question: str) -> bool:
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

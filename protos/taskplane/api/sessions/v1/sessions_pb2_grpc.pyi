@@ -98,6 +98,14 @@ class SessionHistoryStub:
     """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
     the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
     """
+    ListExpired: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListExpiredRequest, _sessions_pb2.ListExpiredResponse]
+    """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
+    only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+    """
+    DeleteUserState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteUserStateRequest, _sessions_pb2.DeleteUserStateResponse]
+    """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
+    only.
+    """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -285,6 +293,26 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.GetStateResponse]:
         """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
         the prefix "user:", those of the agent's application with "app:". NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListExpired(
+        self,
+        request: _sessions_pb2.ListExpiredRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListExpiredRequest, _abc.Awaitable[_sessions_pb2.ListExpiredResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListExpiredResponse]:
+        """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
+        only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteUserState(
+        self,
+        request: _sessions_pb2.DeleteUserStateRequest,
+        context: _aio.ServicerContext[_sessions_pb2.DeleteUserStateRequest, _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]:
+        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
+        only.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...
