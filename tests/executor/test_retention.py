@@ -1,5 +1,6 @@
 """Old sessions and erased owners: what goes in both stores, and what stays. C16."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,9 @@ from tests.executor.scripted import Scripted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
 from taskplane.executor.expiry import Expiry
 from taskplane.executor.history import SessionLog
@@ -34,15 +37,9 @@ class Talking:
             yield AskInput("which?")
         elif turn.text == "stay":
             yield Text("so far")
-            await never()
+            await asyncio.Event().wait()
         else:
             yield Complete("answer")
-
-
-async def never() -> None:
-    import asyncio
-
-    await asyncio.Event().wait()
 
 
 async def of(plane: Plane, who: Principal = ANN) -> tuple[set[str], set[str]]:
@@ -54,17 +51,16 @@ async def of(plane: Plane, who: Principal = ANN) -> tuple[set[str], set[str]]:
 
 def expiry(plane: Plane, ttl: float) -> Expiry:
     channel = client(plane.stores.channel, identity=NOBODY)
-    from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-    from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-
     history = SessionLog(SessionHistoryStub(channel))
     return Expiry(TaskStoreStub(channel), history, actor="executor", ttl=ttl)
 
 
+async def run(plane: Plane, who: Principal, text: str, context_id: str) -> None:
+    await plane.at_rest(await plane.submit(text, context_id=context_id, who=who), who)
+
+
 async def age(plane: Plane) -> float:
     """A time to live that everything which was written until now has outlived, and all else has not."""
-    import asyncio
-
     await asyncio.sleep(1.1)
     return 1.0
 
@@ -74,7 +70,7 @@ async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(s
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="old")
         await plane.run("two", context_id="old")
-        await plane.run("one", context_id="bobs", who=BOB)
+        await run(plane, BOB, "one", "bobs")
         ttl = await age(plane)
         await plane.run("one", context_id="young")
         assert await expiry(plane, ttl=0.0).sweep() == 0
@@ -141,16 +137,14 @@ async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stor
     """C16: sessions, entries, tasks, what runs, and state; done twice it finds nothing."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         for who in (ANN, BOB):
-            await plane.run("one", context_id="c1", who=who)
-            await plane.run("ask", context_id="c2", who=who)
+            await run(plane, who, "one", "c1")
+            await run(plane, who, "ask", "c2")
             await plane.submit("stay", context_id="c3", who=who)
             document = a2a.Task(id=f"d-{who.owner}", context_id="alone")
             document.status.state = a2a.TASK_STATE_WORKING
             await stores.tasks(who).PutTask(tasks.PutTaskRequest(task=document))
             entry = sessions.Entry(id=f"e-{who.owner}", kind=sessions.ENTRY_KIND_EVENT, invocation_id="x")
-            entry.event = (
-                '{"invocation_id": "x", "actions": {"state_delta": {"user:name": "n", "user:b": 1, "own": 2}}}'
-            )
+            entry.data = '{"invocation_id": "x", "actions": {"state_delta": {"user:name": "n", "user:b": 1, "own": 2}}}'
             await stores.sessions(who).AppendEntries(sessions.AppendEntriesRequest(context_id="c1", entries=[entry]))
         theirs = await of(plane, BOB)
         gone = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())

@@ -1,6 +1,7 @@
 """`taskplane gc` and `taskplane user erase`: what the operator deletes, now."""
 
 import json
+import sys
 
 import grpc
 
@@ -11,7 +12,8 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.cli import exits
 from taskplane.cli.options import Output
 from taskplane.cli.plane import run
-from taskplane.cli.report import confirmed, note
+from taskplane.cli.report import complain, confirmed, note
+from taskplane.runtime.errors import Invalid
 
 
 def collect(address: str, dry_run: bool, output: Output) -> int:
@@ -38,10 +40,16 @@ def collect(address: str, dry_run: bool, output: Output) -> int:
 
 
 def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> int:
-    """Deletes all that there is of a user. The exit code."""
-    if not yes and not confirmed(
-        f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}), for good? [y/N] '
-    ):
+    """Deletes all that there is of a user. Without `yes` it asks on a terminal, and refuses elsewhere."""
+    question = f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}), for good? [y/N] '
+    if not yes and not sys.stdin.isatty():
+        refusal = Invalid(
+            f"{owner} was not erased: there is nobody to ask.",
+            reason="NOT_CONFIRMED",
+            suggestion="Say that you mean it with --yes.",
+        )
+        return complain(refusal, output)
+    if not yes and not confirmed(question):
         note("Nothing was deleted.")
         return exits.FAILED
 

@@ -10,7 +10,7 @@ from taskplane.cli.client.session import read_session
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import columns, dump, one_line
-from taskplane.cli.report import complain, note
+from taskplane.cli.report import complain, confirmed, note
 from taskplane.cli.session_text import info_table, session_table, turn_lines
 from taskplane.cli.task import task_text
 from taskplane.runtime.errors import Invalid
