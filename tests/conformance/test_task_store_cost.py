@@ -15,7 +15,7 @@ from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.task import COMPLETED, WORKING
 from taskplane.tasks.store import EventFilter, InfoFilter, TaskFilter
 
-PARTIAL = "task_ready|task_lease_until|task_lease_owner|task_uncopied|task_uncopied_in_context"
+PARTIAL = "task_ready|task_lease_until|task_lease_owner|task_uncopied|task_uncopied_in_context|task_trimmable"
 Executed = list[tuple[str, Any]]
 
 
@@ -265,6 +265,9 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         await plane.log.held("p1")
         await plane.log.held()
         await plane.log.heads([row.uid])
+        await plane.log.trimmable(HOUR, (0, ""), 10)
+        await plane.log.untrimmed_documents("", 10)
+        await plane.log.removable([(row.uid, 0, 2)])
     scanned: list[str] = []
     for statement, parameters in dict(seen).items():
         if statement.startswith("INSERT"):
@@ -293,6 +296,16 @@ async def test_a_listing_walks_along_its_index(plane: Plane, query: TaskFilter, 
     ordered = [each for each in seen if "ORDER BY" in each[0]]
     shown = await plane.engine.write(plan, *ordered[0])
     assert index in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
+
+
+async def test_retention_walks_along_its_indexes(plane: Plane) -> None:
+    """C16: what was trimmed already costs nothing, and nothing is sorted."""
+    with statements() as seen:
+        await plane.log.trimmable(HOUR, (0, ""), 10)
+        await plane.log.untrimmed_documents("", 10)
+    for executed, index in zip(seen, ("task_trimmable", "task_documents"), strict=True):
+        shown = await plane.engine.write(plan, *executed)
+        assert index in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
 
 
 async def test_a_lookup_by_name_costs_what_it_names(plane: Plane) -> None:

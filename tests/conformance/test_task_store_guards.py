@@ -141,7 +141,7 @@ async def test_i6_what_has_ended_does_not_change(plane: Plane) -> None:
     await accepted(plane, change(row, copied_generation=row.generation))
     await accepted(plane, change(row, snapshot=b"", snapshot_bytes=0, folded_bytes=0))
     cache = {"snapshot", "snapshot_generation", "snapshot_bytes", "folded_bytes"}
-    assert {"copied_generation", "superseded_seq"} | cache == AFTER_THE_END
+    assert {"copied_generation", "superseded_seq", "trimmed_generation"} | cache == AFTER_THE_END
 
 
 async def test_i6_only_an_empty_mark_that_agrees_with_its_task_follows_the_end(plane: Plane) -> None:
@@ -243,13 +243,37 @@ async def test_i10_events_of_a_live_task_stay(plane: Plane) -> None:
 async def test_i10_of_an_ended_task_the_head_stays_and_what_the_snapshot_lacks(plane: Plane) -> None:
     row = await ended(plane)
     await refused(plane, forget(row, row.generation))
-    await accepted(plane, forget(row, 1), forget(row, 2))
+    await refused(plane, forget(row, 3))
+    await refused(plane, change(row, trimmed_generation=3))
+    await refused(plane, change(row, copied_generation=4, trimmed_generation=4))
+    await accepted(plane, change(row, copied_generation=4, trimmed_generation=3))
+    await refused(plane, change(row, trimmed_generation=2))
+    for lasting in (1, 2, row.generation):
+        await refused(plane, forget(row, lasting))
+    await accepted(plane, forget(row, 3))
     await accepted(plane, delete(task).where(task.c.uid == row.uid), delete(event).where(event.c.task_uid == row.uid))
+
+
+async def test_i10_only_trimmed_counters_of_a_document_go(plane: Plane) -> None:
     document = (await plane.put("doc", "one")).row
-    await plane.put("doc", "two")
+    for text in ("two", "three"):
+        await plane.put("doc", text)
+    await refused(plane, change(document, trimmed_generation=3))
     await refused(plane, forget(document, 2))
-    await accepted(plane, forget(document, 1))
+    await accepted(plane, change(document, trimmed_generation=2))
+    await refused(plane, forget(document, 3))
+    await refused(plane, forget(document, 1))
+    await accepted(plane, forget(document, 2))
     await accepted(plane, delete(task).where(task.c.uid == document.uid))
+
+
+async def test_i10_the_log_of_a_live_task_is_not_trimmed(plane: Plane) -> None:
+    row = await plane.create()
+    await plane.append(row, chunk("x"), chunk("y"))
+    await refused(plane, change(row, trimmed_generation=2))
+    await refused(plane, change(row, trimmed_generation=2, snapshot_generation=4, copied_generation=4))
+    await plane.pause(row)
+    await refused(plane, change(row, trimmed_generation=2, snapshot_generation=4, copied_generation=5))
 
 
 async def test_i10_an_event_beyond_the_snapshot_stays(plane: Plane) -> None:
@@ -257,7 +281,9 @@ async def test_i10_an_event_beyond_the_snapshot_stays(plane: Plane) -> None:
     end = {"state": FAILED, "terminal_generation": 4, "generation": 4, "lease_owner": None, "lease_until": None}
     await accepted(plane, change(row, **end), record(row, 3), record(row, 4))
     await refused(plane, forget(row, 3))
-    await accepted(plane, change(row, snapshot_generation=4), forget(row, 3))
+    await refused(plane, change(row, copied_generation=4, trimmed_generation=3))
+    whole = {"snapshot_generation": 4, "copied_generation": 4}
+    await accepted(plane, change(row, trimmed_generation=3, **whole), forget(row, 3))
 
 
 async def test_i11_an_item_counts_once_and_under_the_fence_of_the_row_only(plane: Plane) -> None:

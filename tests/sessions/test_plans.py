@@ -91,6 +91,9 @@ async def use_everything(sessions: Sessions) -> None:
     await log.fork(ops.Fork(scope=ADA, context_id="s5", new_context_id="fork"))
     assert len(await log.heads([(ADA.tenant, ADA.owner, f"s{n}") for n in range(3)])) == 3
     assert len((await log.after(ADA, "s5", 20, 100)).entries) == 3
+    expired = await log.expired(0.0, None, 10)
+    assert await log.expired(0.0, expired[-1], 100)
+    assert await log.delete_user_state(ADA) == 1
     await log.mark_applied(ops.MarkApplied(scope=ADA, context_id="s5", seq=23))
 
 

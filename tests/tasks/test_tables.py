@@ -132,7 +132,7 @@ def test_every_constraint_has_a_name() -> None:
 
 def insert_as_of_0001(conn: Connection) -> None:
     """A task as the first version kept it: made, worked on and completed."""
-    new = ("superseded", "superseded_seq", "in_turn")
+    new = ("superseded", "superseded_seq", "in_turn", "trimmed_generation")
     values: dict[str, Any] = {column.name: None for column in task.columns if column.name not in new}
     values |= dict.fromkeys(("uid", "tenant", "owner", "agent", "salt"), "x")
     values |= {"id": "old", "context_id": "c", "origin": "managed", "state": COMPLETED, "message_id": "m"}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import URL, Format, TokenEnv, Url
+from taskplane.cli.arguments import GRPC, URL, Format, Grpc, TokenEnv, Url
 from taskplane.cli.options import Options
 from taskplane.cli.session_app import session as session_group
 
@@ -17,6 +17,7 @@ app = typer.Typer(
     add_completion=True,
 )
 task = typer.Typer(help="List, get and cancel tasks.", no_args_is_help=True, rich_markup_mode=None)
+user = typer.Typer(help="Users of the plane, for its operator.", no_args_is_help=True, rich_markup_mode=None)
 serve = typer.Typer(help="Run one process of the plane.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -158,6 +159,38 @@ def serve_gateway() -> None:
     _serve("gateway")
 
 
+@app.command()
+def gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    grpc: Grpc = GRPC,
+    output: Format = "text",
+) -> None:
+    """Trim the logs of tasks that ended long ago, as TASKPLANE_TASKS_EVENTS_TTL of the task store says."""
+    from taskplane.cli.retention import collect
+
+    raise typer.Exit(collect(grpc, dry_run, output))
+
+
+@user.command("erase")
+def user_erase(
+    name: Annotated[str, typer.Argument(metavar="USER")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="The tenant of the user.")] = "default",
+    grpc: Grpc = GRPC,
+    output: Format = "text",
+) -> None:
+    """Delete all sessions, tasks and state of a user, canceling what runs."""
+    from taskplane.cli.retention import erase
+
+    raise typer.Exit(erase(grpc, tenant, name, yes, output))
+
+
+@user.callback()
+def _users() -> None:
+    """Users of the plane, for its operator."""
+
+
+app.add_typer(user, name="user")
 app.add_typer(serve, name="serve")
 app.add_typer(task, name="task")
 app.add_typer(session_group, name="session")

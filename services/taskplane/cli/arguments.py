@@ -10,5 +10,7 @@ Url = Annotated[str, typer.Option("--url", envvar="TASKPLANE_URL", metavar="URL"
 TokenEnv = Annotated[str, typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key.")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="How results are written.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION")]
+Grpc = Annotated[str, typer.Option("--grpc", metavar="HOST:PORT", help="The gRPC address of the plane.")]
 
+GRPC = "127.0.0.1:50050"
 URL = "http://127.0.0.1:8080"

@@ -37,6 +37,12 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def confirmed(question: str) -> bool:
+    """Asks on stderr and reads the answer; whatever is not a yes is a no."""
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def first_of(group: BaseExceptionGroup[BaseException]) -> PlaneError | None:
     """The refusal in a group that has nothing worse: task groups wrap what ends them."""
     refused, rest = group.split(PlaneError)

@@ -10,7 +10,7 @@ from taskplane.cli.client.session import read_session
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import columns, dump, one_line
-from taskplane.cli.report import complain, note
+from taskplane.cli.report import complain, confirmed, note
 from taskplane.cli.session_text import info_table, session_table, turn_lines
 from taskplane.cli.task import task_text
 from taskplane.runtime.errors import Invalid
@@ -88,7 +88,7 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
             session = (await connection.sessions.get(session_id))["session"]
             tasks = len(await connection.sessions.task_infos(session_id, superseded=True))
             title = one_line(str(session.get("name") or session_id), 60)
-            if not _confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
+            if not confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.sessions.delete(session_id)
@@ -107,8 +107,3 @@ def show_row(options: Options, session: dict[str, Any]) -> None:
         print(f"session  {session['id']}  {one_line(str(session.get('name') or ''))}".rstrip())
     else:
         print(dump(session, indent=options.output == "json"))
-
-
-def _confirmed(question: str) -> bool:
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -14,6 +14,7 @@ from taskplane.executor.abandoned import Abandoned
 from taskplane.executor.applying import Applier
 from taskplane.executor.copies import Copier
 from taskplane.executor.crew import Crew
+from taskplane.executor.expiry import Expiry
 from taskplane.executor.history import SessionLog
 from taskplane.executor.imports import Imports
 from taskplane.executor.leases import Leases
@@ -116,6 +117,7 @@ async def open_executor(
     )
     abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
     imports = Imports(store, sessions)
+    expiry = Expiry(store, history, actor=identity.actor, ttl=settings.session_ttl)
     leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
     room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
     executor_pb2_grpc.add_AgentExecutorServicer_to_server(AgentExecutor(submits, rewinds, agents, ports), services)
@@ -126,6 +128,7 @@ async def open_executor(
             group.create_task(ports.appender.run(), name="appending"),
             group.create_task(leases.renewing(), name="renewing"),
             group.create_task(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep"),
+            group.create_task(_expiring(expiry, settings.expire_every), name="expiry"),
         ]
         try:
             yield room
@@ -155,3 +158,13 @@ async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every:
         except PlaneError as error:
             log.warning("the sweep did not get through and is repeated: %s", error)
         await asyncio.sleep(every)
+
+
+async def _expiring(expiry: Expiry, every: float) -> None:
+    """Every so often deletes sessions that are too old; not at the start, when there is more to be done."""
+    while True:
+        await asyncio.sleep(every)
+        try:
+            await expiry.sweep()
+        except PlaneError as error:
+            log.warning("old sessions could not be deleted, which is repeated: %s", error)

@@ -105,6 +105,18 @@ class SessionLog:
         """No turn up to there needs a further look."""
         await self._service.MarkSettled(pb.MarkSettledRequest(until=until))
 
+    async def expired(self, min_age: float, after: pb.ExpiredSession | None) -> Sequence[pb.ExpiredSession]:
+        """Sessions of any owner that were not changed for `min_age` seconds; none: there are no more `after` that."""
+        return (await self._service.ListExpired(pb.ListExpiredRequest(min_age=min_age, after=after))).sessions
+
+    async def some(self) -> Sequence[pb.Session]:
+        """The caller's sessions that were changed last; none: there are none at all."""
+        return (await self._service.ListSessions(pb.ListSessionsRequest())).sessions
+
+    async def delete_state(self) -> int:
+        """Deletes the state of the caller's owner with every agent; how many keys that were."""
+        return (await self._service.DeleteUserState(pb.DeleteUserStateRequest())).deleted
+
     async def delete(self, context_id: str) -> None:
         """Deletes the session with its entries. NotFound."""
         await self._service.DeleteSession(pb.DeleteSessionRequest(context_id=context_id))

@@ -5,6 +5,7 @@ from typing import Final
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
 from taskplane.executor.deletion import delete_session
+from taskplane.executor.erasure import erase_owner
 from taskplane.executor.loading import Agents
 from taskplane.executor.ports import Ports
 from taskplane.executor.rewind import Rewinds
@@ -22,6 +23,7 @@ POLICY: Final[dict[str, Access]] = {
     _EXECUTOR + "RewindSession": Access.USER,
     _EXECUTOR + "UndoRewind": Access.USER,
     _EXECUTOR + "ApplySession": Access.USER,
+    _EXECUTOR + "EraseOwner": Access.SERVICE,
 }
 
 
@@ -57,3 +59,6 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
     async def ApplySession(self, request: pb.ApplySessionRequest, context: Context) -> pb.ApplySessionResponse:
         await self._rewinds.apply_session(request.context_id, caller())
         return pb.ApplySessionResponse()
+
+    async def EraseOwner(self, request: pb.EraseOwnerRequest, context: Context) -> pb.EraseOwnerResponse:
+        return await erase_owner(self._ports.store, self._ports.sessions)

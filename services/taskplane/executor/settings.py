@@ -36,6 +36,11 @@ class ExecutorSettings:
     # How long after it was begun a turn without a task has come to nothing. The same in all executors; many times what
     # beginning a turn takes, and what the clocks of the session history's processes differ.
     abandoned_after: float = 60.0
+    # How long after its last change a session is deleted, with its tasks; 0: never. One with a task that has not ended
+    # stays.
+    session_ttl: float = 0.0
+    # How often sessions are looked for that are older than that.
+    expire_every: float = 600.0
     # The demo agent may end this process.
     allow_crash: bool = False
     # A yield after a final change stops the process at its end, instead of being logged only. For tests of agents.
@@ -46,10 +51,17 @@ class ExecutorSettings:
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
-        for name in ("route_timeout", "renew_every", "cancel_grace", "uncopied_every", "abandoned_after"):
+        for name in (
+            "route_timeout",
+            "renew_every",
+            "cancel_grace",
+            "uncopied_every",
+            "abandoned_after",
+            "expire_every",
+        ):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        for name in ("capacity", "run_limit", "drain_timeout"):
+        for name in ("capacity", "run_limit", "drain_timeout", "session_ttl"):
             if getattr(self, name) < 0:
                 wrong[name] = "must not be negative"
         if wrong:

@@ -21,6 +21,7 @@ _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
 _UNAPPLIED_PAGE: Final = 100
+_EXPIRED_PAGE: Final = 100
 
 # A service acts for the owner that its principal names, so it needs no line of its own, but for what is of all owners.
 POLICY: Final[dict[str, Access]] = {
@@ -45,6 +46,8 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
     _HISTORY + "MarkSettled": Access.SERVICE,
+    _HISTORY + "ListExpired": Access.SERVICE,
+    _HISTORY + "DeleteUserState": Access.SERVICE,
 }
 
 
@@ -144,6 +147,13 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def MarkSettled(self, request: pb.MarkSettledRequest, context: Context) -> pb.MarkSettledResponse:
         await self._log.mark_settled(wire.micros(request.until))
         return pb.MarkSettledResponse()
+
+    async def ListExpired(self, request: pb.ListExpiredRequest, context: Context) -> pb.ListExpiredResponse:
+        after = wire.to_expired(request.after) if request.HasField("after") else None
+        return wire.expired(await self._log.expired(request.min_age, after, request.limit or _EXPIRED_PAGE))
+
+    async def DeleteUserState(self, request: pb.DeleteUserStateRequest, context: Context) -> pb.DeleteUserStateResponse:
+        return pb.DeleteUserStateResponse(deleted=await self._log.delete_user_state(_scope()))
 
 
 def _watched(seen: Seen) -> pb.WatchEntriesResponse:

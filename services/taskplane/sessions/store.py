@@ -53,6 +53,16 @@ class UnappliedSession(NamedTuple):
     context_id: str
 
 
+class ExpiredSession(NamedTuple):
+    """A session that nothing was written to for long. `created_at`: microseconds since 1970."""
+
+    tenant: str
+    owner: str
+    context_id: str
+    created_at: int
+    version: int
+
+
 class UnsettledTurn(NamedTuple):
     """A turn that may have come to nothing. `task_id`: the task it was to be; empty: what it is was not decided."""
 
@@ -234,4 +244,15 @@ class SessionLog(Protocol):
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """Forgets what is staged, by this import or ("") by any."""
+        ...
+
+    async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
+        """Sessions of all owners that were changed last more than `min_age` seconds ago, oldest creation first.
+
+        `after`: the one to go on from. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        """
+        ...
+
+    async def delete_user_state(self, scope: Scope) -> int:
+        """Removes the state of an owner with every agent, which outlives the sessions; how many keys that were."""
         ...

@@ -112,6 +112,8 @@ Index(
     sqlite_where=text(UNAPPLIED),
     postgresql_where=text(UNAPPLIED),
 )
+# What is old is looked for along this one: no append writes it, as it would one of the last changes.
+Index("session_by_creation", session.c.created_at, session.c.context_id, session.c.owner, session.c.tenant)
 
 entry: Final = Table(
     "entry",

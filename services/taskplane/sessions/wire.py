@@ -11,7 +11,7 @@ from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.store import EntryFilter, EntryPage, UnappliedSession, UnsettledPage
+from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
 
@@ -194,6 +194,22 @@ def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> ops.Fork:
 def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
     """Sessions of any owner."""
     return pb.ListUnappliedResponse(sessions=[pb.UnappliedSession(**each._asdict()) for each in sessions])
+
+
+def expired(sessions: Sequence[ExpiredSession]) -> pb.ListExpiredResponse:
+    """Sessions of any owner."""
+    response = pb.ListExpiredResponse()
+    for each in sessions:
+        shown = response.sessions.add(
+            tenant=each.tenant, owner=each.owner, context_id=each.context_id, version=each.version
+        )
+        _set_time(shown.created_at, each.created_at)
+    return response
+
+
+def to_expired(shown: pb.ExpiredSession) -> ExpiredSession:
+    """The other way round."""
+    return ExpiredSession(shown.tenant, shown.owner, shown.context_id, micros(shown.created_at), shown.version)
 
 
 def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:

@@ -15,6 +15,7 @@ from taskplane.tasks.servicer import TaskQueue, TaskStore
 from taskplane.tasks.settings import TasksSettings
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import Committed
+from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
 from taskplane.tasks.watch import Following, Hot, Watch, Watched
 from taskplane.tasks.wire import Wire
@@ -71,14 +72,24 @@ async def open_tasks(
         leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
         claims = Claims(log, leases, records, poll_every=settings.poll_every, keepalive=min(5.0, settings.renew_every))
         sweeper = Sweeper(log, leases, every=settings.sweep_every)
+        trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
         commits.to = (hot, uncopied, claims, watched)
         await uncopied.load()
         if alone:
             await leases.adopt()
-        store = TaskStore(log, records, hot=hot, watch=watch, following=following, leases=leases, uncopied=uncopied)
+        store = TaskStore(
+            log,
+            records,
+            hot=hot,
+            watch=watch,
+            following=following,
+            leases=leases,
+            uncopied=uncopied,
+            trimmer=trimmer,
+        )
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
-        async with _beside(watched.run(), claims.run(), sweeper.run()):
+        async with _beside(watched.run(), claims.run(), sweeper.run(), trimmer.run()):
             yield room
 
 

@@ -21,6 +21,7 @@ from taskplane.tasks.exporting import exported
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.queue.leases import settled
 from taskplane.tasks.store import TaskLog
+from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
 from taskplane.tasks.watch import Following, Hot, Watch
 from taskplane.tasks.wire import Wire
@@ -28,6 +29,8 @@ from taskplane.tasks.wire import Wire
 T = TypeVar("T")
 _STORE: Final = "/taskplane.api.tasks.v1.TaskStore/"
 _QUEUE: Final = "/taskplane.api.tasks.v1.TaskQueue/"
+# Seconds that one call of CollectGarbage works, about; below the deadline of a call.
+_COLLECTING: Final = 3.0
 
 POLICY: Final[dict[str, Access]] = {
     _STORE + "CreateTask": Access.USER,
@@ -53,6 +56,7 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "FinishImport": Access.USER,
     _STORE + "DropImport": Access.USER,
     _STORE + "ListUnfinishedImports": Access.SERVICE,
+    _STORE + "CollectGarbage": Access.SERVICE,
     _QUEUE + "Claim": Access.SERVICE,
     _QUEUE + "Renew": Access.SERVICE,
     _QUEUE + "Release": Access.SERVICE,
@@ -72,6 +76,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         following: Following,
         leases: Leases,
         uncopied: Uncopied,
+        trimmer: Trimmer,
     ) -> None:
         self._log = log
         self._wire = records
@@ -80,6 +85,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._following = following
         self._leases = leases
         self._uncopied = uncopied
+        self._trimmer = trimmer
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
@@ -271,6 +277,10 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         checks.unfinished_imports(request)
         found = await self._log.unfinished_imports(request.min_age)
         return pb.ListUnfinishedImportsResponse(imports=[pb.UnfinishedImport(**each._asdict()) for each in found])
+
+    async def CollectGarbage(self, request: pb.CollectGarbageRequest, context: Context) -> pb.CollectGarbageResponse:
+        found = await (self._trimmer.survey() if request.dry_run else self._trimmer.trim(_COLLECTING))
+        return pb.CollectGarbageResponse(tasks=found.tasks, events=found.events, bytes=found.bytes, more=found.more)
 
 
 class TaskQueue(pb_grpc.TaskQueueServicer):

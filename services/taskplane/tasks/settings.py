@@ -28,15 +28,22 @@ class TasksSettings:
     sweep_every: float = 2.0
     # How soon a change is noticed whose bell was lost.
     poll_every: float = 1.0
+    # How long after its end a task keeps all its events; 0: for ever. The task itself stays, and so do the events that
+    # say what it was asked and how its state changed.
+    events_ttl: float = 0.0
+    # How often events are looked for that are older than that.
+    trim_every: float = 300.0
     # How long streams and calls may go on after a SIGTERM.
     drain_timeout: float = 5.0
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
-        for name in ("lease_ttl", "renew_every", "sweep_every", "poll_every", "drain_timeout"):
+        for name in ("lease_ttl", "renew_every", "sweep_every", "poll_every", "trim_every", "drain_timeout"):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
+        if self.events_ttl < 0:
+            wrong["events_ttl"] = "must not be negative"
         if not wrong and self.lease_ttl < 2 * self.renew_every:
             wrong["lease_ttl"] = "must be at least twice renew_every, so that one renewal may be lost"
         if self.readers < 1:

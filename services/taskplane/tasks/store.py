@@ -251,6 +251,21 @@ class TaskLog(Protocol):
         """
         ...
 
+    async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
+        """Managed tasks that ended before a time, are copied and have a log to trim, the one first that ended first.
+
+        `after`: (`status_at`, `uid`) of the one to go on from; (0, ""): from the beginning.
+        """
+        ...
+
+    async def untrimmed_documents(self, after: str, limit: int) -> Sequence[Row]:
+        """Document tasks with counters that may go, in the order of their uids; `after`: the uid to go on from."""
+        ...
+
+    async def removable(self, trims: Sequence[tuple[str, int, int]]) -> tuple[int, int]:
+        """How many events trimming would take, and their bytes: by uid, after a generation and up to another."""
+        ...
+
     async def expired(self, limit: int) -> Sequence[Row]:
         """Tasks whose lease has run out by the clock of `now`, the oldest first."""
         ...

@@ -30,6 +30,8 @@ from taskplane.tasks.domain.task import (
     CREATED,
     DOCUMENT,
     MANAGED,
+    MARKS,
+    MESSAGE,
     PAUSED,
     REPLACED,
     STATES,
@@ -56,6 +58,22 @@ UNCOPIED: Final = f"origin = '{MANAGED}' AND {among('state', AT_REST)} AND copie
 STATE_CHANGES: Final = (
     f"changed_to IS NOT NULL AND kind <> {CREATED} AND (kind = {REPLACED} OR NOT {among('changed_to', TERMINAL)})"
 )
+
+# A managed task that has ended and of whose log something may still go. The column stands on the left, since SQLite
+# turns a comparison around that has it on the right, and then does not find the index.
+TRIMMABLE: Final = (
+    f"origin = '{MANAGED}' AND terminal_generation IS NOT NULL AND terminal_generation > trimmed_generation + 1"
+)
+DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
+# What is left of a log that was trimmed, beside its end and its head: what makes turns idempotent, how the state
+# changed, and marks.
+_LASTING: Final = MARKS | {CREATED, MESSAGE}
+
+
+def lasting(row: str = "") -> str:
+    """SQL text, true for an event that stays as long as its task; `row`: the name to put before columns, with a dot."""
+    return f"({row}changed_to IS NOT NULL OR {among(f'{row}kind', _LASTING)})"
+
 
 _NOT_BEYOND_THE_HEAD: Final = (
     "input_generation",
@@ -183,6 +201,7 @@ task: Final = Table(
     Column("superseded", Boolean, nullable=False),
     Column("superseded_seq", BigInteger, nullable=False),
     Column("in_turn", Boolean, nullable=False),
+    Column("trimmed_generation", BigInteger, nullable=False),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),
@@ -242,3 +261,6 @@ _partial("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task
 
 # Tasks of sessions that are being brought in. Page 0 has the uids of those that are in, while their session is not yet.
 task_import: Final = staging_table("task_import", metadata)
+
+_partial("task_trimmable", TRIMMABLE, task.c.status_at, task.c.uid)
+_partial("task_documents", DOCUMENTS, task.c.uid)

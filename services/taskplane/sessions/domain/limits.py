@@ -58,6 +58,15 @@ def check_stage(context_id: str, import_id: str, number: int) -> None:
         raise Invalid("pages are numbered from 1", fields={"number": "is at least 1"})
 
 
+def check_expired(min_age: float, limit: int) -> None:
+    """Invalid `BAD_AGE`: not 0 to a hundred years; `BAD_LIMIT`: not 1 to 1,000."""
+    if not 0 <= min_age <= 100 * MAX_AGE:
+        raise Invalid(
+            f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {100 * MAX_AGE} seconds"}
+        )
+    check_limit(limit)
+
+
 def check_unsettled(min_age: float, limit: int) -> None:
     """Invalid `BAD_AGE`: not 0 to a year; `BAD_LIMIT`: not 1 to 1,000."""
     if not 0 <= min_age <= MAX_AGE:

@@ -15,12 +15,19 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.operations import Answer, Operation, Write
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import forking, importing, reads, settling, states
+from taskplane.sessions.sql import forking, importing, reads, retention, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
 from taskplane.sessions.sql.statements import Key
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession, UnsettledPage
+from taskplane.sessions.store import (
+    EntryFilter,
+    EntryPage,
+    ExpiredSession,
+    SessionPage,
+    UnappliedSession,
+    UnsettledPage,
+)
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
@@ -188,6 +195,16 @@ class SqlSessionLog:
         limits.check_id("context_id", context_id)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.drop, of, self._engine.dialect)
+
+    async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
+        """See `SessionLog.expired`."""
+        limits.check_expired(min_age, limit)
+        before = time.time_ns() // 1000 - int(min_age * 1_000_000)
+        return await self._engine.read(retention.list_expired, before, after, limit)
+
+    async def delete_user_state(self, scope: Scope) -> int:
+        """See `SessionLog.delete_user_state`."""
+        return await self._engine.write(retention.delete_user_state, scope)
 
     async def _submit(self, op: Operation) -> Answer:
         limits.check(op)

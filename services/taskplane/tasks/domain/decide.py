@@ -32,6 +32,7 @@ from taskplane.tasks.domain.task import (
     changed,
     changed_by,
 )
+from taskplane.tasks.domain.trimming import trim
 
 Outcome = Write | Writes | Answer | PlaneError
 
@@ -135,6 +136,7 @@ def _new_row(op: ops.Create, now: int) -> Row:
         False,  # superseded
         0,  # superseded_seq
         op.strategy == QUEUE,  # in_turn
+        0,  # trimmed_generation
     )
 
 
@@ -286,4 +288,5 @@ _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {
     ops.Orphan: orphan,
     ops.MarkCopied: _mark_copied,
     ops.MarkSuperseded: mark_superseded,
+    ops.Trim: trim,
 }

@@ -4,7 +4,7 @@ from collections.abc import Set
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Invalid, NotFound, OutOfRange, PlaneError, Refused
 from taskplane.tasks.domain import encoding
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage, read_status
 from taskplane.tasks.domain.fold import Said, text_so_far
@@ -43,6 +43,16 @@ TAIL_FLOOR: Final = 128 * 1024
 def task_not_found(task_id: str) -> PlaneError:
     """The same words for a task that does not exist and for one of another owner."""
     return NotFound(f"task {task_id} was not found", reason="TASK_NOT_FOUND")
+
+
+def trimmed(up_to: int) -> PlaneError:
+    """The log is whole after generation `up_to` only."""
+    return OutOfRange(
+        f"the log is whole from generation {up_to + 1} on only",
+        reason="CURSOR_TRIMMED",
+        suggestion="take a snapshot: call again without a cursor",
+        metadata={"oldest_generation": str(up_to + 1)},
+    )
 
 
 class Draft:

@@ -152,7 +152,21 @@ class MarkSuperseded:
     cut: Set[str]
 
 
-Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied | MarkSuperseded
+@dataclass(slots=True, kw_only=True)
+class Trim:
+    """Forgets events of a task that ended `ended_before` and is copied, or of a document task. Answer: `Trimmed`.
+
+    At most `at_most` generations at once, from the oldest on.
+    """
+
+    task_uid: str
+    ended_before: int
+    at_most: int
+
+
+Operation = (
+    Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied | MarkSuperseded | Trim
+)
 
 
 @dataclass(slots=True)
@@ -207,7 +221,16 @@ class Marked:
     rows: Sequence[Row]
 
 
-Answer = Created | Appended | Added | Renewed | Done | Marked | None
+@dataclass(slots=True, kw_only=True)
+class Trimmed:
+    """How many events are gone, and the bytes of their payloads. `more`: others of the task may go, too."""
+
+    events: int = 0
+    bytes: int = 0
+    more: bool = False
+
+
+Answer = Created | Appended | Added | Renewed | Done | Marked | Trimmed | None
 
 
 @dataclass(slots=True)
@@ -218,6 +241,7 @@ class Write:
     that the stored snapshot is to be rewritten in this transaction (the task ended, or its tail outweighs the
     snapshot). `delete` removes the row and its events. `fields` are the names of the row's fields that may be others
     than before, if there was one. `said`: see `fold`. `others`: what is written with it to other tasks, which exist.
+    `trims`: events after the first and up to the second generation go, but for those that stay as long as the task.
     """
 
     row: Row
@@ -229,6 +253,7 @@ class Write:
     refold: bool = False
     delete: bool = False
     others: Sequence["Write"] = ()
+    trims: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)

@@ -110,7 +110,7 @@ class Row(NamedTuple):
     created_at: int
     updated_at: int
     snapshot_generation: int
-    # Bytes of the stored snapshot, of all event payloads, and of those that the snapshot already contains.
+    # Bytes of the stored snapshot, of all event payloads, trimmed ones, too, and of those that the snapshot contains.
     snapshot_bytes: int
     event_bytes: int
     folded_bytes: int
@@ -120,6 +120,8 @@ class Row(NamedTuple):
     superseded_seq: int
     # It is assigned only when its agent is done with what was begun before it in its session.
     in_turn: bool
+    # Events up to it may be missing, but for those that stay as long as the task; after it the log is whole.
+    trimmed_generation: int
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}

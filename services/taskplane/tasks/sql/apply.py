@@ -18,7 +18,7 @@ from taskplane.storage.dialects import Dialect
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_order, needs_turn
-from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
+from taskplane.tasks.domain.operations import Answer, Found, Operation, Trimmed, Write, Writes
 from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
@@ -27,6 +27,7 @@ from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.texts import nul_in_write
+from taskplane.tasks.sql.trimming import trim
 from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import Changed, Committed
 
@@ -261,6 +262,9 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
     writing.update_tasks(conn, updates)
     writing.insert_events(conn, events)
     writing.delete_tasks(conn, gone)
+    for write in decided.writes.values():
+        if write.trims is not None and isinstance(write.answer, Trimmed):
+            write.answer.events, write.answer.bytes = trim(conn, write.row.uid, *write.trims)
     return Committed(changes, deleted)
 
 

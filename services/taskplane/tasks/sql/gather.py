@@ -26,7 +26,7 @@ def names_of(op: Operation) -> Names:
     return _NAMES[type(op)](op)
 
 
-def _by_uid(op: ops.Append | ops.Claim | ops.Renew | ops.Orphan | ops.MarkCopied) -> Names:
+def _by_uid(op: ops.Append | ops.Claim | ops.Renew | ops.Orphan | ops.MarkCopied | ops.Trim) -> Names:
     return op.task_uid, None, None
 
 
@@ -59,6 +59,7 @@ _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
     ops.Orphan: _by_uid,
     ops.MarkCopied: _by_uid,
     ops.MarkSuperseded: _by_session,
+    ops.Trim: _by_uid,
 }
 
 

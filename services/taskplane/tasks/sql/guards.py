@@ -11,7 +11,7 @@ from typing import Final
 
 from taskplane.storage.dialects import Dialect, Timing
 from taskplane.tasks.domain.task import MANAGED, MARKS, NEXT, SUBMITTED, SUPERSEDED, WORKING
-from taskplane.tasks.tables import among
+from taskplane.tasks.tables import among, lasting
 
 # Set when the row is made.
 FIXED: Final = frozenset(
@@ -41,6 +41,7 @@ GROWING: Final = frozenset(
         "restart_generation",
         "snapshot_generation",
         "superseded_seq",
+        "trimmed_generation",
     }
 )
 # Change while the task lives, in either direction.
@@ -73,7 +74,7 @@ LIVE: Final = frozenset(
 # The stored fold is a cache of the log and may be rewritten at any time.
 CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
 # All that may still change once a managed task has ended: nothing of it is what a client sees as the task.
-AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq"}
+AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq", "trimmed_generation"}
 # And these together, by an event that marks it.
 MARKING: Final = frozenset({"generation", "updated_at", "superseded"})
 FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END - MARKING
@@ -120,9 +121,22 @@ def guards(dialect: Dialect) -> list[Guard]:
             "event",
             "BEFORE DELETE",
             "EXISTS (SELECT 1 FROM task t WHERE t.uid = OLD.task_uid AND (OLD.generation = t.generation"
-            " OR OLD.generation > t.snapshot_generation"
-            f" OR (t.origin = '{MANAGED}' AND t.terminal_generation IS NULL)))",
-            "no event of a live task, no head event and none beyond the snapshot is deleted",
+            " OR OLD.generation > t.snapshot_generation OR OLD.generation > t.trimmed_generation"
+            f" OR (t.origin = '{MANAGED}' AND t.terminal_generation IS NULL) OR {lasting('OLD.')}))",
+            "no event of a live task, no head event and none beyond the snapshot is deleted, and of others none that"
+            " makes a turn idempotent, changed the state or is a mark, nor any where the log is not trimmed",
+        ),
+        Guard(
+            "task_is_trimmed_after_its_end",
+            "task",
+            "BEFORE UPDATE",
+            "NEW.trimmed_generation <> OLD.trimmed_generation AND (NEW.trimmed_generation >= NEW.generation"
+            " OR NEW.trimmed_generation > NEW.snapshot_generation"
+            f" OR (OLD.origin = '{MANAGED}' AND (OLD.terminal_generation IS NULL"
+            " OR NEW.trimmed_generation >= OLD.terminal_generation"
+            " OR NEW.copied_generation < NEW.message_generation)))",
+            "a log is trimmed up to before its end, after that, and only when its session has what was said",
+            ["trimmed_generation"],
         ),
         Guard(
             "task_live_is_kept",

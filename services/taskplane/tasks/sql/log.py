@@ -17,7 +17,7 @@ from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
-from taskplane.tasks.sql import importing, infos, reads, watching
+from taskplane.tasks.sql import importing, infos, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
@@ -164,6 +164,18 @@ class SqlTaskLog:
         """See `TaskLog.claimable`."""
         wanted = [agent for agent in agents if not has_nul(agent)]
         return await self._engine.read(watching.claimable, self._clock, wanted, limit)
+
+    async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
+        """See `TaskLog.trimmable`."""
+        return await self._engine.read(trimming.trimmable, ended_before, after, limit)
+
+    async def untrimmed_documents(self, after: str, limit: int) -> Sequence[Row]:
+        """See `TaskLog.untrimmed_documents`."""
+        return await self._engine.read(trimming.untrimmed_documents, after, limit)
+
+    async def removable(self, trims: Sequence[tuple[str, int, int]]) -> tuple[int, int]:
+        """See `TaskLog.removable`."""
+        return await self._engine.read(trimming.removable, trims)
 
     async def expired(self, limit: int) -> Sequence[Row]:
         """See `TaskLog.expired`."""

@@ -26,6 +26,7 @@ _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
     ops.Orphan: attrgetter("task_uid", "process_id"),
     ops.MarkCopied: attrgetter("task_uid", "task_uid"),
     ops.MarkSuperseded: _of_session,
+    ops.Trim: attrgetter("task_uid", "task_uid"),
 }
 
 

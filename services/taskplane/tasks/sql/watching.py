@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.storage.prepared import padded
+from taskplane.tasks.domain.drafts import trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, ROW_COLUMNS, UIDS, to_event, to_row
@@ -31,8 +32,6 @@ _sizes: Final = (
 )
 _sums: Final = select(func.sum(_sizes.c.size).over(order_by=_sizes.c.generation).label("together")).subquery()
 _FITTING: Final = select(func.count()).select_from(_sums).where(_sums.c.together <= bindparam("max_bytes"))
-
-_OLDEST: Final = select(func.min(event.c.generation)).where(event.c.task_uid == bindparam("uid"))
 
 _HEADS: Final = select(task.c.uid, task.c.generation).where(task.c.uid.in_(UIDS))
 
@@ -81,21 +80,15 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
             reason="CURSOR_AHEAD",
             metadata={"generation": str(row.generation)},
         )
+    if generation < row.trimmed_generation:
+        raise trimmed(row.trimmed_generation)
     if generation == row.generation or limit < 1:
         return Page(row, ())
     place: dict[str, object] = {"uid": uid, "after": generation, "limit": limit}
     if row.event_bytes > max_bytes:
         fitting: int = conn.execute(_FITTING, {**place, "max_bytes": max_bytes}).scalar_one()
         place["limit"] = max(fitting, 1)
-    events = [to_event(values) for values in conn.execute(_AFTER, place)]
-    if not events or events[0].generation != generation + 1:
-        oldest: int = conn.execute(_OLDEST, {"uid": uid}).scalar_one()
-        raise OutOfRange(
-            f"the log begins at generation {oldest}",
-            reason="CURSOR_TRIMMED",
-            metadata={"oldest_generation": str(oldest)},
-        )
-    return Page(row, events)
+    return Page(row, [to_event(values) for values in conn.execute(_AFTER, place)])
 
 
 def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:

@@ -42,14 +42,16 @@ _WIDTHS: Final[Sequence[frozenset[str]]] = (
     # Brought in line with its session, without or with a mark.
     frozenset({"superseded_seq"}),
     frozenset({"superseded_seq", "superseded", "generation", "updated_at", "event_bytes"}),
+    # Trimmed.
+    frozenset({"trimmed_generation"}),
     # An append, in no index.
     ITEM,
     ITEM | {"message_generation", "copied_generation"},
     # Whatever happens to a managed task. Snapshots are written with these or the next.
-    _CHANGING - {"agent", "context_id", "superseded", "superseded_seq"},
+    _CHANGING - {"agent", "context_id", "superseded", "superseded_seq", "trimmed_generation"},
     _CHANGING,
 )
-_WITH_SNAPSHOT: Final = 5
+_WITH_SNAPSHOT: Final = 6
 
 # A statement that fails takes its transaction with it. So SQLite need not be able to take back the statement alone, for
 # which it would make a savepoint each time, as soon as a table has triggers.

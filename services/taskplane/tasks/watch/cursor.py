@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from taskplane.runtime.errors import Invalid, OutOfRange
+from taskplane.tasks.domain.drafts import trimmed
 
 _CURSOR: Final = re.compile(r"([a-z2-7]{1,64})-([0-9]{1,19})", re.ASCII)
 
@@ -21,8 +22,8 @@ def parse(cursor: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def check(place: int, incarnation: str, *, own: str, head: int) -> None:
-    """Refuses a place in another log than `own`, or one beyond its `head`. OutOfRange with the way out."""
+def check(place: int, incarnation: str, *, own: str, head: int, trimmed_to: int) -> None:
+    """Refuses a place in another log than `own`, beyond its `head`, or before where it is whole. OutOfRange."""
     if incarnation != own:
         raise OutOfRange(
             "the cursor is of another log than this task has now",
@@ -36,3 +37,5 @@ def check(place: int, incarnation: str, *, own: str, head: int) -> None:
             suggestion="take a snapshot: call again without a cursor",
             metadata={"generation": str(head)},
         )
+    if place < trimmed_to:
+        raise trimmed(trimmed_to)

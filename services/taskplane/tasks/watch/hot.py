@@ -28,10 +28,12 @@ class HotTask:
 
     def commit(self, change: Changed) -> None:
         """Takes what one commit did to the task."""
-        self.row = change.row
+        was, self.row = self.row, change.row
         if change.events:
             self.ring.add(change.events)
             self._task = None
+        elif change.row.trimmed_generation > was.trimmed_generation:
+            self.ring = Ring(RING_EVENTS, RING_BYTES)
         elif change.task is None:
             return
         self.size = _ROW_BYTES + self.ring.size

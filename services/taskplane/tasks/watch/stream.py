@@ -71,7 +71,9 @@ class Watch:
         incarnation = self._records.incarnation(row)
         place = row.generation
         if parsed is not None:
-            cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation)
+            # Of a document nothing is lost with its counters: whoever comes late gets it as it is.
+            trimmed_to = 0 if row.origin == DOCUMENT else row.trimmed_generation
+            cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation, trimmed_to=trimmed_to)
             place = parsed[1]
         # A commit between the read above and this line left its trace in what is hot.
         hot = self._hot.get(row.uid)
@@ -103,6 +105,7 @@ class Watch:
                     continue
                 if row.origin == DOCUMENT:
                     row, task = await self._current(scope, row)
+                    place = max(place, row.trimmed_generation)
                     while place < row.generation and not end_only:
                         _, ring, events = await self._events(row.uid, place, PAGE_EVENTS)
                         events = [event for event in events if event.generation <= row.generation]

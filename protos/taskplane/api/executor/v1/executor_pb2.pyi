@@ -297,6 +297,63 @@ class ApplySessionResponse(_message.Message):
 Global___ApplySessionResponse: _TypeAlias = ApplySessionResponse  # noqa: Y015
 
 @_typing.final
+class EraseOwnerRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseOwnerRequest: _TypeAlias = EraseOwnerRequest  # noqa: Y015
+
+@_typing.final
+class EraseOwnerResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    TASKS_FIELD_NUMBER: _builtins.int
+    CANCELED_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    STATE_KEYS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    sessions: _builtins.int
+    """What is gone by this call."""
+    entries: _builtins.int
+    tasks: _builtins.int
+    canceled: _builtins.int
+    """Of the tasks, those that had not ended."""
+    events: _builtins.int
+    """Of the tasks, all that were ever numbered."""
+    state_keys: _builtins.int
+    """Keys of the user's state."""
+    more: _builtins.bool
+    """There is more to be done: call again."""
+    def __init__(
+        self,
+        *,
+        sessions: _builtins.int = ...,
+        entries: _builtins.int = ...,
+        tasks: _builtins.int = ...,
+        canceled: _builtins.int = ...,
+        events: _builtins.int = ...,
+        state_keys: _builtins.int = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["canceled", b"canceled", "entries", b"entries", "events", b"events", "more", b"more", "sessions", b"sessions", "state_keys", b"state_keys", "tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseOwnerResponse: _TypeAlias = EraseOwnerResponse  # noqa: Y015
+
+@_typing.final
 class Agent(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -69,6 +69,11 @@ class AgentExecutorStub:
                 request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionResponse.FromString,
                 _registered_method=True)
+        self.EraseOwner = channel.unary_unary(
+                '/taskplane.api.executor.v1.AgentExecutor/EraseOwner',
+                request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.EraseOwnerRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.EraseOwnerResponse.FromString,
+                _registered_method=True)
 
 
 class AgentExecutorServicer:
@@ -139,6 +144,15 @@ class AgentExecutorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseOwner(self, request, context):
+        """Deletes all that there is of the caller's owner: tasks with their events, of which those that run are canceled,
+        sessions with their entries, and the state of the user. What the owner begins meanwhile goes too, as far as it is
+        seen; done again, it takes what came later. Works for some seconds a call. For services only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentExecutorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -176,6 +190,11 @@ def add_AgentExecutorServicer_to_server(servicer, server):
                     servicer.ApplySession,
                     request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionResponse.SerializeToString,
+            ),
+            'EraseOwner': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseOwner,
+                    request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.EraseOwnerRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.EraseOwnerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -367,6 +386,33 @@ class AgentExecutor:
             '/taskplane.api.executor.v1.AgentExecutor/ApplySession',
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionRequest.SerializeToString,
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.ApplySessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseOwner(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.executor.v1.AgentExecutor/EraseOwner',
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.EraseOwnerRequest.SerializeToString,
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.EraseOwnerResponse.FromString,
             options,
             channel_credentials,
             insecure,

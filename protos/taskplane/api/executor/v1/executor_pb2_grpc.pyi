@@ -51,6 +51,11 @@ class AgentExecutorStub:
     """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
     pushed history, a runtime's event). Does nothing where they are. NOT_FOUND.
     """
+    EraseOwner: _aio.UnaryUnaryMultiCallable[_executor_pb2.EraseOwnerRequest, _executor_pb2.EraseOwnerResponse]
+    """Deletes all that there is of the caller's owner: tasks with their events, of which those that run are canceled,
+    sessions with their entries, and the state of the user. What the owner begins meanwhile goes too, as far as it is
+    seen; done again, it takes what came later. Works for some seconds a call. For services only.
+    """
 
 class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -128,6 +133,17 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_executor_pb2.ApplySessionResponse]:
         """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
         pushed history, a runtime's event). Does nothing where they are. NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def EraseOwner(
+        self,
+        request: _executor_pb2.EraseOwnerRequest,
+        context: _aio.ServicerContext[_executor_pb2.EraseOwnerRequest, _abc.Awaitable[_executor_pb2.EraseOwnerResponse]],
+    ) -> _abc.Awaitable[_executor_pb2.EraseOwnerResponse]:
+        """Deletes all that there is of the caller's owner: tasks with their events, of which those that run are canceled,
+        sessions with their entries, and the state of the user. What the owner begins meanwhile goes too, as far as it is
+        seen; done again, it takes what came later. Works for some seconds a call. For services only.
         """
 
 def add_AgentExecutorServicer_to_server(servicer: AgentExecutorServicer, server: _aio.Server) -> None: ...

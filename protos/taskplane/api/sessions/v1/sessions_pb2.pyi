@@ -1127,6 +1127,126 @@ class ListUnappliedResponse(_message.Message):
 Global___ListUnappliedResponse: _TypeAlias = ListUnappliedResponse  # noqa: Y015
 
 @_typing.final
+class ListExpiredRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_AGE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    min_age: _builtins.float
+    """Seconds since the last change of a session, at least."""
+    limit: _builtins.int
+    """1 to 1,000; 0: 100."""
+    @_builtins.property
+    def after(self) -> Global___ExpiredSession:
+        """The last one of the page before."""
+
+    def __init__(
+        self,
+        *,
+        min_age: _builtins.float = ...,
+        limit: _builtins.int = ...,
+        after: Global___ExpiredSession | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "limit", b"limit", "min_age", b"min_age"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListExpiredRequest: _TypeAlias = ListExpiredRequest  # noqa: Y015
+
+@_typing.final
+class ExpiredSession(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    owner: _builtins.str
+    context_id: _builtins.str
+    version: _builtins.int
+    """It has another one as soon as something is written."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "created_at", b"created_at", "owner", b"owner", "tenant", b"tenant", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpiredSession: _TypeAlias = ExpiredSession  # noqa: Y015
+
+@_typing.final
+class ListExpiredResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpiredSession]:
+        """None: there are no more."""
+
+    def __init__(
+        self,
+        *,
+        sessions: _abc.Iterable[Global___ExpiredSession] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListExpiredResponse: _TypeAlias = ListExpiredResponse  # noqa: Y015
+
+@_typing.final
+class DeleteUserStateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteUserStateRequest: _TypeAlias = DeleteUserStateRequest  # noqa: Y015
+
+@_typing.final
+class DeleteUserStateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELETED_FIELD_NUMBER: _builtins.int
+    deleted: _builtins.int
+    """Keys that are gone."""
+    def __init__(
+        self,
+        *,
+        deleted: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteUserStateResponse: _TypeAlias = DeleteUserStateResponse  # noqa: Y015
+
+@_typing.final
 class MarkAppliedRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -139,6 +139,16 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.FromString,
                 _registered_method=True)
+        self.ListExpired = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/ListExpired',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredResponse.FromString,
+                _registered_method=True)
+        self.DeleteUserState = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/DeleteUserState',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateResponse.FromString,
+                _registered_method=True)
 
 
 class SessionHistoryServicer:
@@ -327,6 +337,22 @@ class SessionHistoryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListExpired(self, request, context):
+        """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
+        only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteUserState(self, request, context):
+        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
+        only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionHistoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -434,6 +460,16 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.DropImport,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.SerializeToString,
+            ),
+            'ListExpired': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListExpired,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredResponse.SerializeToString,
+            ),
+            'DeleteUserState': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteUserState,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1003,6 +1039,60 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/DropImport',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListExpired(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/ListExpired',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteUserState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/DeleteUserState',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -114,6 +114,14 @@ class SessionHistoryStub:
     """
     DropImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropImportRequest, _sessions_pb2.DropImportResponse]
     """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
+    ListExpired: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListExpiredRequest, _sessions_pb2.ListExpiredResponse]
+    """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
+    only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+    """
+    DeleteUserState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteUserStateRequest, _sessions_pb2.DeleteUserStateResponse]
+    """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
+    only.
+    """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -336,5 +344,25 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.DropImportRequest, _abc.Awaitable[_sessions_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DropImportResponse]:
         """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
+
+    @_abc_1.abstractmethod
+    def ListExpired(
+        self,
+        request: _sessions_pb2.ListExpiredRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListExpiredRequest, _abc.Awaitable[_sessions_pb2.ListExpiredResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListExpiredResponse]:
+        """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
+        only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteUserState(
+        self,
+        request: _sessions_pb2.DeleteUserStateRequest,
+        context: _aio.ServicerContext[_sessions_pb2.DeleteUserStateRequest, _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]:
+        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
+        only.
+        """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...

@@ -150,6 +150,11 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsResponse.FromString,
                 _registered_method=True)
+        self.CollectGarbage = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/CollectGarbage',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CollectGarbageRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CollectGarbageResponse.FromString,
+                _registered_method=True)
 
 
 class TaskStoreServicer:
@@ -352,6 +357,16 @@ class TaskStoreServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CollectGarbage(self, request, context):
+        """Trims the logs of tasks of all owners as the store's settings say, now and not at the next sweep: of managed tasks
+        that ended long enough ago and are copied, and of document tasks. What remains of such a log are the events that
+        made it, messages of users, changes of the state, marks, its end and its head; the task stays as it is. Works for
+        some seconds a call. For services only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskStoreServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -469,6 +484,11 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.ListUnfinishedImports,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsResponse.SerializeToString,
+            ),
+            'CollectGarbage': grpc.unary_unary_rpc_method_handler(
+                    servicer.CollectGarbage,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CollectGarbageRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CollectGarbageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1093,6 +1113,33 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/ListUnfinishedImports',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CollectGarbage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/CollectGarbage',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CollectGarbageRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CollectGarbageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -123,6 +123,12 @@ class TaskStoreStub:
     """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
     INVALID_ARGUMENT `BAD_AGE`.
     """
+    CollectGarbage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CollectGarbageRequest, _tasks_pb2.CollectGarbageResponse]
+    """Trims the logs of tasks of all owners as the store's settings say, now and not at the next sweep: of managed tasks
+    that ended long enough ago and are copied, and of document tasks. What remains of such a log are the events that
+    made it, messages of users, changes of the state, marks, its end and its head; the task stays as it is. Works for
+    some seconds a call. For services only.
+    """
 
 class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     """The log of tasks and what it folds to."""
@@ -362,6 +368,18 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]:
         """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
         INVALID_ARGUMENT `BAD_AGE`.
+        """
+
+    @_abc_1.abstractmethod
+    def CollectGarbage(
+        self,
+        request: _tasks_pb2.CollectGarbageRequest,
+        context: _aio.ServicerContext[_tasks_pb2.CollectGarbageRequest, _abc.Awaitable[_tasks_pb2.CollectGarbageResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.CollectGarbageResponse]:
+        """Trims the logs of tasks of all owners as the store's settings say, now and not at the next sweep: of managed tasks
+        that ended long enough ago and are copied, and of document tasks. What remains of such a log are the events that
+        made it, messages of users, changes of the state, marks, its end and its head; the task stays as it is. Works for
+        some seconds a call. For services only.
         """
 
 def add_TaskStoreServicer_to_server(servicer: TaskStoreServicer, server: _aio.Server) -> None: ...

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from alembic import op
 
 from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql import first_guards, guards
+from taskplane.tasks.sql import first_guards
+from taskplane.tasks.sql import second_guards as guards
 
 revision = "0002"
 down_revision = "0001"

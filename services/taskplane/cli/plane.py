@@ -1,0 +1,57 @@
+"""A call of a service of the plane, for the operator: gRPC, as a service, with the internal secret."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import grpc
+
+from taskplane.cli import exits
+from taskplane.cli.client.failures import Failure, Unauthorized, Unreachable
+from taskplane.cli.options import Output
+from taskplane.cli.report import complain
+from taskplane.runtime.channel import client, connect
+from taskplane.runtime.errors import PermissionDenied, PlaneError, Unauthenticated, Unavailable
+from taskplane.runtime.principal import Principal
+from taskplane.runtime.settings import load
+
+# Seconds; what looks at everything that is stored may take its time.
+_DEADLINE = 600.0
+
+
+def run(
+    address: str, owner: tuple[str, str], output: Output, command: Callable[[grpc.aio.Channel], Awaitable[int]]
+) -> int:
+    """Runs `command` on a channel to `address` that acts for `owner`, a tenant and an owner; the exit code."""
+
+    async def main() -> int:
+        identity = Principal(*owner, "operator", service=True)
+        secret = _secret().encode()
+        async with connect(address) as channel:
+            return await command(client(channel, identity=identity, secret=secret, deadline=_DEADLINE))
+
+    try:
+        return asyncio.run(main())
+    except (Failure, PlaneError) as error:
+        return complain(_told(error, address), output)
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+
+
+def _secret() -> str:
+    """The internal secret, as `taskplane dev` finds it; empty: there is none."""
+    from taskplane.cli.settings import KNOWN
+
+    rooms = (load(settings, prefix) for settings, prefix in KNOWN)
+    return next((room.internal_secret for room in rooms if room.internal_secret), "")
+
+
+def _told(error: Failure | PlaneError, address: str) -> Failure | PlaneError:
+    if isinstance(error, Unavailable):
+        return Unreachable(
+            f"{address} cannot be reached or cannot work now.",
+            code=error.reason,
+            suggestion="Name the gRPC address of the plane:  --grpc HOST:PORT",
+        )
+    if isinstance(error, (Unauthenticated, PermissionDenied)):
+        return Unauthorized(error.message, code=error.reason, suggestion=error.suggestion)
+    return error

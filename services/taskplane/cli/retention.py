@@ -1,0 +1,78 @@
+"""`taskplane gc` and `taskplane user erase`: what the operator deletes, now."""
+
+import json
+import sys
+
+import grpc
+
+from taskplane.api.executor.v1 import executor_pb2 as executor
+from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.cli import exits
+from taskplane.cli.options import Output
+from taskplane.cli.plane import run
+from taskplane.cli.report import complain, confirmed, note
+from taskplane.runtime.errors import Invalid
+
+
+def collect(address: str, dry_run: bool, output: Output) -> int:
+    """Trims the logs of tasks as the task store's settings say, or says what would go. The exit code."""
+
+    async def command(channel: grpc.aio.Channel) -> int:
+        store = TaskStoreStub(channel)
+        gone = dict.fromkeys(("tasks", "events", "bytes"), 0)
+        more = True
+        while more:
+            answer = await store.CollectGarbage(tasks.CollectGarbageRequest(dry_run=dry_run))
+            for name in gone:
+                gone[name] += getattr(answer, name)
+            more = answer.more
+        words = "would go" if dry_run else "are gone"
+        _tell(
+            {**gone, "dry_run": dry_run},
+            f"{gone['events']} events ({gone['bytes']} bytes) of {gone['tasks']} tasks {words}",
+            output,
+        )
+        return exits.OK
+
+    return run(address, ("", ""), output, command)
+
+
+def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> int:
+    """Deletes all that there is of a user. Without `yes` it asks on a terminal, and refuses elsewhere."""
+    question = f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}), for good? [y/N] '
+    if not yes and not sys.stdin.isatty():
+        refusal = Invalid(
+            f"{owner} was not erased: there is nobody to ask.",
+            reason="NOT_CONFIRMED",
+            suggestion="Say that you mean it with --yes.",
+        )
+        return complain(refusal, output)
+    if not yes and not confirmed(question):
+        note("Nothing was deleted.")
+        return exits.FAILED
+
+    async def command(channel: grpc.aio.Channel) -> int:
+        plane = AgentExecutorStub(channel)
+        gone = dict.fromkeys(("sessions", "entries", "tasks", "canceled", "events", "state_keys"), 0)
+        more = True
+        while more:
+            answer = await plane.EraseOwner(executor.EraseOwnerRequest())
+            for name in gone:
+                gone[name] += getattr(answer, name)
+            more = answer.more
+        _tell(
+            {"user": owner, "tenant": tenant, **gone},
+            f"{owner} is erased: {gone['sessions']} sessions with {gone['entries']} entries,"
+            f" {gone['tasks']} tasks ({gone['canceled']} canceled) with {gone['events']} events,"
+            f" {gone['state_keys']} keys of state",
+            output,
+        )
+        return exits.OK
+
+    return run(address, (tenant, owner), output, command)
+
+
+def _tell(numbers: dict[str, object], words: str, output: Output) -> None:
+    print(words if output == "text" else json.dumps(numbers, ensure_ascii=False))

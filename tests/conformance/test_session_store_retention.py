@@ -1,0 +1,51 @@
+"""Sessions that nothing was written to for long, and the state of an owner that is erased. C16."""
+
+import pytest
+from tests.conformance.session_log import ADA, Sessions, event, user
+
+from taskplane.runtime.errors import Invalid
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.session import Scope
+from taskplane.sessions.store import ExpiredSession
+
+BOB = Scope(ADA.tenant, "bob", "bob")
+DELTA = '{"invocation_id": "E", "actions": {"state_delta": {"a": 1, "user:b": 2, "user:c": 3, "app:d": 4}}}'
+
+
+async def test_sessions_of_all_owners_are_listed_page_by_page_oldest_first(sessions: Sessions) -> None:
+    """C16: also such that were made at the same moment with the same id, by different owners."""
+    log = sessions.log
+    for scope in (ADA, BOB):
+        for number in range(3):
+            await log.create(ops.Create(scope=scope, context_id=f"c{number}"))
+    found: list[ExpiredSession] = []
+    while page := await log.expired(0.0, found[-1] if found else None, 2):
+        assert len(page) <= 2
+        found += page
+    assert len(found) == 6 and found == sorted(found, key=lambda one: one.created_at)
+    assert {(one.owner, one.context_id) for one in found} == {
+        (scope.owner, f"c{number}") for scope in (ADA, BOB) for number in range(3)
+    }
+    assert {one.version for one in found} == {1}
+
+
+async def test_a_session_that_was_written_to_lately_is_not_listed(sessions: Sessions) -> None:
+    """C16: it lives from its last change, not from its creation."""
+    await sessions.append("c", user("A"))
+    assert [one.context_id for one in await sessions.log.expired(0.0, None, 10)] == ["c"]
+    assert not await sessions.log.expired(60.0, None, 10)
+    for age, limit in ((-1.0, 10), (float("nan"), 10), (1e12, 10), (1.0, 0), (1.0, 1001)):
+        with pytest.raises(Invalid):
+            await sessions.log.expired(age, None, limit)
+
+
+async def test_the_state_of_one_owner_is_removed_and_that_of_others_is_not(sessions: Sessions) -> None:
+    """C16: what outlives the sessions; that of an agent belongs to nobody alone."""
+    log = sessions.log
+    await sessions.append("c", event("e", DELTA))
+    other = Scope("other tenant", ADA.owner, ADA.actor)
+    assert await log.delete_user_state(BOB) == await log.delete_user_state(other) == 0
+    assert await log.delete_user_state(ADA) == 2
+    assert await log.delete_user_state(ADA) == 0
+    _, state = await log.state(ADA, "c")
+    assert set(state) == {"a", "app:d"}

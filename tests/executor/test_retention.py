@@ -1,0 +1,170 @@
+"""Old sessions and erased owners: what goes in both stores, and what stays. C16."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
+from taskplane.executor.expiry import Expiry
+from taskplane.executor.history import SessionLog
+from taskplane.runtime.channel import client
+from taskplane.runtime.errors import PermissionDenied
+from taskplane.runtime.principal import Principal
+
+OPERATOR = ANN._replace(actor="operator", service=True)
+BOB = Principal(ANN.tenant, "bob", "user:bob")
+NOBODY = Principal("", "", "executor", service=True)
+
+
+class Talking:
+    """Answers, asks, or goes on for ever, as the message says."""
+
+    def __init__(self) -> None:
+        self.agent = Scripted(self._run)
+
+    async def _run(self, turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "ask":
+            yield AskInput("which?")
+        elif turn.text == "stay":
+            yield Text("so far")
+            await asyncio.Event().wait()
+        else:
+            yield Complete("answer")
+
+
+async def of(plane: Plane, who: Principal = ANN) -> tuple[set[str], set[str]]:
+    """The sessions that there are, and the sessions that have tasks."""
+    listed = await plane.stores.sessions(who).ListSessions(sessions.ListSessionsRequest())
+    found = await plane.stores.tasks(who).ListTasks(tasks.ListTasksRequest(page_size=100, include_superseded=True))
+    return {each.context_id for each in listed.sessions}, {each.context_id for each in found.records}
+
+
+def expiry(plane: Plane, ttl: float) -> Expiry:
+    channel = client(plane.stores.channel, identity=NOBODY)
+    history = SessionLog(SessionHistoryStub(channel))
+    return Expiry(TaskStoreStub(channel), history, actor="executor", ttl=ttl)
+
+
+async def run(plane: Plane, who: Principal, text: str, context_id: str) -> None:
+    await plane.at_rest(await plane.submit(text, context_id=context_id, who=who), who)
+
+
+async def age(plane: Plane) -> float:
+    """A time to live that everything which was written until now has outlived, and all else has not."""
+    await asyncio.sleep(1.1)
+    return 1.0
+
+
+async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(stores: Stores) -> None:
+    """C16: those of every owner; one that is younger stays."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        await plane.run("one", context_id="old")
+        await plane.run("two", context_id="old")
+        await run(plane, BOB, "one", "bobs")
+        ttl = await age(plane)
+        await plane.run("one", context_id="young")
+        assert await expiry(plane, ttl=0.0).sweep() == 0
+        assert await expiry(plane, ttl=3600.0).sweep() == 0
+        assert await expiry(plane, ttl).sweep() == 2
+        assert await of(plane) == ({"young"}, {"young"})
+        assert await of(plane, BOB) == (set(), set())
+
+
+async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(stores: Stores) -> None:
+    """C16: however old it is."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        await plane.submit("stay", context_id="live")
+        await plane.run("ask", context_id="asking")
+        await plane.run("one", context_id="old")
+        document = a2a.Task(id="d", context_id="document", status=a2a.TaskStatus(state=a2a.TASK_STATE_COMPLETED))
+        await stores.sessions().CreateSession(sessions.CreateSessionRequest(context_id="document"))
+        await plane.run("one", context_id="uncopied")
+        create = tasks.CreateTaskRequest(
+            invocation_id="i", request_hash=b"h" * 32, context_id="uncopied", agent="a", task_id="t"
+        )
+        create.message.CopyFrom(a2a.Message(message_id="m", role=a2a.ROLE_USER, parts=[a2a.Part(text="x")]))
+        ttl = await age(plane)
+        await stores.tasks().PutTask(tasks.PutTaskRequest(task=document))
+        left = {"live", "asking", "uncopied", "document"}
+        held: dict[str, Any] = {}
+
+        async def uncopied(request: Any) -> None:
+            held.setdefault(request.context_id, request)
+            if request.context_id == "uncopied" and len(held) and not held.get("made"):
+                held["made"] = True
+                await stores.tasks().CreateTask(create)
+                await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id="t"))
+
+        stores.channel.before["ListUncopied"] = uncopied
+        assert await expiry(plane, ttl).sweep() == 1
+        assert {"live", "asking", "old", "uncopied", "document"} <= held.keys()
+        assert (await of(plane))[0] == left
+
+
+async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores) -> None:
+    """C16: it is looked at once more after its tasks were."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        await plane.run("one", context_id="c")
+        ttl = await age(plane)
+
+        async def go_on(request: Any) -> None:
+            del stores.channel.before["ListTaskInfos"]
+            await stores.sessions().UpdateSession(sessions.UpdateSessionRequest(context_id="c", title="mine"))
+
+        stores.channel.before["ListTaskInfos"] = go_on
+        assert await expiry(plane, ttl).sweep() == 0
+        assert await of(plane) == ({"c"}, {"c"})
+
+
+async def test_an_executor_deletes_old_sessions_by_itself(stores: Stores) -> None:
+    """C16: as its settings say."""
+    async with open_plane(stores, ("a", Talking().agent), session_ttl=0.5, expire_every=0.1) as plane:
+        await plane.run("one", context_id="c")
+        await eventually(lambda: of(plane), lambda found: found == (set(), set()))
+
+
+async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stores) -> None:
+    """C16: sessions, entries, tasks, what runs, and state; done twice it finds nothing."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        for who in (ANN, BOB):
+            await run(plane, who, "one", "c1")
+            await run(plane, who, "ask", "c2")
+            await plane.submit("stay", context_id="c3", who=who)
+            document = a2a.Task(id=f"d-{who.owner}", context_id="alone")
+            document.status.state = a2a.TASK_STATE_WORKING
+            await stores.tasks(who).PutTask(tasks.PutTaskRequest(task=document))
+            entry = sessions.Entry(id=f"e-{who.owner}", kind=sessions.ENTRY_KIND_EVENT, invocation_id="x")
+            entry.data = '{"invocation_id": "x", "actions": {"state_delta": {"user:name": "n", "user:b": 1, "own": 2}}}'
+            await stores.sessions(who).AppendEntries(sessions.AppendEntriesRequest(context_id="c1", entries=[entry]))
+        theirs = await of(plane, BOB)
+        gone = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())
+        assert (gone.sessions, gone.tasks, gone.canceled, gone.state_keys, gone.more) == (3, 4, 2, 2, False)
+        assert gone.entries >= 6 and gone.events >= 8
+        assert await of(plane) == (set(), set())
+        assert await of(plane, BOB) == theirs == ({"c1", "c2", "c3"}, {"c1", "c2", "c3", "alone"})
+        state = await stores.sessions(BOB).GetState(sessions.GetStateRequest(context_id="c1"))
+        assert state.state.fields["user:name"].string_value == "n"
+        await eventually(lambda: running(plane), lambda count: count == 1)
+        again = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())
+        assert again == pb.EraseOwnerResponse()
+
+
+async def running(plane: Plane) -> int:
+    return len(plane.room.runs.active)
+
+
+async def test_a_user_cannot_erase_an_owner(stores: Stores) -> None:
+    """S1: not even themselves; that is for the operator."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        with pytest.raises(PermissionDenied):
+            await plane.executor(ANN).EraseOwner(pb.EraseOwnerRequest())
