@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.executor.plane import ANN, Stores, open_stores
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -25,9 +26,13 @@ def framed(*records: sb.ImportRecord | pb.ImportRecord) -> bytes:
 async def half_imported(stores: Stores) -> None:
     """The session is staged, its one task is in."""
     session = sb.Session(context_id="c", version=1)
-    task = pb.ExportedTask(uid="u", id="t", origin=pb.ORIGIN_DOCUMENT, generation=1, on_orphan=1, max_attempts=1)
+    task = pb.ExportedTask(
+        uid="u", id="t", origin=pb.ORIGIN_DOCUMENT, generation=1, on_orphan=pb.ON_ORPHAN_FAIL, max_attempts=1
+    )
     task.task.id, task.task.context_id = "t", "c"
-    event = pb.ExportedEvent(event=pb.Event(generation=1, kind=pb.EVENT_KIND_REPLACED, actor="x"), changed_to=0)
+    event = pb.ExportedEvent(
+        event=pb.Event(generation=1, kind=pb.EVENT_KIND_REPLACED, actor="x"), changed_to=a2a.TASK_STATE_UNSPECIFIED
+    )
     for stamp in (session.created_at, session.updated_at, task.created_at, task.status_at, task.updated_at):
         stamp.seconds = 1
     event.event.created_at.seconds = 1

@@ -97,7 +97,7 @@ async def push(plane: Plane, context: str, text: str) -> None:
 
 async def readings(plane: Plane, context: str) -> list[Any]:
     """What a client reads of a session, however it asks."""
-    found = [await flat(plane, context)]
+    found: list[Any] = [await flat(plane, context)]
     for path in ("effective_history", "state", "task-infos?include=superseded", "tasks?include=superseded", "stats"):
         found.append(await data(plane, f"/api/sessions/{context}/{path}"))
     # How long the tasks that wait do so by now.
