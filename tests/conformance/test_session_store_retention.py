@@ -1,7 +1,11 @@
 """Sessions that nothing was written to for long, and the state of an owner that is erased. C16."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+
 import pytest
-from tests.conformance.session_log import ADA, Sessions, event, user
+from tests.conformance.session_log import ADA, Sessions, event, opened, user
+from tests.conftest import Migrated
 
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain import operations as ops
@@ -10,6 +14,13 @@ from taskplane.sessions.store import ExpiredSession
 
 BOB = Scope(ADA.tenant, "bob", "bob")
 DELTA = '{"invocation_id": "E", "actions": {"state_delta": {"a": 1, "user:b": 2, "user:c": 3, "app:d": 4}}}'
+
+
+@pytest.fixture
+async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
+    """An open session log."""
+    async with opened(await migrated("taskplane.sessions")) as sessions:
+        yield sessions
 
 
 async def test_sessions_of_all_owners_are_listed_page_by_page_oldest_first(sessions: Sessions) -> None:
@@ -34,6 +45,10 @@ async def test_a_session_that_was_written_to_lately_is_not_listed(sessions: Sess
     await sessions.append("c", user("A"))
     assert [one.context_id for one in await sessions.log.expired(0.0, None, 10)] == ["c"]
     assert not await sessions.log.expired(60.0, None, 10)
+    await asyncio.sleep(2.0)
+    assert len(await sessions.log.expired(2.0, None, 10)) == 1
+    await sessions.append("c", user("B"))
+    assert not await sessions.log.expired(2.0, None, 10)
     for age, limit in ((-1.0, 10), (float("nan"), 10), (1e12, 10), (1.0, 0), (1.0, 1001)):
         with pytest.raises(Invalid):
             await sessions.log.expired(age, None, limit)
