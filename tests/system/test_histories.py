@@ -18,7 +18,7 @@ from tests.system.chronicle import Chronicle, Turn
 from tests.system.plane import Plane, running
 from tests.system.wire import Json, call, client, data, result, send, text_message
 
-HISTORIES = int(os.environ.get("HISTORIES", "60"))
+HISTORIES = int(os.environ.get("HISTORIES", "30"))
 ABREAST = 6
 STEPS = 9
 INVOCATION = "kagent_invocation_id"
@@ -215,7 +215,7 @@ async def test_generated_sessions_show_what_a_naive_reference_says(server: Clust
     seed = int(os.environ.get("HISTORY_SEED", random.randrange(2**32)))
     print(f"seed {seed}")
     rng = random.Random(seed)
-    wanted = HISTORIES if server is None or HISTORIES > 60 else HISTORIES // 3
+    wanted = HISTORIES if server is None or HISTORIES > 30 else HISTORIES // 3
     async with running("one", tmp_path, server=server) as plane, client(plane.url) as http:
         for start in range(0, wanted, ABREAST):
             sessions = [Session(http, random.Random(rng.random())) for _ in range(min(ABREAST, wanted - start))]
