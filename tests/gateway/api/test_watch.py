@@ -43,12 +43,14 @@ def named(found: list[Event], name: str) -> list[Any]:
 
 
 async def ended(told: AsyncIterator[Event], task_id: str) -> list[Event]:
-    """The events up to the completion of a task, and to the copy of its last message."""
+    """The events up to the completion of a task and to the copy of its answer, which come from two stores."""
     found: list[Event] = []
     states: list[str] = []
-    while "completed" not in states:
+    said = 0
+    while "completed" not in states or said < 2:
         found.append(await anext(told))
         states = [info["state"] for info in named(found, "task-state-changed") if info["taskId"] == task_id]
+        said = sum("message" in entry for entry in named(found, "entry-added"))
     return found
 
 

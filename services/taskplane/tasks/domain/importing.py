@@ -277,6 +277,7 @@ class Making:
             folded_bytes=0,
             superseded=self._superseded,
             superseded_seq=0,
+            trimmed_generation=0,
             in_turn=given.in_turn,
             **known,  # type: ignore[arg-type]
         )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -122,12 +122,10 @@ def _check_turns(conn: Connection, row: Row, making: Making) -> None:
     if len(set(turns)) < len(turns):
         raise importing.wrong(making.line, "one turn is recorded twice")
     for first in range(0, len(turns), _AT_ONCE):
-        found: Any = sql.TASKS_OF_TURNS.all(conn, turns[first : first + _AT_ONCE], [row.tenant])
-        for tenant, of_owner, _ in found:
-            if (tenant, of_owner) == (row.tenant, row.owner):
-                raise AlreadyExists(
-                    f"a turn of task {row.id} is recorded already",
-                    reason="TURN_EXISTS",
-                    suggestion="import the session under another id",
-                    metadata={"line": str(making.line)},
-                )
+        if sql.TURNS_OF_OWNERS.all(conn, turns[first : first + _AT_ONCE], [row.tenant], [row.owner]):
+            raise AlreadyExists(
+                f"a turn of task {row.id} is recorded already",
+                reason="TURN_EXISTS",
+                suggestion="import the session under another id",
+                metadata={"line": str(making.line)},
+            )

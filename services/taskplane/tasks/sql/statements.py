@@ -114,6 +114,18 @@ TASKS_OF_TURNS: Final = Query(
     "turns",
     "tenants",
 )
+# Which of these turns the owners have used already.
+TURNS_OF_OWNERS: Final = Query(
+    select(event.c.invocation_id).where(
+        event.c.invocation_id.in_(bindparam("turns", expanding=True)),
+        event.c.invocation_id.is_not(None),
+        event.c.tenant.in_(_TENANTS),
+        event.c.owner.in_(bindparam("owners", expanding=True)),
+    ),
+    "turns",
+    "tenants",
+    "owners",
+)
 
 
 class Locking:
