@@ -59,7 +59,7 @@ def of_one_task(log: Sequence[Line]) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lines(), st.one_of(st.just(""), names))
 def test_everything_that_was_copied_is_in_effect(log: list[Line], before: str) -> None:
     copies = to_copy(log, before)

@@ -18,7 +18,7 @@ from tests.system.chronicle import Chronicle, Turn
 from tests.system.plane import Plane, running
 from tests.system.wire import Json, call, client, data, result, send, text_message
 
-HISTORIES = int(os.environ.get("HISTORIES", "30"))
+HISTORIES = int(os.environ.get("HISTORIES", "12"))
 ABREAST = 6
 STEPS = 9
 INVOCATION = "kagent_invocation_id"

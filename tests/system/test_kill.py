@@ -1,7 +1,7 @@
 """Processes are killed in mid-stream; what clients saw stays, every task comes to rest, streams go on with their id.
 
-The number of kills per case is KILLS in the environment (by default 2 on SQLite and 1 on PostgreSQL, so that the suite
-stays short), and what the random moments are drawn from is FAULT_SEED.
+The number of kills per case is KILLS in the environment (by default 1, so that the suite stays short), and what the
+random moments are drawn from is FAULT_SEED.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tests.system.plane import LEASE_TTL, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
 
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "1"))
 CASES = [("one", "dev"), ("four", "tasks"), ("four", "executor"), ("four", "gateway"), ("four", "sessions")]
 # Runs die with these and are over soon; with the others the longest goes on for 7.5 s and an outage.
 WITH_ITS_RUNS = {"dev", "executor"}
