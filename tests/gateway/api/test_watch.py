@@ -42,12 +42,12 @@ def named(found: list[Event], name: str) -> list[Any]:
     return [event.data for event in found if event.name == name]
 
 
-async def ended(told: AsyncIterator[Event], task_id: str) -> list[Event]:
-    """The events up to the completion of a task and to the copy of its answer, which come from two stores."""
+async def ended(told: AsyncIterator[Event], task_id: str, messages: int = 0) -> list[Event]:
+    """The events up to the completion of a task and to so many messages, which come from two stores."""
     found: list[Event] = []
     states: list[str] = []
     said = 0
-    while "completed" not in states or said < 2:
+    while "completed" not in states or said < messages:
         found.append(await anext(told))
         states = [info["state"] for info in named(found, "task-state-changed") if info["taskId"] == task_id]
         said = sum("message" in entry for entry in named(found, "entry-added"))
@@ -68,7 +68,7 @@ async def test_every_client_sees_a_turn_of_any_of_them(plane: Plane) -> None:
             }
         task = await plane.send("B", message={"contextId": context})
         for told in (one, two):
-            found = await ended(told, task["id"])
+            found = await ended(told, task["id"], 2)
             (received,) = named(found, "task-received")
             assert (received["taskId"], received["state"]) in [(task["id"], "pending"), (task["id"], "working")]
             added = named(found, "entry-added")
