@@ -108,6 +108,17 @@ def test_a_repeated_item_is_answered_as_before_even_after_the_end() -> None:
     assert len([e for e in log.events if e.generation > 2]) == 2
 
 
+def test_the_times_of_a_task_go_with_its_generations_though_a_clock_falls_back() -> None:
+    """P10: an artifact is never newer than the end of its task."""
+    log = started()
+    assert log.append(chunk("one")).refusal is None
+    log.now -= 50
+    assert log.append(status(COMPLETED, message("done", "m-end")), consumed=1).refusal is None
+    times = [event.created_at for event in log.events]
+    assert times == sorted(times)
+    assert log.task().status.timestamp.ToMicroseconds() == row_of(log).updated_at == row_of(log).status_at == times[-1]
+
+
 def test_whoever_lost_the_lease_writes_nothing() -> None:
     """C8: claim, pause, release, requeue and cancel raise the fence."""
     paused = started()

@@ -93,7 +93,8 @@ class Draft:
         self._event_bytes = row.event_bytes
         self.new: dict[str, Any] = {}
         self._actor = actor
-        self._now = now
+        # Clocks of several processes differ by a little; the times of one task go with its generations all the same.
+        self._now = max(now, row.updated_at)
         self._artifacts = {row.artifact_id, *artifacts}
         self._ids = encoding.ids_of(row.id, row.context_id)
 

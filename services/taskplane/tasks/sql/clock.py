@@ -32,7 +32,7 @@ class LeaseClock:
         carried = self.carried()
         if carried is not None:
             return carried
-        at = time.monotonic()
         now = self._dialect.now(conn)
-        self._read = now, at
+        # Carried on from after the answer: what is carried is never ahead of what is read next.
+        self._read = now, time.monotonic()
         return now
