@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+
+import httpx
 
 PROGRAM = (sys.executable, "-m", "taskplane.cli")
 PATIENCE = 60.0
@@ -105,10 +108,13 @@ def said(url: str, text: str, session: str = "") -> dict[str, Any]:
 
 
 def session_of(url: str, *texts: str) -> str:
-    """A session with one turn for each text."""
-    session = ""
+    """A session with one turn for each text, made without the command."""
+    session = uuid4().hex
     for text in texts:
-        session = said(url, text, session)["contextId"]
+        message = {"messageId": uuid4().hex, "contextId": session, "role": "ROLE_USER", "parts": [{"text": text}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        reply = httpx.post(url, json=body, headers={"A2A-Version": "1.0"}, timeout=PATIENCE)
+        assert "result" in reply.json(), reply.text
     return session
 
 

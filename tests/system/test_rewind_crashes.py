@@ -45,7 +45,7 @@ class Cut:
 
     context: str
     whole: list[str]
-    kept: str
+    tasks: list[str]
     before: str
 
 
@@ -61,19 +61,21 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
     await four.start(name)
     with suppress(PlaneError):
         await call
-    return Cut(context, whole, first.id, invocation(second))
+    return Cut(context, whole, [first.id, second.id], invocation(second))
 
 
 @pytest.mark.parametrize(("name", "place"), PLACES[1:])
 async def test_a_rewind_that_a_process_did_not_survive_is_finished_by_the_sweep(
     four: Plane, name: str, place: str
 ) -> None:
-    """R4: without another request of its client."""
+    """R4, R8: without another request of its client; it can be undone like any other."""
     async with steering(four) as user:
         cut = await killed(four, user, name, place, "", "")
         await user.applied(cut.context)
-        assert await user.listed(cut.context) == [cut.kept]
+        assert await user.listed(cut.context) == cut.tasks[:1]
         assert await user.shown(cut.context) == cut.whole[:2] and await user.rewinds(cut.context) == 1
+        await user.executor.UndoRewind(xb.UndoRewindRequest(context_id=cut.context))
+        assert await user.listed(cut.context) == cut.tasks and await user.shown(cut.context) == cut.whole
     await at_rest(four)
     assert judge(await held(four), {}, ()).findings() == []
 
@@ -91,7 +93,7 @@ async def test_a_repeat_of_a_rewind_that_a_process_did_not_survive_is_answered(
         await user.at_rest(rewound.next.task_id)
         await user.copied(cut.context)
         assert await user.rewinds(cut.context) == 1
-        assert await user.listed(cut.context) == [cut.kept, rewound.next.task_id]
+        assert await user.listed(cut.context) == [cut.tasks[0], rewound.next.task_id]
         shown = await user.shown(cut.context)
         assert shown[:3] == [*cut.whole[:2], "echo instead"] and len(shown) == 4
         session = await user.session(cut.context)

@@ -106,7 +106,10 @@ async def readings(plane: Plane, context: str) -> list[Any]:
 
 
 async def test_a_session_comes_back_as_it_was(whole: Plane) -> None:
-    """S, R, M, T: the same bytes after a round trip, and the same to every reader; it goes on where it was."""
+    """S, R, M, T, C6: the same bytes after a round trip, and the same to every reader; it goes on where it was.
+
+    Also where the same task ran before: its executor does not take the new lease for one that it had.
+    """
     context = await everything(whole)
     before, body = await readings(whole, context), await exported(whole, context)
     kinds = [line["type"] for line in lines_of(body)]
@@ -122,6 +125,8 @@ async def test_a_session_comes_back_as_it_was(whole: Plane) -> None:
     waiting = [info for info in await data(whole, f"/api/sessions/{context}/task-infos") if info.get("paused")]
     answered = await whole.send("This", message={"taskId": waiting[-1]["taskId"], "contextId": context})
     assert answered["status"]["state"] == "TASK_STATE_COMPLETED"
+    tasks = [line["task"] for line in lines_of(await exported(whole, context)) if line["type"] == "task"]
+    assert [task["attempt"] for task in tasks if task["id"] == answered["id"]] == [1]
     await say(whole, SEND, context, "E")
     await rewind(whole, SEND, context, await invocation(whole, context, "D"))
     assert await heard(whole, context) == ["Pushed"]

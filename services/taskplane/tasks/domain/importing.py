@@ -69,14 +69,17 @@ def read(record: bytes) -> pb.ImportRecord:
 class Making:
     """Makes one task of its line and the lines of its events, in their order."""
 
-    def __init__(self, line: int, given: pb.ExportedTask, scope: Scope, context_id: str, salt: str) -> None:
-        """Invalid, with the `line`: there could be no such task."""
+    def __init__(self, line: int, given: pb.ExportedTask, scope: Scope, context_id: str, salt: str, now: int) -> None:
+        """`now`: microseconds since 1970. Invalid, with the `line`: there could be no such task."""
         self.line = line
         self._given = given
         self._scope = scope
         self._salt = salt
         self._context_id = context_id
         self._managed = given.origin == pb.ORIGIN_MANAGED
+        self._now = now
+        # Above every fence that a task of this uid had here before it was deleted: somebody may still hold one.
+        self._fence = now if self._managed else 0
         self._events: list[Event] = []
         self._state = 0
         self._values: dict[str, int | str | None] = {}
@@ -126,7 +129,7 @@ class Making:
                 at,
                 self._scope.tenant if begins else None,
                 self._scope.owner if begins else None,
-                0,
+                self._fence,
                 one.attempt,
                 int(one.kind),
                 int(given.state),
@@ -208,7 +211,7 @@ class Making:
             elif self._partial is not None and message.message_id == self._partial[1] and not passing:
                 self._partial = None
 
-    def made(self, now: int) -> Made:
+    def made(self) -> Made:
         """The task, once it is complete; one that was to run on has ended. Invalid, with the `line`."""
         given = self._given
         events = self._events
@@ -221,7 +224,7 @@ class Making:
         if task != given.task:
             raise wrong(self.line, "its content is not what its events make of it", "CONTENT_DIFFERS")
         if row.state in ACTIVE:
-            row, more = _ended(row, events, now)
+            row, more = _ended(row, events, self._now)
             events = [*events, *more]
             task = fold(task, more)
         size = sum(len(event.payload) for event in events)
@@ -263,7 +266,7 @@ class Making:
             copied_generation=given.copied_generation,
             partial_generation=self._partial[0] if self._partial else None,
             partial_id=self._partial[1] if self._partial else None,
-            fence=0,
+            fence=self._fence,
             attempt=given.attempt,
             started=False,
             on_orphan=int(given.on_orphan),

@@ -48,12 +48,11 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: W
         )
     if not pages:
         return ()
-    rows = [
-        _write(conn, making, writing) for making in _tasks(staging.records(conn, task_import, of, pages), of, scope)
-    ]
+    now = time.time_ns() // 1000
+    records = staging.records(conn, task_import, of, pages)
+    rows = [_write(conn, making, writing) for making in _tasks(records, of, scope, now)]
     staging.drop(conn, task_import, of)
     uids = "\n".join(row.uid for row in rows).encode()
-    now = time.time_ns() // 1000
     conn.execute(task_import.insert(), {**of._asdict(), "number": 0, "created_at": now, "data": uids})
     return rows
 
@@ -79,7 +78,7 @@ def unfinished(conn: Connection, before: int) -> Sequence[Unfinished]:
     return [Unfinished._make(row) for row in conn.execute(_UNFINISHED, {"before": before})]
 
 
-def _tasks(records: Iterator[bytes], of: Stage, scope: Scope) -> Iterator[Making]:
+def _tasks(records: Iterator[bytes], of: Stage, scope: Scope, now: int) -> Iterator[Making]:
     making: Making | None = None
     for record in records:
         given = importing.read(record)
@@ -87,7 +86,7 @@ def _tasks(records: Iterator[bytes], of: Stage, scope: Scope) -> Iterator[Making
         if which == "task":
             if making is not None:
                 yield _whole(making, given.line)
-            making = Making(given.line, given.task, scope, of.context_id, new_id())
+            making = Making(given.line, given.task, scope, of.context_id, new_id(), now)
         elif which == "event" and making is not None:
             making.event(given.line, given.event)
         else:
@@ -103,7 +102,7 @@ def _whole(making: Making, line: int) -> Making:
 
 
 def _write(conn: Connection, making: Making, writing: Writing) -> Row:
-    row, snapshot, events = making.made(time.time_ns() // 1000)
+    row, snapshot, events = making.made()
     _check_turns(conn, row, making)
     if not writing.insert_tasks(conn, [(row, pack(snapshot))]):
         raise AlreadyExists(
