@@ -37,6 +37,9 @@ _PROMISES_HEAD: Final = """# What is promised, and the tests that hold it
 
 Each promise has a number. A test that holds it bears the number in its name or in its first words. This list is made
 from the tests by `make docs`, and a test fails when it is not true any more.
+
+`make test` is short enough for every change. The same tests go further where the environment says so: `THOROUGH=1`
+kills executors and gateways before PostgreSQL too, `KILLS=20` kills that often, `HISTORIES=500` makes so many sessions.
 """
 
 _SETTINGS_HEAD: Final = """# Settings

@@ -76,23 +76,24 @@ async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, nam
     assert all(record.state == COMPLETED for record in recorder.records if record.text.startswith("rerun"))
 
 
+@pytest.mark.parametrize("name", ["executor"])
 @pytest.mark.parametrize(
     "place", ["submit.after_outcome", "submit.after_create", "complete.after_message", "complete.after_copy"]
 )
-async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: Plane, place: str) -> None:
+async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: Plane, place: str, name: str) -> None:
     """C6, C9, C10: nothing is stuck or uncopied; a later repeat under the same key is answered, once."""
     message = text_message("echo gone")
     key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
     before = len((await held(four)).tasks)
-    await arm(four, "executor", place, 1)
+    await arm(four, name, place, 1)
     async with client(four.url) as http:
         body = request("SendMessage", {"message": message})
         sending = asyncio.create_task(http.post("/", json=body, headers=key))
-        assert await four.death("executor") == CODE
+        assert await four.death(name) == CODE
         sending.cancel()
         with suppress(asyncio.CancelledError, httpx.HTTPError):
             await sending
-        await four.start("executor")
+        await four.start(name)
         await at_rest(four, LEASE_TTL + 5.0)
         found = await held(four)
         assert judge(found, {}, ()).findings() == []

@@ -102,19 +102,22 @@ async def test_a_repeat_of_a_rewind_that_a_process_did_not_survive_is_answered(
     assert judge(await held(four), {}, ()).findings() == []
 
 
+@pytest.mark.parametrize("name", ["executor"])
 @pytest.mark.parametrize("place", ["rewind.after_entry", "rewind.after_mark"])
-async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_sweep(four: Plane, place: str) -> None:
+async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_sweep(
+    four: Plane, place: str, name: str
+) -> None:
     """R8, R4."""
     async with steering(four) as user:
         context = uuid4().hex
         tasks = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
         whole = await user.shown(context)
         await user.rewind(invocation(tasks[1]), context)
-        await four.kill("executor")
-        await four.start("executor", TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
+        await four.kill(name)
+        await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
         call = asyncio.ensure_future(user.executor.UndoRewind(xb.UndoRewindRequest(context_id=context)))
-        assert await four.death("executor") == CODE
-        await four.start("executor")
+        assert await four.death(name) == CODE
+        await four.start(name)
         with suppress(PlaneError):
             await call
         await user.applied(context)
