@@ -172,6 +172,7 @@ class SessionLog(Protocol):
     async def undo(self, op: ops.Undo) -> ops.Steered:
         """Takes the newest rewind that counts back.
 
+        A repeat of one that was done is answered the same; a refused one leaves nothing, and is decided anew.
         NotFound. Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
         """
         ...

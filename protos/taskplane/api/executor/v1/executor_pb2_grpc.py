@@ -130,7 +130,8 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndoRewind(self, request, context):
-        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
+        `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
         SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -45,7 +45,8 @@ class AgentExecutorStub:
     its answer does not fit one reply; use SessionHistory.ListEntries.
     """
     UndoRewind: _aio.UnaryUnaryMultiCallable[_executor_pb2.UndoRewindRequest, _executor_pb2.UndoRewindResponse]
-    """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+    """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
+    `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
     SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
     """
     ApplySession: _aio.UnaryUnaryMultiCallable[_executor_pb2.ApplySessionRequest, _executor_pb2.ApplySessionResponse]
@@ -123,7 +124,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         request: _executor_pb2.UndoRewindRequest,
         context: _aio.ServicerContext[_executor_pb2.UndoRewindRequest, _abc.Awaitable[_executor_pb2.UndoRewindResponse]],
     ) -> _abc.Awaitable[_executor_pb2.UndoRewindResponse]:
-        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
+        `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
         SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
 

@@ -71,7 +71,8 @@ class SessionHistoryStub:
     Undo: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UndoRequest, _sessions_pb2.UndoResponse]
     """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
     is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-    `VERSION_MISMATCH`. Idempotent by `id`.
+    `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
+    refused one leaves nothing, and is decided anew.
     """
     Fork: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ForkRequest, _sessions_pb2.ForkResponse]
     """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
@@ -247,7 +248,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.UndoResponse]:
         """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
         is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-        `VERSION_MISMATCH`. Idempotent by `id`.
+        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
+        refused one leaves nothing, and is decided anew.
         """
 
     @_abc_1.abstractmethod
