@@ -103,7 +103,10 @@ class SessionLog(Protocol):
         ...
 
     async def update(self, op: ops.Update) -> Session:
-        """Gives the session its new values and raises its version by one. NotFound."""
+        """Gives the session its new values and raises its version by one.
+
+        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
+        """
         ...
 
     async def delete(self, op: ops.Delete) -> Session:

@@ -98,6 +98,7 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
         context_id=request.context_id,
         title=request.title if request.HasField("title") else None,
         agent=request.agent if request.HasField("agent") else None,
+        expected_version=request.expected_version,
     )
 
 

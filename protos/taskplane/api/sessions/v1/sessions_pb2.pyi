@@ -416,20 +416,24 @@ class UpdateSessionRequest(_message.Message):
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     title: _builtins.str
     """Unset: unchanged."""
     agent: _builtins.str
+    expected_version: _builtins.int
+    """0: any."""
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
         title: _builtins.str | None = ...,
         agent: _builtins.str | None = ...,
+        expected_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_title", b"_title", "agent", b"agent", "title", b"title"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_title", b"_title", "agent", b"agent", "context_id", b"context_id", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_title", b"_title", "agent", b"agent", "context_id", b"context_id", "expected_version", b"expected_version", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent: _TypeAlias = _typing.Literal["agent"]  # noqa: Y015
     _WhichOneofArgType__agent: _TypeAlias = _typing.Literal["_agent", b"_agent"]  # noqa: Y015

@@ -178,7 +178,7 @@ class SessionHistoryServicer:
 
     def UpdateSession(self, request, context):
         """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
-        NOT_FOUND.
+        NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -29,7 +29,7 @@ class SessionHistoryStub:
     """The caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`."""
     UpdateSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UpdateSessionRequest, _sessions_pb2.UpdateSessionResponse]
     """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
-    NOT_FOUND.
+    NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
     """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND."""
@@ -158,7 +158,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.UpdateSessionRequest, _abc.Awaitable[_sessions_pb2.UpdateSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.UpdateSessionResponse]:
         """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
-        NOT_FOUND.
+        NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
 
     @_abc_1.abstractmethod
