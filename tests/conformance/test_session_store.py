@@ -24,7 +24,7 @@ from tests.conftest import Migrated
 from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
 from taskplane.sessions import wire
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.session import OUTCOME
+from taskplane.sessions.domain.session import OUTCOME, Session
 from taskplane.sessions.store import EntryFilter
 
 
@@ -62,6 +62,25 @@ async def test_a_rename_raises_the_version(sessions: Sessions) -> None:
         await sessions.log.update(ops.Update(scope=ADA, context_id="s"))
     with pytest.raises(NotFound):
         await sessions.log.update(ops.Update(scope=ADA, context_id="unknown", title="x"))
+
+
+async def test_of_racing_renames_at_one_version_one_wins(sessions: Sessions) -> None:
+    """S4, R9: the others are told the version, and change nothing."""
+    await sessions.log.create(create("s", agent="demo"))
+    answers = await asyncio.gather(
+        *(
+            sessions.log.update(ops.Update(scope=ADA, context_id="s", title=f"{n}", expected_version=1))
+            for n in range(6)
+        ),
+        return_exceptions=True,
+    )
+    (won,) = [answer for answer in answers if isinstance(answer, Session)]
+    lost = [answer for answer in answers if isinstance(answer, Conflict)]
+    assert len(lost) == 5
+    assert {(one.reason, one.metadata["version"]) for one in lost} == {("VERSION_MISMATCH", "2")}
+    assert await sessions.log.session(ADA, "s") == won
+    with pytest.raises(Invalid):
+        await sessions.log.update(ops.Update(scope=ADA, context_id="s", title="x", expected_version=-1))
 
 
 async def test_entries_are_numbered_without_a_gap_and_kept_as_they_were_given(sessions: Sessions) -> None:

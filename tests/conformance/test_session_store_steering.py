@@ -53,8 +53,10 @@ async def rewound(
     return await sessions.log.rewind(wire.rewind(request, ADA))
 
 
-async def undone(sessions: Sessions, own: str = "u", *, expected_version: int = 0) -> ops.Steered:
-    request = pb.UndoRequest(context_id="s", id=own, expected_version=expected_version)
+async def undone(
+    sessions: Sessions, own: str = "u", *, context_id: str = "s", expected_version: int = 0, hashed: bytes = b""
+) -> ops.Steered:
+    request = pb.UndoRequest(context_id=context_id, id=own, expected_version=expected_version, request_hash=hashed)
     return await sessions.log.undo(wire.undo(request, ADA, entry_id=""))
 
 
@@ -128,11 +130,16 @@ async def test_an_undo_takes_the_newest_rewind_back(sessions: Sessions) -> None:
     before = await sessions.said("s")
     await rewound(sessions, "C", "r1")
     await rewound(sessions, "B", "r2")
-    done = await undone(sessions, "u1", expected_version=12)
+    done = await undone(sessions, "u1", expected_version=12, hashed=HASH)
     assert (done.seq, done.done, done.session.steered_seq) == (12, True, 12)
     assert await sessions.said("s") == ["A?", "A.2", "B?", "B.2"]
-    again = await undone(sessions, "u1", expected_version=1)
+    again = await undone(sessions, "u1", expected_version=1, hashed=HASH)
     assert (again.seq, again.done) == (12, False)
+    await sessions.append("z", user("Z"))
+    for reused in (undone(sessions, "u1", hashed=OTHER_HASH), undone(sessions, "u1", context_id="z")):
+        with pytest.raises(Refused) as refused:
+            await reused
+        assert refused.value.reason == "KEY_REUSED"
     await undone(sessions, "u2")
     assert (await sessions.said("s"), await cut(sessions)) == (before, [])
     with pytest.raises(Refused) as refused:

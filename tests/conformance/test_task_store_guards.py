@@ -171,14 +171,21 @@ async def test_i6_only_an_empty_mark_that_agrees_with_its_task_follows_the_end(p
     await accepted(plane, shown, record(row, at + 1, kind=RESTORED))
 
 
-async def test_i6_a_mark_of_a_live_task_has_its_event_and_a_document_has_none(plane: Plane) -> None:
+async def test_i6_a_mark_has_its_event_and_what_belongs_to_no_turn_has_none(plane: Plane) -> None:
     row = await plane.create()
     await refused(plane, change(row, superseded=True, superseded_seq=1))
     await refused(plane, change(row, generation=3), record(row, 3, kind=SUPERSEDED))
     await accepted(plane, change(row, generation=3, superseded=True, superseded_seq=1), record(row, 3, kind=SUPERSEDED))
     document = (await plane.put("doc", "one")).row
-    mark = change(document, generation=2, superseded=True, superseded_seq=1)
-    await refused(plane, mark, record(document, 2, kind=SUPERSEDED))
+    mark = {"generation": 2, "superseded": True, "superseded_seq": 1}
+    await refused(plane, change(document, **mark), record(document, 2, kind=SUPERSEDED))
+    await accepted(plane, change(document, invocation_id="i1", **mark), record(document, 2, kind=SUPERSEDED))
+    shown = {"generation": 3, "superseded": False}
+    for same in ({}, {"invocation_id": "i1"}, {"superseded_seq": 1}):
+        await refused(plane, change(document, **shown, **same), record(document, 3, kind=RESTORED))
+    for other in ({"invocation_id": "i2"}, {"context_id": "elsewhere"}):
+        await refused(plane, change(document, superseded=False, **other))
+    await accepted(plane, change(document, **shown, invocation_id="i2"), record(document, 3, kind=RESTORED))
 
 
 async def test_i6_a_task_has_ended_exactly_when_it_says_at_which_event(plane: Plane) -> None:
@@ -194,7 +201,7 @@ async def test_i7_identities_are_fixed_and_counters_never_shrink(plane: Plane) -
     await plane.say(row, "i2")
     await plane.append(row, status(WORKING, message("so", "m2")), copied_generation=2)
     row = await plane.log.row_by_uid(row.uid)
-    for name in sorted(FIXED):
+    for name in sorted(FIXED | {"invocation_id"}):
         await refused(plane, change(row, **{name: another(row, name)}))
         await accepted(plane, change(row, **{name: getattr(row, name)}))
     for name in sorted(GROWING):

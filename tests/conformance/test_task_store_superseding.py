@@ -9,7 +9,7 @@ from tests.conformance.test_task_store_cost import statements
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Refused
 from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.task import CANCELED, COMPLETED, INPUT_REQUIRED, SUPERSEDED, WORKING
+from taskplane.tasks.domain.task import CANCELED, COMPLETED, INPUT_REQUIRED, REPLACED, RESTORED, SUPERSEDED, WORKING
 from taskplane.tasks.store import TaskFilter
 
 
@@ -74,10 +74,59 @@ async def test_a_rewind_is_its_owners(plane: Plane) -> None:
     assert not (await plane.log.row_by_uid(mine.uid)).superseded
 
 
-async def test_documents_are_nobodys_turns(plane: Plane) -> None:
+def saved(plane: Plane, turn: str = "", task_id: str = "doc", *, context_id: str = "c1") -> ops.Put:
+    """A document of session c1 as its runtime saves it, in the turn that it names."""
+    op = plane.document(task_id, f"in {turn}")
+    op.task.context_id = context_id
+    if turn:
+        op.task.metadata.fields["kagent_invocation_id"].string_value = turn
+    return op
+
+
+async def test_a_document_of_no_turn_is_left_alone(plane: Plane) -> None:
     document = (await plane.put("doc", "one")).row
     assert await plane.mark(1, "doc", context_id="c-doc") == []
-    assert not (await plane.log.row_by_uid(document.uid)).superseded
+    now = await plane.log.row_by_uid(document.uid)
+    assert (now.superseded, now.superseded_seq, now.generation) == (False, 0, 1)
+
+
+async def test_a_document_is_hidden_with_the_turn_it_names_and_goes_on_as_it_is(plane: Plane) -> None:
+    """R4, R10: and comes back with it; however often it is saved meanwhile, it is of the same turn."""
+    kept = only(ops.Done, await plane.log.submit(saved(plane, "i0", "other"))).row
+    await plane.log.submit(saved(plane, "i1"))
+    row = only(ops.Done, await plane.log.submit(saved(plane, "i2"))).row
+    assert await plane.mark(1, "i1") == []
+    assert await plane.mark(2, "i2", "i3") == ["doc"]
+    for turn in ("i2", ""):
+        done = only(ops.Done, await plane.log.submit(saved(plane, turn))).row
+        assert (done.superseded, done.state, done.invocation_id) == (True, WORKING, "i2")
+    assert await listed(plane) == [kept.id]
+    assert await plane.mark(2, "i2") == [] and await plane.mark(3) == ["doc"]
+    assert await listed(plane) == [kept.id, "doc"]
+    assert [event.kind for event in await plane.all_events(row)] == [
+        *[REPLACED] * 2,
+        SUPERSEDED,
+        *[REPLACED] * 2,
+        RESTORED,
+    ]
+    _, task = await plane.log.get(ADA, "doc")
+    assert task.artifacts[0].parts[0].text == "in "
+    await plane.log.submit(ops.Delete(scope=ADA, task_id="doc"))
+
+
+async def test_a_hidden_document_comes_back_in_a_new_turn_or_elsewhere(plane: Plane) -> None:
+    """R10: its runtime goes on with it after the rewind; that one does not hide it again."""
+    for task_id in ("new turn", "elsewhere"):
+        await plane.log.submit(saved(plane, "i1", task_id))
+    assert await plane.mark(1, "i1") == ["new turn", "elsewhere"]
+    done = only(ops.Done, await plane.log.submit(saved(plane, "i2", "new turn"))).row
+    assert [event.kind for event in await plane.all_events(done)] == [REPLACED, SUPERSEDED, RESTORED, REPLACED]
+    assert (done.superseded, done.generation, done.snapshot_generation) == (False, 4, 4)
+    moved = only(ops.Done, await plane.log.submit(saved(plane, "i1", "elsewhere", context_id="c2"))).row
+    assert not moved.superseded
+    assert await plane.mark(1, "i1") == []
+    assert await listed(plane) == ["new turn"]
+    assert await plane.mark(2, "i1") == [] and await plane.mark(3, "i1", "i2") == ["new turn"]
 
 
 async def test_what_is_hidden_is_read_copied_and_deleted_as_ever(plane: Plane) -> None:

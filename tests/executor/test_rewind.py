@@ -168,6 +168,27 @@ async def test_repeats_of_one_rewind_are_one_rewind(stores: Stores, plane: Plane
     assert refused.value.reason == "KEY_REUSED"
 
 
+async def test_repeats_of_one_undo_are_one_undo(stores: Stores, plane: Plane) -> None:
+    """R8: at the same time and later, under the key that a rewind had; another key is another undo."""
+    one, two, three = await turns(plane, "one", "two", "three")
+    for each in (three, two):
+        await rewind_session(plane, invocation(each), idempotency_key=f"k {each.id}")
+    held = Held(stores, "Undo")
+    key = f"k {two.id}"
+    both = [asyncio.ensure_future(undo(plane, idempotency_key=key)) for _ in range(2)]
+    await held.reached.wait()
+    held.let_go.set()
+    answers = [*await asyncio.gather(*both), await undo(plane, idempotency_key=key, expected_version=1)]
+    assert all(each == answers[0] for each in answers)
+    assert await listed(plane) == [one.id, two.id]
+    await undo(plane, idempotency_key="other")
+    assert await listed(plane) == [one.id, two.id, three.id]
+    await turns(plane, "other", context_id="d")
+    with pytest.raises(Refused) as refused:
+        await undo(plane, "d", idempotency_key=key)
+    assert refused.value.reason == "KEY_REUSED"
+
+
 @pytest.mark.parametrize("words", [None, "new"])
 async def test_a_rewind_before_nothing_is_shown_as_a_failed_task_and_changes_nothing(
     stores: Stores, words: str | None

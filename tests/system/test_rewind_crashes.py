@@ -107,19 +107,23 @@ async def test_a_repeat_of_a_rewind_that_a_process_did_not_survive_is_answered(
 async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_sweep(
     four: Plane, place: str, name: str
 ) -> None:
-    """R8, R4."""
+    """R8, R4: a repeat under its key takes no further rewind back."""
     async with steering(four) as user:
         context = uuid4().hex
         tasks = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
         whole = await user.shown(context)
-        await user.rewind(invocation(tasks[1]), context)
+        for task in reversed(tasks):
+            await user.rewind(invocation(task), context)
         await four.kill(name)
         await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
-        call = asyncio.ensure_future(user.executor.UndoRewind(xb.UndoRewindRequest(context_id=context)))
+        undo = xb.UndoRewindRequest(context_id=context, idempotency_key=context)
+        call = asyncio.ensure_future(user.executor.UndoRewind(undo))
         assert await four.death(name) == CODE
         await four.start(name)
         with suppress(PlaneError):
             await call
         await user.applied(context)
-        assert await user.listed(context) == [task.id for task in tasks]
-        assert await user.shown(context) == whole
+        for _ in range(2):
+            assert await user.listed(context) == [tasks[0].id]
+            assert await user.shown(context) == whole[:2]
+            await user.executor.UndoRewind(undo)

@@ -12,7 +12,7 @@ from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
 from taskplane.storage.migrate import check, downgrade, upgrade
 from taskplane.tasks.domain.task import COMPLETED, SUBMITTED, WORKING, Event, Row, Scope
-from taskplane.tasks.sql.guards import CACHE, FIXED, GROWING, LIVE, create_guards, guards
+from taskplane.tasks.sql.guards import CACHE, FIXED, GROWING, LIVE, create_guards, drop_guards, guards
 from taskplane.tasks.sql.infos import session_infos
 from taskplane.tasks.sql.writing import ITEM
 from taskplane.tasks.tables import event, metadata, task
@@ -128,6 +128,28 @@ def test_every_constraint_has_a_name() -> None:
         for constraint in table.constraints:
             if isinstance(constraint, CheckConstraint):
                 assert constraint.name, constraint.sqltext
+
+
+async def test_what_the_version_before_could_never_show_again_is_not_migrated_back(dsn: str) -> None:
+    """A document that a rewind hid; one that is shown loses its turn and is kept."""
+    await upgrade(dsn, ROOM, "0001")
+    await run_alone(dsn, insert_as_of_0001)
+    await upgrade(dsn, ROOM)
+    hide = "UPDATE task SET superseded = (1 = 1)"
+    make = "UPDATE task SET origin = 'document', terminal_generation = NULL, fence = 0, invocation_id = 'i1'"
+    await run_alone(dsn, lambda conn: unguarded(conn, make, hide))
+    with pytest.raises(ValueError, match="cut by a rewind"):
+        await downgrade(dsn, ROOM, "0004")
+    await run_alone(dsn, lambda conn: unguarded(conn, "UPDATE task SET superseded = (1 = 0)"))
+    await downgrade(dsn, ROOM, "0004")
+    async with open_engine(dsn) as engine:
+        (row,) = await engine.read(all_tasks)
+        assert (row["origin"], row["invocation_id"]) == ("document", None)
+
+
+def unguarded(conn: Connection, *statements: str) -> None:
+    for statement in (*drop_guards(dialect_of(conn)), *statements, *create_guards(dialect_of(conn))):
+        conn.exec_driver_sql(statement)
 
 
 def insert_as_of_0001(conn: Connection) -> None:

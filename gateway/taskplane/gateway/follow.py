@@ -27,6 +27,8 @@ TERMINAL: Final[States] = frozenset(
 # Marks a Task that stands for events which can no longer be told, with the reason.
 RESYNC: Final = "taskplane.dev/resync"
 
+# What the log of a document may end with: that it was replaced, or a mark.
+_OF_DOCUMENTS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED})
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
@@ -121,6 +123,7 @@ async def watch(
     resync = ""
     waiting = Patience(patience)
     while True:
+        unseen = False
         call = tasks.WatchTask(pb.WatchTaskRequest(task_id=task_id, cursor=cursor, stop_at=state_values(stop)))
         try:
             async for response in call:
@@ -129,12 +132,15 @@ async def watch(
                 before = cursor
                 which = response.WhichOneof("response")
                 if which == "events":
-                    last = response.events.events[-1]
+                    events = response.events.events
+                    last = events[-1]
                     # What a document became follows as a snapshot; until that came, nothing was told.
-                    if last.kind != pb.EVENT_KIND_REPLACED:
+                    if last.kind in _OF_DOCUMENTS:
+                        unseen = unseen or any(event.kind == pb.EVENT_KIND_REPLACED for event in events)
+                    if not unseen:
                         cursor = f"{cursor.rpartition('-')[0]}-{last.generation}"
                 elif which == "snapshot":
-                    cursor = response.snapshot.cursor
+                    cursor, unseen = response.snapshot.cursor, False
                 elif which == "end":
                     return
                 else:

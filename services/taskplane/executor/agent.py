@@ -201,22 +201,35 @@ class Reject:
     reason: str
 
 
+_ON_ORPHAN = ("fail", "rerun")
+_STRATEGY = ("parallel", "queue", "reject", "interrupt")
+
 Final = AskInput | AskAuth | Complete | Fail | Reject
 Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What becomes of a task in trouble.
+    """How a task gets on with others, and what becomes of it in trouble.
 
     `on_orphan`: when the process that runs it is lost, it fails, or it runs again from its input (only for agents whose
     effects may be repeated), at most `max_attempts` times. `run_limit`: seconds a run may take before its task fails;
     None: the executor's setting.
+
+    `strategy`: what a new task does about those of the same agent in the same session that are submitted or working;
+    one that waits for the user is in nobody's way. "parallel": nothing. "queue": it stays submitted until those begun
+    before it are done or wait. "reject": there is none, the message is refused with `SESSION_BUSY` and leaves no trace
+    in the conversation. "interrupt": they are canceled in the moment in which it begins. ValueError: none of these.
     """
 
     on_orphan: Literal["fail", "rerun"] = "fail"
     max_attempts: int = 3
     run_limit: float | None = None
+    strategy: Literal["parallel", "queue", "reject", "interrupt"] = "parallel"
+
+    def __post_init__(self) -> None:
+        if self.on_orphan not in _ON_ORPHAN or self.strategy not in _STRATEGY:
+            raise ValueError(f"there is no policy {self.on_orphan!r}, {self.strategy!r}")
 
 
 @runtime_checkable

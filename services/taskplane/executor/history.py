@@ -31,6 +31,15 @@ class Conversation(NamedTuple):
                 said.append(entry.message)
         return said
 
+    def as_begun(self, invocation_id: str, task_id: str) -> "Conversation":
+        """Without what others began after the turn that began this task, while it waited for its run."""
+        # From the end, where the turn mostly is.
+        for after in range(len(self.entries), 0, -1):
+            if self.entries[after - 1].id == invocation_id:
+                own = [entry for entry in self.entries[after:] if entry.task_id == task_id]
+                return self._replace(entries=[*self.entries[:after], *own])
+        return self
+
 
 class SessionLog:
     """Acts for the principal of the current context, like every stub. Raises what the service raises."""

@@ -38,6 +38,14 @@ def identify_rewind(request: pb.RewindSessionRequest, caller: Principal) -> tupl
     return _keyed("rewind", caller, "", key), hashlib.sha256(canonical).digest()
 
 
+def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str, bytes]:
+    """The same of an undo; its keys are those of no rewind and no send. Invalid as `identify`."""
+    key = request.idempotency_key
+    if not key:
+        return _unique()
+    return _keyed("undo", caller, "", key), hashlib.sha256(orjson.dumps([request.context_id])).digest()
+
+
 def derived(invocation_id: str, what: str) -> str:
     """An id that a repeat of the turn makes again, and nobody else."""
     return hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()[:32]

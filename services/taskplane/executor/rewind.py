@@ -21,11 +21,10 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.executor import checks
 from taskplane.executor.applying import Applier, is_behind
 from taskplane.executor.crew import Crew
-from taskplane.executor.invocations import identify_rewind
+from taskplane.executor.invocations import identify_rewind, identify_undo
 from taskplane.executor.tasklog import persistently
 from taskplane.runtime.errors import Conflict
 from taskplane.runtime.failpoints import afp
-from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import Principal, caller
 
 log = logging.getLogger(__name__)
@@ -78,8 +77,12 @@ class Rewinds:
     async def undo_rewind(self, request: pb.UndoRewindRequest, by: Principal) -> pb.UndoRewindResponse:
         """Of the RPC. Errors as in the contract."""
         checks.session(request.context_id)
+        invocation_id, request_hash = identify_undo(request, by)
         undo = sessions.UndoRequest(
-            context_id=request.context_id, id=new_id(), expected_version=request.expected_version
+            context_id=request.context_id,
+            id=invocation_id,
+            request_hash=request_hash,
+            expected_version=request.expected_version,
         )
         done = await self._crew.serve(self._undone(undo), by, name=f"undo {undo.id}")
         return pb.UndoRewindResponse(task=done.task, version=done.session.version)
@@ -114,16 +117,19 @@ class Rewinds:
 
     async def _undone(self, request: sessions.UndoRequest) -> Rewound:
         async def write(version: int) -> sessions.UndoResponse:
-            versioned = sessions.UndoRequest(context_id=request.context_id, id=request.id, expected_version=version)
+            versioned = sessions.UndoRequest()
+            versioned.CopyFrom(request)
+            versioned.expected_version = version
             return await self._history.Undo(versioned)
 
         async def steer() -> Rewound:
             done = await self._entered(request.context_id, request.expected_version, write)
             await afp("rewind.after_entry")
-            log.info("the newest rewind of session %s was undone", request.context_id)
+            if done.undone:
+                log.info("the newest rewind of session %s was undone", request.context_id)
             return await self._carried_out(done.session)
 
-        return await self._alone(request.context_id, request.id, b"", steer)
+        return await self._alone(request.context_id, request.id, request.request_hash, steer)
 
     async def _entered(self, context_id: str, expected_version: int, write: Callable[[int], Awaitable[T]]) -> T:
         """Writes an entry that steers; `write` is given the version that the session must have.

@@ -250,6 +250,8 @@ class Run:
             await self._check_in_effect(given.invocation_id)
         elif is_behind(session):
             await self._check_in_effect()
+        if self._fresh is None and given.generation == 1:
+            shown = shown.as_begun(given.invocation_id, self.task_id)
         return shown.messages(without={given.invocation_id, *self._inputs.unread_invocations()})
 
     async def _check_in_effect(self, *invocations: str) -> None:

@@ -47,6 +47,12 @@ log = logging.getLogger(__name__)
 _WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
 _OF_USER: Final = (tasks.EVENT_KIND_CREATED, tasks.EVENT_KIND_MESSAGE)
 _ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
+_STRATEGY: Final = {
+    "parallel": tasks.STRATEGY_PARALLEL,
+    "queue": tasks.STRATEGY_QUEUE,
+    "reject": tasks.STRATEGY_REJECT,
+    "interrupt": tasks.STRATEGY_INTERRUPT,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +316,7 @@ class Submits:
                 max_attempts=policy.max_attempts,
                 first_changes=_WORKING if claim_for else (),
                 claim_for=claim_for,
+                strategy=_STRATEGY[policy.strategy],
             )
             asked_at = 0.0
 

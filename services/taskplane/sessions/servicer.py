@@ -99,7 +99,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
 
     async def Undo(self, request: pb.UndoRequest, context: Context) -> pb.UndoResponse:
         done = await self._log.undo(wire.undo(request, _scope(), entry_id=new_id()))
-        return pb.UndoResponse(seq=done.seq, session=wire.session(done.session))
+        return pb.UndoResponse(seq=done.seq, session=wire.session(done.session), undone=done.done)
 
     async def Fork(self, request: pb.ForkRequest, context: Context) -> pb.ForkResponse:
         made = await self._log.fork(wire.fork(request, _scope(), context_id=new_id()))

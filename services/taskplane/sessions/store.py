@@ -103,7 +103,10 @@ class SessionLog(Protocol):
         ...
 
     async def update(self, op: ops.Update) -> Session:
-        """Gives the session its new values and raises its version by one. NotFound."""
+        """Gives the session its new values and raises its version by one.
+
+        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
+        """
         ...
 
     async def delete(self, op: ops.Delete) -> Session:
@@ -172,6 +175,7 @@ class SessionLog(Protocol):
     async def undo(self, op: ops.Undo) -> ops.Steered:
         """Takes the newest rewind that counts back.
 
+        A repeat of one that was done is answered the same; a refused one leaves nothing, and is decided anew.
         NotFound. Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
         """
         ...

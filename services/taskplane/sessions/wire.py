@@ -98,6 +98,7 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
         context_id=request.context_id,
         title=request.title if request.HasField("title") else None,
         agent=request.agent if request.HasField("agent") else None,
+        expected_version=request.expected_version,
     )
 
 
@@ -175,7 +176,7 @@ def rewind(request: pb.RewindRequest, scope: Scope) -> ops.Rewind:
 def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> ops.Undo:
     """`entry_id` is used where the request names none."""
     own = request.id or entry_id
-    given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own)
+    given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own, request_hash=request.request_hash)
     entry = _new_entry(0, given, request.context_id, scope, {})
     return ops.Undo(scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version)
 

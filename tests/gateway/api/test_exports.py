@@ -65,6 +65,10 @@ async def everything(plane: Plane) -> str:
         event = {"id": fresh(), "invocationId": f"run{number}", "actions": {"stateDelta": delta}}
         body = {"id": event["id"], "data": json.dumps(event)}
         assert (await plane.http.post(f"/api/sessions/{context}/events", json=body)).status_code == 201
+    # A document of a turn that the pushed history replaces: it is hidden.
+    hidden: Json = {"id": fresh(), "contextId": context, "kind": "task", "status": {"state": "completed"}}
+    hidden["metadata"] = {"kagent_invocation_id": "run1"}
+    assert (await plane.http.post("/api/tasks", json=hidden)).status_code == 201
     await push(plane, context, "Pushed")
     await say(plane, SEND, context, "D")
     await plane.send("ask What?", message={"contextId": context})

@@ -1,5 +1,6 @@
 """The effective history of a session, its state, and sessions that begin with what another one shows."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -129,6 +130,72 @@ async def test_a_runtime_that_rewinds_by_itself_hides_the_tasks_it_cut(plane: Pl
         assert await shown(plane, context) == echo("A", "B")
         infos = await data(plane, f"/api/sessions/{context}/task-infos")
         assert len(infos) == 2
+
+
+async def test_a_runtime_that_rewinds_by_itself_hides_its_own_tasks(plane: Plane) -> None:
+    """R10, R4, T4: those of the turns that it cut, as it saves them, again and again; they come back when the rewind is
+    undone, or in a turn of their own."""
+    context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
+    ids = {turn: fresh() for turn in ("i1", "i2", "i3")}
+
+    async def save(turn: str, state: str, named: str = "") -> None:
+        said = message(turn, f"m-{ids[turn]}", **({"kagent_invocation_id": turn} if turn == "i3" else {}))
+        task: Json = {"id": ids[turn], "contextId": context, "status": {"state": state}, "history": [said]}
+        if turn != "i3":
+            task["metadata"] = {"kagent_invocation_id": named or turn}
+        assert (await plane.http.post("/api/tasks", json=task)).status_code == 201
+
+    async def event(turn: str, **actions: str) -> None:
+        text = json.dumps({"invocation_id": turn, "actions": actions})
+        assert (await post(plane, context, "events", {"id": fresh(), "data": text})).status_code == 201
+
+    async def listed(query: str = "") -> list[str]:
+        found = [task["id"] for task in await data(plane, f"/api/sessions/{context}/tasks{query}")]
+        return [turn for turn in ids if ids[turn] in found]
+
+    for turn in ids:
+        await event(turn)
+        for state in ("submitted", "working", "completed"):
+            await save(turn, state)
+    await event("back", rewind_before_invocation_id="i2")
+    assert await listed() == ["i1"] and texts(await flat(plane, context)) == ["i1"]
+    for turn in ("i2", "i3"):
+        await save(turn, "completed")
+    assert await listed() == ["i1"]
+    assert await listed("?include=superseded") == ["i1", "i2", "i3"]
+    infos = await data(plane, f"/api/sessions/{context}/task-infos?include=superseded")
+    assert [(info["state"], info.get("superseded", False)) for info in infos] == [
+        ("completed", False),
+        ("completed", True),
+        ("completed", True),
+    ]
+    await event("again", rewind_before_invocation_id="back")
+    assert await listed() == ["i1", "i2", "i3"]
+    await event("back again", rewind_before_invocation_id="i2")
+    await event("i4")
+    await save("i2", "working", "i4")
+    assert await listed() == ["i1", "i2"]
+
+
+async def test_who_follows_a_document_is_told_nothing_of_a_rewind(plane: Plane) -> None:
+    """R10, T4: it is hidden, not changed; what its runtime saves then is told."""
+    context, task_id = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"], fresh()
+
+    async def save(state: str) -> None:
+        task: Json = {"id": task_id, "contextId": context, "status": {"state": state}}
+        task["metadata"] = {"kagent_invocation_id": "i1"}
+        assert (await plane.http.post("/api/tasks", json=task)).status_code == 201
+
+    await post(plane, context, "events", {"id": fresh(), "data": json.dumps({"invocation_id": "i1"})})
+    await save("working")
+    async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": task_id}) as live:
+        assert "task" in (await anext(live)).result
+        actions = {"rewind_before_invocation_id": "i1"}
+        text = json.dumps({"invocation_id": "i2", "actions": actions})
+        await post(plane, context, "events", {"id": fresh(), "data": text})
+        await save("completed")
+        (told,) = [event.result["statusUpdate"]["status"]["state"] async for event in live]
+    assert told == "TASK_STATE_COMPLETED"
 
 
 async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -> None:

@@ -160,6 +160,22 @@ async def test_rewinds_stack_and_one_is_undone_by_rewinding_before_it(plane: Pla
     assert (again.status_code, again.json()["code"]) == (409, "NOTHING_TO_UNDO")
 
 
+async def test_an_undo_whose_answer_was_lost_may_be_sent_again(plane: Plane) -> None:
+    """R8: with its key it takes one rewind back, and is answered the same, even when a new turn has begun."""
+    context = await session_of(plane, STREAM, "A", "B", "C")
+    for word in ("C", "B"):
+        await rewind(plane, STREAM, context, await invocation(plane, context, word))
+    path, key = f"/api/sessions/{context}/undo_rewind", {"Idempotency-Key": fresh()}
+    first, again = [await plane.http.post(path, headers=key) for _ in range(2)]
+    assert texts(first.json()["data"]["messages"]) == echo("A", "B")
+    assert again.json() == first.json()
+    await say(plane, STREAM, context, "D")
+    late = await plane.http.post(path, headers=key)
+    assert texts(late.json()["data"]["messages"]) == echo("A", "B", "D")
+    too_long = await plane.http.post(path, headers={"Idempotency-Key": "k" * 256})
+    assert too_long.status_code == 400
+
+
 async def test_an_undo_comes_too_late_once_a_new_turn_began(plane: Plane) -> None:
     """R8."""
     context = await session_of(plane, STREAM, "A", "B")

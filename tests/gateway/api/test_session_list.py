@@ -1,5 +1,6 @@
 """The list of sessions, and the versions that guard them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -99,5 +100,10 @@ async def test_a_sessions_tag_is_its_version_and_guards_a_rename(plane: Plane, m
     assert f'"{late.json()["metadata"]["version"]}"' == renamed.headers["etag"]
     read = await plane.http.get(path, headers=named(user, If_None_Match=tag))
     assert (read.status_code, read.json()["data"]["session"]["name"]) == (200, "One")
+    tag = renamed.headers["etag"]
+    both = await asyncio.gather(
+        *(plane.http.request(method, path, json={"name": f"{n}"}, headers=named(user, If_Match=tag)) for n in range(8))
+    )
+    assert sorted(one.status_code for one in both) == [200] + [409] * 7
     bad = await plane.http.request(method, path, json={"name": "Two"}, headers=named(user, If_Match="x"))
     assert (bad.status_code, list(bad.json()["fields"])) == (400, ["If-Match"])

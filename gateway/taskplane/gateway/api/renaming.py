@@ -14,7 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 
-_INVOCATION: Final = "kagent_invocation_id"
+_INVOCATIONS: Final = ("kagent_invocation_id", "adk_invocation_id")
 _OUTCOME: Final = "-outcome"
 _OF_EVENT: Final = ("invocation_id", "invocationId")
 _OF_ACTIONS: Final = ("rewind_before_invocation_id", "rewindBeforeInvocationId")
@@ -97,8 +97,9 @@ class Renaming:
     def _metadata(self, of: Any) -> None:
         if of.HasField("metadata"):
             metadata: Struct = of.metadata
-            if _INVOCATION in metadata.fields and metadata.fields[_INVOCATION].string_value:
-                metadata.fields[_INVOCATION].string_value = self.id(metadata.fields[_INVOCATION].string_value)
+            for name in _INVOCATIONS:
+                if name in metadata.fields and metadata.fields[name].string_value:
+                    metadata.fields[name].string_value = self.id(metadata.fields[name].string_value)
 
     def _data(self, data: str, entry_id: str) -> str:
         """The JSON of a runtime's event. One that names none of these ids stays as it is, letter by letter."""

@@ -25,12 +25,10 @@ async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
     `REWIND_IN_FLIGHT`."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
-    key = request.header(b"idempotency-key")
-    check_key(key)
     asked = xb.RewindSessionRequest(
         context_id=request.arguments["session"],
         before_invocation_id=body.id("before", required=True),
-        idempotency_key=key,
+        idempotency_key=_key(request),
         expected_version=_expected(request, body),
     )
     bad.check()
@@ -42,7 +40,11 @@ async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Takes the newest rewind back. NotFound; Refused `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`; Conflict as `rewind`."""
     bad = Violations()
     body = Fields(await read_options(plane, request), "", bad)
-    asked = xb.UndoRewindRequest(context_id=request.arguments["session"], expected_version=_expected(request, body))
+    asked = xb.UndoRewindRequest(
+        context_id=request.arguments["session"],
+        idempotency_key=_key(request),
+        expected_version=_expected(request, body),
+    )
     bad.check()
     done = await plane.executor.UndoRewind(asked)
     return found(await _left(plane, done.task, done.version), "Successfully undid the rewind")
@@ -64,6 +66,12 @@ async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
     session = (await plane.sessions.Fork(asked)).session
     _log.info("forked session %s into %s", asked.context_id, session.context_id)
     return found(session_json(session), "Successfully forked session", status=201)
+
+
+def _key(request: Request) -> str:
+    key = request.header(b"idempotency-key")
+    check_key(key)
+    return key
 
 
 def _expected(request: Request, body: Fields) -> int:

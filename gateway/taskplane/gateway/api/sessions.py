@@ -15,7 +15,7 @@ from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields, Violations
 from taskplane.gateway.translate.timestamps import from_text
-from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, PermissionDenied
+from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
 
 _PAGE: Final = 1_000
 
@@ -82,7 +82,8 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     `VERSION_MISMATCH`: it is not at the version that If-Match names."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
-    asked = sb.UpdateSessionRequest(context_id=request.arguments["session"])
+    expected = named(request.header(b"if-match"), "version")
+    asked = sb.UpdateSessionRequest(context_id=request.arguments["session"], expected_version=expected)
     if body.get("name") is not None:
         asked.title = body.text("name")
     if body.get("agent_ref") is not None:
@@ -91,24 +92,10 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     if not asked.HasField("title") and not asked.HasField("agent"):
         raise Invalid("name or agent_ref is required", fields={"name": "is required, or agent_ref"})
     check_size(asked)
-    await _check_version(plane, asked.context_id, named(request.header(b"if-match"), "version"))
     session = (await plane.sessions.UpdateSession(asked)).session
     reply = found(session_json(session), "Successfully updated session")
     reply.headers.append((b"etag", numbered(session.version)))
     return reply
-
-
-async def _check_version(plane: Plane, context_id: str, expected: int) -> None:
-    if not expected:
-        return
-    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if session.version != expected:
-        raise Conflict(
-            f"session {context_id} is at version {session.version}, not {expected}",
-            reason="VERSION_MISMATCH",
-            suggestion="read the session again, then decide again",
-            metadata={"version": str(session.version)},
-        )
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:

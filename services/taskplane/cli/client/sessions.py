@@ -92,12 +92,11 @@ class SessionsClient:
         return await self._once(_path(session_id, "/rewind"), {"before": before})
 
     async def undo_rewind(self, session_id: str) -> dict[str, Any]:
-        """Takes the newest rewind back: `{session, version, messages}`. It is sent once: who repeats it undoes two.
+        """Takes the newest rewind back: `{session, version, messages}`. It has one effect however often it is sent.
 
         `Declined` `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`, `REWIND_IN_FLIGHT`; `Missing`.
         """
-        found: dict[str, Any] = await self._data("POST", _path(session_id, "/undo_rewind"), {})
-        return found
+        return await self._once(_path(session_id, "/undo_rewind"), {})
 
     async def fork(self, session_id: str, *, before: str = "", title: str = "") -> dict[str, Any]:
         """A new session with what is in effect, or what was before a turn. `Missing`."""

@@ -42,6 +42,8 @@ def _update(found: Found, op: ops.Update, now: int) -> Outcome:
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
+    if op.expected_version and op.expected_version != was.version:
+        return version_mismatch(op.context_id, op.expected_version, was.version)
     session = was._replace(
         title=was.title if op.title is None else op.title,
         agent=was.agent if op.agent is None else op.agent,

@@ -131,6 +131,7 @@ def check(op: ops.Operation) -> None:
                     fields={"title": "or agent is required"},
                 )
             _check_new("", op.agent or "", op.title or "", "")
+            _check_version(op.expected_version)
         case ops.Rewind():
             check_id("before_invocation_id", op.entry.target)
             _check_steering(op.entry, op.expected_version)

@@ -25,12 +25,13 @@ class Create:
 
 @dataclass(slots=True, kw_only=True)
 class Update:
-    """New values for a session that is there; None leaves its own. Answer: `Session`."""
+    """New values for a session that is there; None leaves its own. `expected_version` 0: any. Answer: `Session`."""
 
     scope: Scope
     context_id: str
     title: str | None = None
     agent: str | None = None
+    expected_version: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

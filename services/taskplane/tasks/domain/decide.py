@@ -17,7 +17,7 @@ from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, renew
-from taskplane.tasks.domain.messages import is_partial
+from taskplane.tasks.domain.messages import is_partial, turn_of
 from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.strategy import QUEUE, REJECT, interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
@@ -197,8 +197,13 @@ def _put(found: Found, op: ops.Put, now: int) -> Outcome:
     content = task.SerializeToString()
     if row is None:
         row = _new_document(op, now)
+    turn = turn_of(task) or row.invocation_id
     draft = Draft(row, op.scope.actor, now)
+    if row.superseded and (turn, task.context_id) != (row.invocation_id, row.context_id):
+        # It goes on in a turn that the rewind did not cut.
+        draft.mark(superseded=False)
     draft.replaced(state)
+    draft.new["invocation_id"] = turn
     draft.new["agent"] = op.agent or row.agent
     draft.new["context_id"] = task.context_id
     draft.new["snapshot_generation"] = draft.generation

@@ -14,7 +14,7 @@ from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
 from taskplane.tasks.domain.leases import STORE_ACTOR
-from taskplane.tasks.domain.messages import manner
+from taskplane.tasks.domain.messages import manner, turn_of
 from taskplane.tasks.domain.task import (
     ACTIVE,
     ARTIFACT,
@@ -153,12 +153,12 @@ class Making:
             return "its time, actor or attempt is none"
         if given.HasField("artifact_id") and not _is_text(given.artifact_id, 10_000):
             return "its artifact id is none"
-        if not self._managed:
-            fits = one.kind == REPLACED and which is None and (changed is None or changed in STATES | {0})
-            return "" if fits else "the log of a document tells only that it was replaced"
         if one.kind in MARKS:
             fits = which is None and state == 0 and changed is None and (one.kind == SUPERSEDED) != self._superseded
             return "" if fits else "a mark says nothing but that it is one"
+        if not self._managed:
+            fits = one.kind == REPLACED and which is None and (changed is None or changed in STATES | {0})
+            return "" if fits else "the log of a document tells only that it was replaced, hidden or shown again"
         if self._state in TERMINAL:
             return "nothing but marks follows the end of a task"
         if which not in _PAYLOADS.get(one.kind, ()) or (one.kind == CREATED) != (not self._events):
@@ -257,7 +257,7 @@ class Making:
             origin=MANAGED if managed else DOCUMENT,
             agent=given.agent,
             context_id=self._context_id,
-            invocation_id=first.invocation_id,
+            invocation_id=first.invocation_id if managed else turn_of(given.task),
             request_hash=first.request_hash,
             state=self._state,
             status_at=micros(given.status_at),

@@ -1,14 +1,17 @@
-"""The few things the rules read in an A2A message: is it partial, a status text, an interrupted text."""
+"""The few things the rules read in an A2A message: is it partial, a status text, an interrupted text, of which turn."""
 
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 PARTIAL_KEYS: Final = ("kagent_adk_partial", "adk_partial")
+TURN_KEYS: Final = ("kagent_invocation_id", "adk_invocation_id")
 STATUS_TEXT: Final = "status-message"
 _KIND: Final = "kind"
 _MARKS: Final = frozenset({*PARTIAL_KEYS, _KIND})
 _FINAL: Final = (False, False)
+# No id of an invocation that a session knows is longer.
+_LONGEST_TURN: Final = 255
 
 
 def manner(message: a2a.Message) -> tuple[bool, bool]:
@@ -51,6 +54,21 @@ def interrupted(message: a2a.Message) -> a2a.Message:
     final = without_partial_mark(message)
     final.metadata.fields["interrupted"].bool_value = True
     return final
+
+
+def turn_of(document: a2a.Task) -> str | None:
+    """The invocation that a runtime's task names in its metadata or, newest first, in that of its messages."""
+    named: list[a2a.Task | a2a.Message] = [document, document.status.message, *reversed(document.history)]
+    for said in named:
+        if not said.HasField("metadata"):
+            continue
+        fields = said.metadata.fields
+        for key in TURN_KEYS:
+            # To ask for what is not there would put it there.
+            turn = fields[key].string_value if key in fields else ""
+            if turn and len(turn) <= _LONGEST_TURN and "\0" not in turn:
+                return turn
+    return None
 
 
 def is_plain_text(part: a2a.Part) -> bool:

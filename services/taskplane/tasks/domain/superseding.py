@@ -15,14 +15,15 @@ def mark_superseded(found: Found, op: ops.MarkSuperseded, now: int) -> Writes:
 
 def _in_line(found: Found, op: ops.MarkSuperseded, now: int) -> Write | None:
     row = visible(found.row, op.scope)
-    if row is None or row.origin != MANAGED or row.context_id != op.context_id:
+    if row is None or row.context_id != op.context_id:
         return None
     if op.steered_seq <= row.superseded_seq:
         return None
     if found.cut == row.superseded:
         values = {"superseded_seq": op.steered_seq}
         return Write(changed_by(row, values), (), None, values)
-    runs = found.cut and row.state in ACTIVE
+    # What runs elsewhere is not canceled from here.
+    runs = found.cut and row.origin == MANAGED and row.state in ACTIVE
     draft = canceled(row, op.scope.actor, now, found.open_text) if runs else Draft(row, op.scope.actor, now)
     draft.mark(superseded=found.cut)
     draft.new["superseded_seq"] = op.steered_seq

@@ -21,7 +21,6 @@ FIXED: Final = frozenset(
         "owner",
         "id",
         "origin",
-        "invocation_id",
         "request_hash",
         "on_orphan",
         "max_attempts",
@@ -49,6 +48,7 @@ LIVE: Final = frozenset(
     {
         "agent",
         "context_id",
+        "invocation_id",
         "state",
         "status_at",
         "terminal_generation",
@@ -96,6 +96,7 @@ class Guard:
 
 def guards(dialect: Dialect) -> list[Guard]:
     """All of them, in the words of one engine."""
+    another_turn = _any_differs(dialect, ("invocation_id",))
     return [
         # One guard, so that the task is looked up once: events are what is written most.
         Guard(
@@ -106,7 +107,7 @@ def guards(dialect: Dialect) -> list[Guard]:
             " AND (NEW.fence = t.fence OR NEW.fence = t.item_fence)"
             " AND (NEW.tenant IS NULL OR (NEW.tenant = t.tenant AND NEW.owner = t.owner))"
             f" AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation OR {_IS_MARK})"
-            f" AND (NOT {_IS_MARK} OR (t.origin = '{MANAGED}' AND NEW.state = 0 AND length(NEW.payload) = 0"
+            f" AND (NOT {_IS_MARK} OR (NEW.state = 0 AND length(NEW.payload) = 0"
             " AND NEW.changed_to IS NULL AND NEW.invocation_id IS NULL AND NEW.artifact_id IS NULL"
             f" AND (NEW.generation <> t.generation OR (NEW.kind = {SUPERSEDED}) = t.superseded))))"
             " OR (NEW.generation <> 1 AND NOT EXISTS (SELECT 1 FROM event e WHERE e.task_uid = NEW.task_uid"
@@ -149,9 +150,9 @@ def guards(dialect: Dialect) -> list[Guard]:
             "task_identity_is_fixed",
             "task",
             "BEFORE UPDATE",
-            _any_differs(dialect, FIXED),
-            "the identity of a task and what was declared at its creation never change",
-            sorted(FIXED),
+            f"{_any_differs(dialect, FIXED)} OR (OLD.origin = '{MANAGED}' AND {another_turn})",
+            "the identity of a task and what was declared at its creation never change, but for the turn of a document",
+            sorted(FIXED | {"invocation_id"}),
         ),
         Guard(
             "task_never_goes_back",
@@ -178,8 +179,11 @@ def guards(dialect: Dialect) -> list[Guard]:
             "task",
             "BEFORE UPDATE",
             "NEW.superseded <> OLD.superseded AND (NEW.generation = OLD.generation"
-            f" OR NEW.superseded_seq <= OLD.superseded_seq OR OLD.origin <> '{MANAGED}')",
-            "a managed task is superseded or restored by an event, for a newer entry of its session",
+            " OR (NEW.superseded AND NEW.invocation_id IS NULL)"
+            " OR (NEW.superseded_seq <= OLD.superseded_seq AND NOT (OLD.superseded"
+            f" AND OLD.origin <> '{MANAGED}' AND ({another_turn} OR NEW.context_id <> OLD.context_id))))",
+            "a task of a turn is superseded or restored by an event, for a newer entry of its session, or restored"
+            " since it is a document of another turn or session now",
             ["superseded"],
         ),
         Guard(

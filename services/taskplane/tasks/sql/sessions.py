@@ -58,7 +58,7 @@ def _session(conn: Connection, op: Operation) -> Session:
 def _behind(conn: Connection, op: ops.MarkSuperseded) -> Mapping[str, bool]:
     tenant, owner, _ = op.scope
     place = {"tenant": tenant, "owner": owner, "context_id": op.context_id, "seq": op.steered_seq}
-    tasks = dict.fromkeys(conn.execute(sql.BEHIND, place).scalars(), False)
+    tasks = {uid: turn in op.cut for uid, turn in conn.execute(sql.BEHIND, place)}
     cut = sorted(op.cut)
     for first in range(0, len(cut) if tasks else 0, AT_ONCE):
         for (uid,) in sql.TASKS_OF_TURNS.all(conn, cut[first : first + AT_ONCE], [tenant]):

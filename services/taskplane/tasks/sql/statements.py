@@ -12,10 +12,12 @@ from sqlalchemy import (
     LargeBinary,
     Text,
     bindparam,
+    case,
     cast,
     func,
     literal_column,
     null,
+    or_,
     select,
     tuple_,
     union_all,
@@ -23,7 +25,7 @@ from sqlalchemy import (
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import Query
-from taskplane.tasks.domain.task import ACTIVE, MANAGED, Event, Row
+from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, MANAGED, Event, Row
 from taskplane.tasks.tables import event, task
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
@@ -61,14 +63,15 @@ NAMES: Final = Query(_named_tasks, "ids", "tenants")
 NAMES_AND_TURNS: Final = Query(union_all(_named_tasks, _named_turns), "ids", "tenants", "turns")
 
 
-# The managed tasks of a session that were not brought in line with this entry of it yet, oldest first.
+# The tasks of a session that were not brought in line with this entry of it yet, oldest first, with the turn that a
+# document names. One that names none belongs to no turn.
 BEHIND: Final = (
-    select(task.c.uid)
+    select(task.c.uid, case((task.c.origin == DOCUMENT, task.c.invocation_id), else_=None))
     .where(
         task.c.tenant == bindparam("tenant"),
         task.c.owner == bindparam("owner"),
         task.c.context_id == bindparam("context_id"),
-        task.c.origin == MANAGED,
+        or_(task.c.origin == MANAGED, task.c.invocation_id.is_not(None)),
         task.c.superseded_seq < bindparam("seq"),
     )
     .order_by(task.c.created_at, task.c.id)

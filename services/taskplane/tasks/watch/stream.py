@@ -9,7 +9,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope, cursor_of
+from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, cursor_of
 from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, TaskLog
 from taskplane.tasks.watch import cursor as cursors
 from taskplane.tasks.watch.hot import Hot
@@ -105,13 +105,16 @@ class Watch:
                     continue
                 if row.origin == DOCUMENT:
                     row, task = await self._current(scope, row)
+                    # Marks are no news of the document.
+                    replaced = place < row.trimmed_generation
                     place = max(place, row.trimmed_generation)
                     while place < row.generation and not end_only:
                         _, ring, events = await self._events(row.uid, place, PAGE_EVENTS)
                         events = [event for event in events if event.generation <= row.generation]
                         yield self._batch(ring, events)
                         place = events[-1].generation
-                    if not end_only:
+                        replaced = replaced or any(event.kind == REPLACED for event in events)
+                    if replaced and not end_only:
                         yield self._snapshot(row, task, incarnation)
                         spoke = time.monotonic()
                     seat.place = row.generation

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from taskplane.api.a2a.v1 import a2a_pb2 as taskplane_dot_api_dot_a2a_dot_v1_dot_a2a__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(taskplane/api/executor/v1/executor.proto\x12\x19taskplane.api.executor.v1\x1a\x1etaskplane/api/a2a/v1/a2a.proto\"\xc4\x01\n\rSubmitRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x39\n\x07request\x18\x02 \x01(\x0b\x32(.taskplane.api.a2a.v1.SendMessageRequest\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x19\n\x11key_is_message_id\x18\x04 \x01(\x08\x12\x1b\n\x13\x63reate_unknown_task\x18\x05 \x01(\x08\x12\x18\n\x10\x65xpected_version\x18\x06 \x01(\x03\"n\n\rTaskReference\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x12\n\ncontext_id\x18\x02 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12(\n\x04task\x18\x04 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\"\xbf\x01\n\x0eSubmitResponse\x12\x30\n\x07message\x18\x01 \x01(\x0b\x32\x1d.taskplane.api.a2a.v1.MessageH\x00\x12\x38\n\x04task\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReferenceH\x00\x12\x35\n\x07rewound\x18\x03 \x01(\x0b\x32\".taskplane.api.executor.v1.RewoundH\x00\x42\n\n\x08response\"k\n\x07Rewound\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x36\n\x04next\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReference\"{\n\x14RewindSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x1c\n\x14\x62\x65\x66ore_invocation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x04 \x01(\x03\"R\n\x15RewindSessionResponse\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x0f\n\x07version\x18\x02 \x01(\x03\"A\n\x11UndoRewindRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x02 \x01(\x03\"O\n\x12UndoRewindResponse\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x0f\n\x07version\x18\x02 \x01(\x03\")\n\x13\x41pplySessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x16\n\x14\x41pplySessionResponse\"\x13\n\x11\x45raseOwnerRequest\"\x8a\x01\n\x12\x45raseOwnerResponse\x12\x10\n\x08sessions\x18\x01 \x01(\x03\x12\x0f\n\x07\x65ntries\x18\x02 \x01(\x03\x12\r\n\x05tasks\x18\x03 \x01(\x03\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x05 \x01(\x03\x12\x12\n\nstate_keys\x18\x06 \x01(\x03\x12\x0c\n\x04more\x18\x07 \x01(\x08\"D\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"\x13\n\x11ListAgentsRequest\"F\n\x12ListAgentsResponse\x12\x30\n\x06\x61gents\x18\x01 \x03(\x0b\x32 .taskplane.api.executor.v1.Agent\"$\n\x13GetAgentCardRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\"E\n\x14GetAgentCardResponse\x12-\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse2\xf9\x06\n\rAgentExecutor\x12]\n\x06Submit\x12(.taskplane.api.executor.v1.SubmitRequest\x1a).taskplane.api.executor.v1.SubmitResponse\x12i\n\nListAgents\x12,.taskplane.api.executor.v1.ListAgentsRequest\x1a-.taskplane.api.executor.v1.ListAgentsResponse\x12o\n\x0cGetAgentCard\x12..taskplane.api.executor.v1.GetAgentCardRequest\x1a/.taskplane.api.executor.v1.GetAgentCardResponse\x12r\n\rDeleteSession\x12/.taskplane.api.executor.v1.DeleteSessionRequest\x1a\x30.taskplane.api.executor.v1.DeleteSessionResponse\x12r\n\rRewindSession\x12/.taskplane.api.executor.v1.RewindSessionRequest\x1a\x30.taskplane.api.executor.v1.RewindSessionResponse\x12i\n\nUndoRewind\x12,.taskplane.api.executor.v1.UndoRewindRequest\x1a-.taskplane.api.executor.v1.UndoRewindResponse\x12o\n\x0c\x41pplySession\x12..taskplane.api.executor.v1.ApplySessionRequest\x1a/.taskplane.api.executor.v1.ApplySessionResponse\x12i\n\nEraseOwner\x12,.taskplane.api.executor.v1.EraseOwnerRequest\x1a-.taskplane.api.executor.v1.EraseOwnerResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(taskplane/api/executor/v1/executor.proto\x12\x19taskplane.api.executor.v1\x1a\x1etaskplane/api/a2a/v1/a2a.proto\"\xc4\x01\n\rSubmitRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x39\n\x07request\x18\x02 \x01(\x0b\x32(.taskplane.api.a2a.v1.SendMessageRequest\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x19\n\x11key_is_message_id\x18\x04 \x01(\x08\x12\x1b\n\x13\x63reate_unknown_task\x18\x05 \x01(\x08\x12\x18\n\x10\x65xpected_version\x18\x06 \x01(\x03\"n\n\rTaskReference\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x12\n\ncontext_id\x18\x02 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12(\n\x04task\x18\x04 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\"\xbf\x01\n\x0eSubmitResponse\x12\x30\n\x07message\x18\x01 \x01(\x0b\x32\x1d.taskplane.api.a2a.v1.MessageH\x00\x12\x38\n\x04task\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReferenceH\x00\x12\x35\n\x07rewound\x18\x03 \x01(\x0b\x32\".taskplane.api.executor.v1.RewoundH\x00\x42\n\n\x08response\"k\n\x07Rewound\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x36\n\x04next\x18\x02 \x01(\x0b\x32(.taskplane.api.executor.v1.TaskReference\"{\n\x14RewindSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x1c\n\x14\x62\x65\x66ore_invocation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x04 \x01(\x03\"R\n\x15RewindSessionResponse\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x0f\n\x07version\x18\x02 \x01(\x03\"Z\n\x11UndoRewindRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x02 \x01(\x03\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"O\n\x12UndoRewindResponse\x12(\n\x04task\x18\x01 \x01(\x0b\x32\x1a.taskplane.api.a2a.v1.Task\x12\x0f\n\x07version\x18\x02 \x01(\x03\")\n\x13\x41pplySessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x16\n\x14\x41pplySessionResponse\"\x13\n\x11\x45raseOwnerRequest\"\x8a\x01\n\x12\x45raseOwnerResponse\x12\x10\n\x08sessions\x18\x01 \x01(\x03\x12\x0f\n\x07\x65ntries\x18\x02 \x01(\x03\x12\r\n\x05tasks\x18\x03 \x01(\x03\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x05 \x01(\x03\x12\x12\n\nstate_keys\x18\x06 \x01(\x03\x12\x0c\n\x04more\x18\x07 \x01(\x08\"D\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"\x13\n\x11ListAgentsRequest\"F\n\x12ListAgentsResponse\x12\x30\n\x06\x61gents\x18\x01 \x03(\x0b\x32 .taskplane.api.executor.v1.Agent\"$\n\x13GetAgentCardRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\"E\n\x14GetAgentCardResponse\x12-\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1f.taskplane.api.a2a.v1.AgentCard\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse2\xf9\x06\n\rAgentExecutor\x12]\n\x06Submit\x12(.taskplane.api.executor.v1.SubmitRequest\x1a).taskplane.api.executor.v1.SubmitResponse\x12i\n\nListAgents\x12,.taskplane.api.executor.v1.ListAgentsRequest\x1a-.taskplane.api.executor.v1.ListAgentsResponse\x12o\n\x0cGetAgentCard\x12..taskplane.api.executor.v1.GetAgentCardRequest\x1a/.taskplane.api.executor.v1.GetAgentCardResponse\x12r\n\rDeleteSession\x12/.taskplane.api.executor.v1.DeleteSessionRequest\x1a\x30.taskplane.api.executor.v1.DeleteSessionResponse\x12r\n\rRewindSession\x12/.taskplane.api.executor.v1.RewindSessionRequest\x1a\x30.taskplane.api.executor.v1.RewindSessionResponse\x12i\n\nUndoRewind\x12,.taskplane.api.executor.v1.UndoRewindRequest\x1a-.taskplane.api.executor.v1.UndoRewindResponse\x12o\n\x0c\x41pplySession\x12..taskplane.api.executor.v1.ApplySessionRequest\x1a/.taskplane.api.executor.v1.ApplySessionResponse\x12i\n\nEraseOwner\x12,.taskplane.api.executor.v1.EraseOwnerRequest\x1a-.taskplane.api.executor.v1.EraseOwnerResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,31 +45,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REWINDSESSIONRESPONSE']._serialized_start=842
   _globals['_REWINDSESSIONRESPONSE']._serialized_end=924
   _globals['_UNDOREWINDREQUEST']._serialized_start=926
-  _globals['_UNDOREWINDREQUEST']._serialized_end=991
-  _globals['_UNDOREWINDRESPONSE']._serialized_start=993
-  _globals['_UNDOREWINDRESPONSE']._serialized_end=1072
-  _globals['_APPLYSESSIONREQUEST']._serialized_start=1074
-  _globals['_APPLYSESSIONREQUEST']._serialized_end=1115
-  _globals['_APPLYSESSIONRESPONSE']._serialized_start=1117
-  _globals['_APPLYSESSIONRESPONSE']._serialized_end=1139
-  _globals['_ERASEOWNERREQUEST']._serialized_start=1141
-  _globals['_ERASEOWNERREQUEST']._serialized_end=1160
-  _globals['_ERASEOWNERRESPONSE']._serialized_start=1163
-  _globals['_ERASEOWNERRESPONSE']._serialized_end=1301
-  _globals['_AGENT']._serialized_start=1303
-  _globals['_AGENT']._serialized_end=1371
-  _globals['_LISTAGENTSREQUEST']._serialized_start=1373
-  _globals['_LISTAGENTSREQUEST']._serialized_end=1392
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=1394
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=1464
-  _globals['_GETAGENTCARDREQUEST']._serialized_start=1466
-  _globals['_GETAGENTCARDREQUEST']._serialized_end=1502
-  _globals['_GETAGENTCARDRESPONSE']._serialized_start=1504
-  _globals['_GETAGENTCARDRESPONSE']._serialized_end=1573
-  _globals['_DELETESESSIONREQUEST']._serialized_start=1575
-  _globals['_DELETESESSIONREQUEST']._serialized_end=1617
-  _globals['_DELETESESSIONRESPONSE']._serialized_start=1619
-  _globals['_DELETESESSIONRESPONSE']._serialized_end=1642
-  _globals['_AGENTEXECUTOR']._serialized_start=1645
-  _globals['_AGENTEXECUTOR']._serialized_end=2534
+  _globals['_UNDOREWINDREQUEST']._serialized_end=1016
+  _globals['_UNDOREWINDRESPONSE']._serialized_start=1018
+  _globals['_UNDOREWINDRESPONSE']._serialized_end=1097
+  _globals['_APPLYSESSIONREQUEST']._serialized_start=1099
+  _globals['_APPLYSESSIONREQUEST']._serialized_end=1140
+  _globals['_APPLYSESSIONRESPONSE']._serialized_start=1142
+  _globals['_APPLYSESSIONRESPONSE']._serialized_end=1164
+  _globals['_ERASEOWNERREQUEST']._serialized_start=1166
+  _globals['_ERASEOWNERREQUEST']._serialized_end=1185
+  _globals['_ERASEOWNERRESPONSE']._serialized_start=1188
+  _globals['_ERASEOWNERRESPONSE']._serialized_end=1326
+  _globals['_AGENT']._serialized_start=1328
+  _globals['_AGENT']._serialized_end=1396
+  _globals['_LISTAGENTSREQUEST']._serialized_start=1398
+  _globals['_LISTAGENTSREQUEST']._serialized_end=1417
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=1419
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=1489
+  _globals['_GETAGENTCARDREQUEST']._serialized_start=1491
+  _globals['_GETAGENTCARDREQUEST']._serialized_end=1527
+  _globals['_GETAGENTCARDRESPONSE']._serialized_start=1529
+  _globals['_GETAGENTCARDRESPONSE']._serialized_end=1598
+  _globals['_DELETESESSIONREQUEST']._serialized_start=1600
+  _globals['_DELETESESSIONREQUEST']._serialized_end=1642
+  _globals['_DELETESESSIONRESPONSE']._serialized_start=1644
+  _globals['_DELETESESSIONRESPONSE']._serialized_end=1667
+  _globals['_AGENTEXECUTOR']._serialized_start=1670
+  _globals['_AGENTEXECUTOR']._serialized_end=2559
 # @@protoc_insertion_point(module_scope)

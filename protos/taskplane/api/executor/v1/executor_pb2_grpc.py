@@ -87,7 +87,8 @@ class AgentExecutorServicer:
         where it says anything. A repeat of that is shown the session up to, not including, the new turn.
         ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
         `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
-        NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
+        NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
+        `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
         INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -129,7 +130,8 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndoRewind(self, request, context):
-        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
+        `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
         SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -24,7 +24,8 @@ class AgentExecutorStub:
     where it says anything. A repeat of that is shown the session up to, not including, the new turn.
     ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
     `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
-    NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
+    NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
+    `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
     INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
     """
     ListAgents: _aio.UnaryUnaryMultiCallable[_executor_pb2.ListAgentsRequest, _executor_pb2.ListAgentsResponse]
@@ -44,7 +45,8 @@ class AgentExecutorStub:
     its answer does not fit one reply; use SessionHistory.ListEntries.
     """
     UndoRewind: _aio.UnaryUnaryMultiCallable[_executor_pb2.UndoRewindRequest, _executor_pb2.UndoRewindResponse]
-    """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+    """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
+    `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
     SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
     """
     ApplySession: _aio.UnaryUnaryMultiCallable[_executor_pb2.ApplySessionRequest, _executor_pb2.ApplySessionResponse]
@@ -71,7 +73,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         where it says anything. A repeat of that is shown the session up to, not including, the new turn.
         ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
         `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
-        NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`;
+        NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
+        `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
         INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
 
@@ -121,7 +124,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         request: _executor_pb2.UndoRewindRequest,
         context: _aio.ServicerContext[_executor_pb2.UndoRewindRequest, _abc.Awaitable[_executor_pb2.UndoRewindResponse]],
     ) -> _abc.Awaitable[_executor_pb2.UndoRewindResponse]:
-        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Errors as those of
+        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
+        `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
         SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
 

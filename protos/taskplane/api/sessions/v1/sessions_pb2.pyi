@@ -416,20 +416,24 @@ class UpdateSessionRequest(_message.Message):
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     title: _builtins.str
     """Unset: unchanged."""
     agent: _builtins.str
+    expected_version: _builtins.int
+    """0: any."""
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
         title: _builtins.str | None = ...,
         agent: _builtins.str | None = ...,
+        expected_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_title", b"_title", "agent", b"agent", "title", b"title"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_title", b"_title", "agent", b"agent", "context_id", b"context_id", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_title", b"_title", "agent", b"agent", "context_id", b"context_id", "expected_version", b"expected_version", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent: _TypeAlias = _typing.Literal["agent"]  # noqa: Y015
     _WhichOneofArgType__agent: _TypeAlias = _typing.Literal["_agent", b"_agent"]  # noqa: Y015
@@ -918,21 +922,25 @@ class UndoRequest(_message.Message):
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    REQUEST_HASH_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     id: _builtins.str
     """The entry's id. Empty: made by the store, random."""
     expected_version: _builtins.int
     """0: any."""
+    request_hash: _builtins.bytes
+    """SHA-256 of the request. Empty: not compared."""
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
         id: _builtins.str = ...,
         expected_version: _builtins.int = ...,
+        request_hash: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "expected_version", b"expected_version", "id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "expected_version", b"expected_version", "id", b"id", "request_hash", b"request_hash"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -944,7 +952,11 @@ class UndoResponse(_message.Message):
 
     SEQ_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    UNDONE_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
+    """Of the undo's entry."""
+    undone: _builtins.bool
+    """False: the undo had been done before."""
     @_builtins.property
     def session(self) -> Global___Session: ...
     def __init__(
@@ -952,10 +964,11 @@ class UndoResponse(_message.Message):
         *,
         seq: _builtins.int = ...,
         session: Global___Session | None = ...,
+        undone: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seq", b"seq", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seq", b"seq", "session", b"session", "undone", b"undone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -178,7 +178,7 @@ class SessionHistoryServicer:
 
     def UpdateSession(self, request, context):
         """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
-        NOT_FOUND.
+        NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -253,7 +253,8 @@ class SessionHistoryServicer:
     def Undo(self, request, context):
         """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
         is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-        `VERSION_MISMATCH`. Idempotent by `id`.
+        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
+        refused one leaves nothing, and is decided anew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -29,7 +29,7 @@ class SessionHistoryStub:
     """The caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`."""
     UpdateSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UpdateSessionRequest, _sessions_pb2.UpdateSessionResponse]
     """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
-    NOT_FOUND.
+    NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
     """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND."""
@@ -71,7 +71,8 @@ class SessionHistoryStub:
     Undo: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UndoRequest, _sessions_pb2.UndoResponse]
     """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
     is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-    `VERSION_MISMATCH`. Idempotent by `id`.
+    `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
+    refused one leaves nothing, and is decided anew.
     """
     Fork: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ForkRequest, _sessions_pb2.ForkResponse]
     """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
@@ -157,7 +158,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.UpdateSessionRequest, _abc.Awaitable[_sessions_pb2.UpdateSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.UpdateSessionResponse]:
         """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
-        NOT_FOUND.
+        NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
 
     @_abc_1.abstractmethod
@@ -247,7 +248,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.UndoResponse]:
         """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
         is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-        `VERSION_MISMATCH`. Idempotent by `id`.
+        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
+        refused one leaves nothing, and is decided anew.
         """
 
     @_abc_1.abstractmethod

@@ -122,7 +122,7 @@ class _EventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventKind.V
     EVENT_KIND_SUPERSEDED: _EventKind.ValueType  # 6
     """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
     EVENT_KIND_RESTORED: _EventKind.ValueType  # 7
-    """An undo showed it again; the event has no content."""
+    """An undo showed it again, or a document that names another turn now; the event has no content."""
 
 class EventKind(_EventKind, metaclass=_EventKindEnumTypeWrapper): ...
 
@@ -142,7 +142,7 @@ EVENT_KIND_REPLACED: EventKind.ValueType  # 5
 EVENT_KIND_SUPERSEDED: EventKind.ValueType  # 6
 """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
 EVENT_KIND_RESTORED: EventKind.ValueType  # 7
-"""An undo showed it again; the event has no content."""
+"""An undo showed it again, or a document that names another turn now; the event has no content."""
 Global___EventKind: _TypeAlias = EventKind  # noqa: Y015
 
 class _TaskOrder:
@@ -259,7 +259,7 @@ class TaskRecord(_message.Message):
     origin: Global___Origin.ValueType
     agent: _builtins.str
     invocation_id: _builtins.str
-    """The turn that created a managed task."""
+    """The turn that created it; of a document the one that it names (PutTask)."""
     state: _a2a_pb2.TaskState.ValueType
     generation: _builtins.int
     """The number of the newest event."""
@@ -1192,7 +1192,7 @@ class UncopiedTask(_message.Message):
     context_id: _builtins.str
     agent: _builtins.str
     invocation_id: _builtins.str
-    """The turn that created the task."""
+    """The turn that created it; of a document the one that it names (PutTask)."""
     copied_generation: _builtins.int
     message_generation: _builtins.int
     def __init__(
@@ -1649,7 +1649,7 @@ class TaskInfo(_message.Message):
     origin: Global___Origin.ValueType
     agent: _builtins.str
     invocation_id: _builtins.str
-    """The turn that created it; empty for a document task."""
+    """The turn that created it; of a document the one that it names (PutTask)."""
     state: _a2a_pb2.TaskState.ValueType
     error: _builtins.str
     """Why it FAILED or was REJECTED: the text of its status message, at most 8,192 characters."""

@@ -237,8 +237,11 @@ class TaskStoreServicer:
 
     def PutTask(self, request, context):
         """Writes a whole document task (one an external runtime keeps), creating or replacing it at any state. Each call is
-        one more generation. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
+        one more generation, or two where it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
         is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
+        newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
+        until it names another turn or another context.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -268,8 +271,9 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MarkSuperseded(self, request, context):
-        """Brings the managed tasks of a session in line with what is cut from its history: those that have a cut invocation
-        are canceled if they are SUBMITTED or WORKING and superseded, the others are restored, in one transaction. Both are
+        """Brings the tasks of a session in line with what is cut from its history: those that have a cut invocation are
+        superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one
+        transaction. A document has the turn that it named last (PutTask), or none and is left alone. Both are
         events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
         brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
         """

@@ -66,8 +66,11 @@ class TaskStoreStub:
     """
     PutTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.PutTaskRequest, _tasks_pb2.PutTaskResponse]
     """Writes a whole document task (one an external runtime keeps), creating or replacing it at any state. Each call is
-    one more generation. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
+    one more generation, or two where it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
     is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
+    newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
+    until it names another turn or another context.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
     """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND."""
@@ -80,8 +83,9 @@ class TaskStoreStub:
     changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
     """
     MarkSuperseded: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkSupersededRequest, _tasks_pb2.MarkSupersededResponse]
-    """Brings the managed tasks of a session in line with what is cut from its history: those that have a cut invocation
-    are canceled if they are SUBMITTED or WORKING and superseded, the others are restored, in one transaction. Both are
+    """Brings the tasks of a session in line with what is cut from its history: those that have a cut invocation are
+    superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one
+    transaction. A document has the turn that it named last (PutTask), or none and is left alone. Both are
     events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
     brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
     """
@@ -228,8 +232,11 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.PutTaskRequest, _abc.Awaitable[_tasks_pb2.PutTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.PutTaskResponse]:
         """Writes a whole document task (one an external runtime keeps), creating or replacing it at any state. Each call is
-        one more generation. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
+        one more generation, or two where it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
         is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
+        newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
+        until it names another turn or another context.
         """
 
     @_abc_1.abstractmethod
@@ -266,8 +273,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.MarkSupersededRequest,
         context: _aio.ServicerContext[_tasks_pb2.MarkSupersededRequest, _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]:
-        """Brings the managed tasks of a session in line with what is cut from its history: those that have a cut invocation
-        are canceled if they are SUBMITTED or WORKING and superseded, the others are restored, in one transaction. Both are
+        """Brings the tasks of a session in line with what is cut from its history: those that have a cut invocation are
+        superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one
+        transaction. A document has the turn that it named last (PutTask), or none and is left alone. Both are
         events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
         brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
         """

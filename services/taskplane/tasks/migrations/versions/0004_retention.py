@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from alembic import op
 
 from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql import guards, second_guards
+from taskplane.tasks.sql import second_guards
+from taskplane.tasks.sql import third_guards as guards
 
 revision = "0004"
 down_revision = "0003"
