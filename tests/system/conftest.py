@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _repeats(case: Any) -> bool:
-    values = case.params if case is not None else {}
+    values: dict[str, object] = case.params if case is not None else {}
     dies = values.get("name") or values.get("target")
     return dies in WITHOUT_DATABASE and "postgres" in (values.get("four"), values.get("server"))
 
