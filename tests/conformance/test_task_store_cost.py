@@ -261,6 +261,7 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         await plane.log.uncopied(None, 10)
         await plane.log.uncopied(("", "ada", "c1"), 10)
         await plane.log.claimable(["demo", "other"], 10)
+        await plane.log.in_turn()
         await plane.log.expired(10)
         await plane.log.held("p1")
         await plane.log.held()

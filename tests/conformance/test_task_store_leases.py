@@ -30,12 +30,12 @@ async def test_the_queue_names_what_may_be_claimed_now_and_the_oldest_first(plan
     second = await plane.queued()
     await plane.queued(agent="other")
     running = await plane.create()
-    assert await plane.log.claimable(["demo"], 10) == [first.uid, second.uid]
-    assert await plane.log.claimable(["demo"], 1) == [first.uid]
-    assert len(await plane.log.claimable(["demo", "other"], 10)) == 3
-    assert await plane.log.claimable([], 10) == []
+    assert (await plane.log.claimable(["demo"], 10)).uids == [first.uid, second.uid]
+    assert (await plane.log.claimable(["demo"], 1)).uids == [first.uid]
+    assert len((await plane.log.claimable(["demo", "other"], 10)).uids) == 3
+    assert (await plane.log.claimable([], 10)).uids == ()
     await plane.claim(first)
-    assert await plane.log.claimable(["demo"], 10) == [second.uid]
+    assert (await plane.log.claimable(["demo"], 10)).uids == [second.uid]
     assert [row.uid for row in await plane.log.held("p1")] == [running.uid]
 
 
@@ -126,7 +126,7 @@ async def test_a_task_lost_before_it_began_is_queued_silently(plane: Plane) -> N
     await plane.claim(row)
     requeued = await plane.orphan(row)
     assert requeued is not None and (requeued.generation, requeued.fence, requeued.attempt) == (1, 2, 1)
-    assert await plane.log.claimable(["demo"], 10) == [row.uid]
+    assert (await plane.log.claimable(["demo"], 10)).uids == [row.uid]
     again = await plane.claim(row, "p3")
     assert again is not None and (again.fence, again.attempt) == (3, 2)
     await plane.check(row)
@@ -139,7 +139,7 @@ async def test_a_task_declared_safe_to_run_again_is_queued_anew(plane: Plane) ->
     await plane.append(row, status(WORKING, message("let me se", "m3", partial=True)))
     requeued = await plane.orphan(row)
     assert requeued is not None and (requeued.state, requeued.fence) == (SUBMITTED, 2)
-    assert await plane.log.claimable(["demo"], 10) == [row.uid]
+    assert (await plane.log.claimable(["demo"], 10)).uids == [row.uid]
     _, task = await plane.log.get(ADA, row.id)
     assert len(task.artifacts) == 0
     said = {each.message_id: each.metadata.fields for each in (*task.history, task.status.message)}
@@ -192,7 +192,7 @@ async def test_later_attempts_wait_and_a_released_one_does_not_count(plane: Plan
         assert claimed is not None and claimed.attempt == attempt
         requeued = await plane.orphan(row)
         assert requeued is not None
-    assert await plane.log.claimable(["demo"], 10) == [] and await plane.claim(row) is None
+    assert (await plane.log.claimable(["demo"], 10)).uids == [] and await plane.claim(row) is None
 
 
 async def test_a_lost_lease_is_given_up_once(plane: Plane) -> None:

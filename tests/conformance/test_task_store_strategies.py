@@ -15,7 +15,7 @@ from taskplane.tasks.domain.task import CANCELED, INPUT_REQUIRED, SUBMITTED, WOR
 
 
 async def claimable(plane: Plane) -> list[str]:
-    return list(await plane.log.claimable(["demo", "other"], 100))
+    return list((await plane.log.claimable(["demo", "other"], 100)).uids)
 
 
 async def refused(plane: Plane, **given: Any) -> str:

@@ -79,10 +79,10 @@ async def test_a_message_to_a_paused_task_queues_it_in_the_same_commit(plane: Pl
     await plane.pause(row)
     paused = await plane.log.row_by_uid(row.uid)
     assert (paused.state, paused.fence, paused.lease_owner, paused.ready_at) == (INPUT_REQUIRED, 2, None, None)
-    assert await plane.log.claimable(["demo"], 10) == []
+    assert (await plane.log.claimable(["demo"], 10)).uids == []
     added = await plane.say(row, "i2")
     assert (added.row.state, added.generation, added.row.input_generation) == (SUBMITTED, 4, 4)
-    assert await plane.log.claimable(["demo"], 10) == [row.uid]
+    assert (await plane.log.claimable(["demo"], 10)).uids == [row.uid]
     await plane.check(row)
 
 
@@ -172,7 +172,7 @@ async def test_a_task_that_nobody_runs_is_canceled_as_well(plane: Plane, paused:
         await plane.pause(row)
     canceled = await plane.cancel(row)
     assert (canceled.state, canceled.ready_at) == (CANCELED, None)
-    assert await plane.log.claimable(["demo"], 10) == []
+    assert (await plane.log.claimable(["demo"], 10)).uids == []
     await plane.check(row)
 
 

@@ -1,20 +1,25 @@
 """Who is given what, where something else happens at the same moment."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import pytest
 from tests.conftest import Migrated
 from tests.tasks.plane import creating, creation
 
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Unavailable
 from taskplane.storage.engine import open_engine
 from taskplane.tasks import wire
-from taskplane.tasks.domain.operations import Cancel
+from taskplane.tasks.domain.operations import Cancel, Orphan
 from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import Committed
+from taskplane.tasks.store import Changed, Claimable, Committed
 
+Stream = AsyncGenerator[pb.ClaimResponse, None]
 SCOPE: Final = Scope(tenant="tenant", owner="ann", actor="executor")
 
 
@@ -31,6 +36,13 @@ class Late(SqlTaskLog):
     """A log on which something happens right after it was read who holds what, once it holds anything."""
 
     happens: Callable[[], Awaitable[object]] | None = None
+    looked: Callable[[], object] = staticmethod(lambda: None)
+
+    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
+        """See `TaskLog.claimable`."""
+        found = await super().claimable(agents, limit)
+        self.looked()
+        return found
 
     async def held(self, process_id: str | None = None) -> Sequence[Row]:
         """See `TaskLog.held`."""
@@ -41,24 +53,137 @@ class Late(SqlTaskLog):
         return rows
 
 
-async def test_a_slot_that_is_freed_while_room_is_counted_is_not_overlooked(migrated: Migrated) -> None:
-    """Without any poll: the commit came after the count and before the dispatcher knew that it had too little."""
+@asynccontextmanager
+async def unpolled(
+    url: str, capacity: int = 10, earlier: Callable[[Late], Awaitable[object]] | None = None
+) -> AsyncGenerator[tuple[Late, Claims, Stream], None]:
+    """A log, a dispatcher over it that is not running yet and never polls, and an executor that listens: "p1".
+
+    `earlier`: what happened before there was a dispatcher.
+    """
+
+    told: list[Claims] = []
 
     def commit(committed: Committed) -> None:
-        claims.committed(committed)
+        for claims in told:
+            claims.committed(committed)
 
-    url = await migrated("taskplane.tasks")
     async with open_engine(url) as engine, Late(engine, on_commit=commit) as log:
         claims = Claims(log, Leases(log, ttl=60.0), wire.Wire(await log.epoch()), poll_every=60.0)
-        stream = claims.stream("p1", ["demo"], 1)
+        if earlier is not None:
+            await earlier(log)
+        await claims.load()
+        told.append(claims)
+        stream = claims.stream("p1", ["demo"], capacity)
         await anext(stream)
+        yield log, claims, stream
+        await stream.aclose()
+
+
+async def assigned(stream: Stream) -> pb.Assignment:
+    """The next one, long before a poll."""
+    async with asyncio.timeout(10.0):
+        while not (response := await anext(stream)).HasField("assignment"):
+            pass
+    return response.assignment
+
+
+@asynccontextmanager
+async def dispatching(claims: Claims) -> AsyncGenerator[None, None]:
+    """The dispatcher runs beside the body."""
+    running = asyncio.create_task(claims.run())
+    yield
+    running.cancel()
+
+
+async def test_a_slot_that_is_freed_while_room_is_counted_is_not_overlooked(migrated: Migrated) -> None:
+    """Without any poll: the commit came after the count and before the dispatcher knew that it had too little."""
+    async with unpolled(await migrated("taskplane.tasks"), capacity=1) as (log, claims, stream):
         held = await created(log, working=True)
         log.happens = lambda: log.submit(Cancel(scope=SCOPE, task_id=held))
-        async with asyncio.timeout(5.0):
-            dispatching = asyncio.create_task(claims.run())
+        async with dispatching(claims):
             waiting = await created(log)
-            while not (response := await anext(stream)).HasField("assignment"):
-                pass
-        assert response.assignment.record.uid == waiting
-        dispatching.cancel()
+            assert (await assigned(stream)).record.uid == waiting
+
+
+async def test_a_task_that_is_not_ready_yet_is_assigned_when_it_is(migrated: Migrated) -> None:
+    """C9: a task that lost its executor twice waits about a second, and not for a poll."""
+    async with unpolled(await migrated("taskplane.tasks")) as (log, claims, stream), dispatching(claims):
+        uid = await created(log)
+        for attempt in (1, 2):
+            fence = (await assigned(stream)).fence
+            assert (await log.row_by_uid(uid)).attempt == attempt
+            await log.submit(Orphan(task_uid=uid, process_id="p1", fence=fence))
+        assert (await log.claimable(["demo"], 1)).uids == []
+        assert (await assigned(stream)).record.attempt == 3
+
+
+async def test_a_dispatcher_that_begins_knows_who_waits_in_turn(migrated: Migrated) -> None:
+    """QUEUE: an end lets the next one through also where both are older than this dispatcher."""
+    uids: list[str] = []
+
+    async def earlier(log: Late) -> None:
+        for _ in range(2):
+            uids.append(await created(log, working=True, strategy=pb.STRATEGY_QUEUE))
+
+    async with unpolled(await migrated("taskplane.tasks"), earlier=earlier) as (log, claims, stream):
+        looks = asyncio.Semaphore(0)
+        log.looked = looks.release
+        listening = asyncio.create_task(assigned(stream))
+        async with dispatching(claims):
+            # One of its own, and one because an executor came; then it waits.
+            for _ in range(2):
+                await looks.acquire()
+            await log.submit(Cancel(scope=SCOPE, task_id=uids[0]))
+            assert (await listening).record.uid == uids[1]
+
+
+@pytest.mark.parametrize("engine_name", ["sqlite"])
+async def test_a_dispatcher_that_failed_tries_again_by_itself(migrated: Migrated) -> None:
+    """The wake-up that it had is not lost with the attempt."""
+
+    # It looks once of its own, and once because an executor came.
+    failures = iter(range(2))
+
+    async def fail() -> None:
+        if next(failures, None) is not None:
+            log.happens = fail
+            raise Unavailable("not now")
+
+    async with unpolled(await migrated("taskplane.tasks")) as (log, claims, stream):
+        await created(log, working=True)
+        waiting = await created(log)
+        log.happens = fail
+        async with dispatching(claims):
+            assert (await assigned(stream)).record.uid == waiting
+        assert log.happens is None
+
+
+@pytest.mark.parametrize("engine_name", ["sqlite"])
+async def test_a_stream_that_is_cancelled_while_it_is_told_something_ends(migrated: Migrated) -> None:
+    """Whatever comes first: no task is assigned to an executor that has gone."""
+    async with unpolled(await migrated("taskplane.tasks")) as (log, claims, stream):
+        await stream.aclose()
+        held = await log.row_by_uid(await created(log, working=True))
+        for turns in range(8):
+            listening = asyncio.create_task(_listening(claims))
+            while not len(claims):
+                await asyncio.sleep(0)
+            await log.held()
+            # The holder has news; what it does with them takes a few turns of the loop.
+            claims.committed(Committed([Changed(held._replace(lease_owner=None))]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            listening.cancel()
+            await asyncio.wait({listening}, timeout=2.0)
+            assert listening.cancelled() and not len(claims), turns
+            claims.committed(Committed([Changed(held)]))
+
+
+async def _listening(claims: Claims) -> None:
+    stream = claims.stream("p1", ["demo"], 10)
+    try:
+        async for _ in stream:
+            pass
+    finally:
         await stream.aclose()

@@ -76,6 +76,7 @@ async def open_tasks(
         uncopied = Uncopied(log, alone=alone)
         commits.to = (hot, uncopied, claims, watched)
         await uncopied.load()
+        await claims.load()
         if alone:
             await leases.adopt()
         store = TaskStore(

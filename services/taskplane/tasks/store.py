@@ -104,6 +104,14 @@ class Page:
     events: Sequence[Event]
 
 
+@dataclass(frozen=True, slots=True)
+class Claimable:
+    """Tasks that may be claimed now; `wait`: seconds until time makes another one so, if one was seen. Hints both."""
+
+    uids: Sequence[str]
+    wait: float | None
+
+
 @dataclass(slots=True)
 class Changed:
     """What one commit did to one task: its row as it is now and its new events, in order.
@@ -244,11 +252,15 @@ class TaskLog(Protocol):
         """
         ...
 
-    async def claimable(self, agents: Sequence[str], limit: int) -> Sequence[str]:
-        """Uids of tasks of these agents that may be claimed now, the one that has waited longest first.
+    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
+        """Tasks of these agents that may be claimed now, the one that has waited longest first, at most `limit`.
 
         A hint: Claim decides, and another may be faster.
         """
+        ...
+
+    async def in_turn(self) -> Sequence[str]:
+        """Uids of the queued tasks that may have to wait for others of their session."""
         ...
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:

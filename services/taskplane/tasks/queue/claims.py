@@ -11,6 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
+from taskplane.storage.bell import Listener
 from taskplane.tasks.domain.operations import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, MESSAGE, Row
 from taskplane.tasks.queue.leases import Leases, settled
@@ -18,6 +19,9 @@ from taskplane.tasks.store import Committed, TaskLog
 
 _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64
+# Seconds: how soon what failed is tried again, and what another one may have been faster at.
+_RETRY: Final = 1.0
+_SOON: Final = 0.01
 
 
 class Records(Protocol):
@@ -39,15 +43,15 @@ class _Stream:
         self.renew_now = False
         self.replaced = False
         self.heard = time.monotonic()
-        self.changed = asyncio.Event()
+        self.changed = Listener()
 
     def assign(self, row: Row) -> None:
         self.assigned.append(row)
-        self.changed.set()
+        self.changed.hear()
 
     def hint(self) -> None:
         self.renew_now = True
-        self.changed.set()
+        self.changed.hear()
 
 
 class Claims:
@@ -70,7 +74,9 @@ class Claims:
         # Queued tasks that may have to wait for others of their session.
         self._in_turn: set[str] = set()
         self._unseen: list[tuple[str, Row]] = []
-        self._work = asyncio.Event()
+        self._work = Listener()
+        # Seconds that the dispatcher may wait for work.
+        self._patience = poll_every
         # A queued task found no room, and there may be room that was not seen then.
         self._starved = False
         self._freed = False
@@ -92,14 +98,14 @@ class Claims:
             mine.assigned.extend(old.assigned)
             old.assigned.clear()
             old.replaced = True
-            old.changed.set()
+            old.changed.hear()
         self._streams[process_id] = mine
         self._idle.clear()
         try:
             for row in await self._log.held(process_id):
                 self._holders.setdefault(row.uid, process_id)
             yield _hint(now=self.draining)
-            self._work.set()
+            self._work.hear()
             while not self._closed:
                 if mine.replaced:
                     raise Conflict("another stream of this process took over", reason="REPLACED")
@@ -113,12 +119,8 @@ class Claims:
                     response.assignment.record.CopyFrom(self._records.record(row))
                     yield response
                     await afp("claim.after_assign_sent")
-                else:
-                    mine.changed.clear()
-                    try:
-                        await asyncio.wait_for(mine.changed.wait(), self._keepalive)
-                    except TimeoutError:
-                        yield _hint(now=False)
+                elif not await mine.changed.wait(self._keepalive):
+                    yield _hint(now=False)
         finally:
             self._leave(mine)
 
@@ -129,7 +131,7 @@ class Claims:
                 del self._holders[uid]
         if stream.assigned:
             self._unseen.extend((stream.process_id, row) for row in stream.assigned)
-            self._work.set()
+            self._work.hear()
         if not self._streams:
             self._idle.set()
 
@@ -149,7 +151,7 @@ class Claims:
             if row.in_turn:
                 (self._in_turn.add if row.ready_at is not None else self._in_turn.discard)(row.uid)
             if row.ready_at is not None or (self._in_turn and row.state not in ACTIVE):
-                self._work.set()
+                self._work.hear()
             elif holder is None:
                 self._found_room()
             if change.events and change.events[-1].kind == MESSAGE:
@@ -157,7 +159,7 @@ class Claims:
         for change in commit.deleted:
             self._in_turn.discard(change.row.uid)
             if self._in_turn:
-                self._work.set()
+                self._work.hear()
             self._hint(self._holders.pop(change.row.uid, None))
 
     def heard(self, process_id: str) -> None:
@@ -170,7 +172,7 @@ class Claims:
     def _found_room(self) -> None:
         self._freed = True
         if self._starved:
-            self._work.set()
+            self._work.hear()
 
     def _hint(self, process_id: str | None) -> None:
         stream = self._streams.get(process_id) if process_id is not None else None
@@ -182,19 +184,24 @@ class Claims:
         for uid in uids:
             self._holders.pop(uid, None)
 
+    async def load(self) -> None:
+        """Reads which tasks wait in turn; to be done before the store serves."""
+        self._in_turn.update(await self._log.in_turn())
+
     async def run(self) -> None:
         """The dispatcher; ends when it is cancelled."""
         while True:
-            self._work.clear()
+            self._patience = self._poll_every
             try:
                 await self._give_back()
                 await self._dispatch()
             except PlaneError as error:
                 _log.warning("tasks could not be given to executors: %s", error)
-            try:
-                await asyncio.wait_for(self._work.wait(), self._poll_every)
-            except TimeoutError:
-                continue
+                self._wait_at_most(_RETRY)
+            await self._work.wait(self._patience)
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._patience = min(self._patience, seconds)
 
     async def _give_back(self) -> None:
         """Assignments whose stream ended before it took them."""
@@ -214,11 +221,14 @@ class Claims:
                 pass
         if self._starved and self._freed:
             # Perhaps after the room was counted.
-            self._work.set()
+            self._work.hear()
 
     async def _claim(self, agents: frozenset[str]) -> bool:
         """One round for processes that serve exactly `agents`; whether another one may find more."""
-        ready = await self._log.claimable(sorted(agents), _MAX_CLAIMS)
+        claimable = await self._log.claimable(sorted(agents), _MAX_CLAIMS)
+        if claimable.wait is not None:
+            self._wait_at_most(max(claimable.wait, _SOON))
+        ready = claimable.uids
         if not ready:
             return False
         room: dict[str, int] = {}
@@ -238,6 +248,8 @@ class Claims:
         for claim, answer in zip(claims, answers, strict=True):
             if isinstance(answer, Done):
                 self._unseen.append((claim.process_id, answer.row))
+            elif answer is None:
+                self._wait_at_most(_SOON)
             elif isinstance(answer, PlaneError):
                 _log.error("the queued task %s could not be claimed: %s", claim.task_uid, answer)
         await afp("lease.after_claim")
@@ -251,12 +263,13 @@ class Claims:
         for stream in self._streams.values():
             stream.hint()
         try:
-            await asyncio.wait_for(self._idle.wait(), notice)
+            async with asyncio.timeout(notice):
+                await self._idle.wait()
         except TimeoutError:
             _log.info("%d executors are still connected", len(self._streams))
         self._closed = True
         for stream in self._streams.values():
-            stream.changed.set()
+            stream.changed.hear()
 
 
 def _hint(*, now: bool) -> pb.ClaimResponse:

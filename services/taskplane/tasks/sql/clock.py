@@ -1,5 +1,6 @@
 """The clock of leases, read from the database and carried on for a moment without asking it again."""
 
+import threading
 import time
 from typing import Final
 
@@ -12,12 +13,16 @@ _FRESH: Final = 1.0
 
 
 class LeaseClock:
-    """Microseconds since 1970 by the database's clock, within `_FRESH` seconds of having asked it."""
+    """Microseconds since 1970 by the database's clock, within `_FRESH` seconds of having asked it.
+
+    As long as the database's clock does not go back, this one does not, whoever asks and however late an answer comes.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         # The database's time and this machine's monotonic one when it was read; replaced as a whole, by any thread.
         self._read: tuple[int, float] | None = None
+        self._reading = threading.Lock()
 
     def carried(self) -> int | None:
         """The time without asking; None where that was too long ago."""
@@ -25,14 +30,24 @@ class LeaseClock:
             return None
         base, at = self._read
         passed = time.monotonic() - at
-        return base + int(passed * 1_000_000) if passed < _FRESH else None
+        return base + _us(passed) if passed < _FRESH else None
 
     def now(self, conn: Connection) -> int:
         """The time, asking the database only where that was too long ago."""
         carried = self.carried()
         if carried is not None:
             return carried
+        before = self._read
         now = self._dialect.now(conn)
-        # Carried on from after the answer: what is carried is never ahead of what is read next.
-        self._read = now, time.monotonic()
-        return now
+        with self._reading:
+            if self._read is None or self._read is before:
+                # Carried on from after the answer: what is carried is never ahead of what is read next.
+                self._read = now, time.monotonic()
+                return now
+            # Another one asked meanwhile and was answered sooner; this answer may be the older of the two.
+            base, at = self._read
+        return base + _us(time.monotonic() - at)
+
+
+def _us(seconds: float) -> int:
+    return int(seconds * 1_000_000)

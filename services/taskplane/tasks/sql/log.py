@@ -29,6 +29,7 @@ from taskplane.tasks.store import (
     PAGE_BYTES,
     PAGE_EVENTS,
     Changed,
+    Claimable,
     Committed,
     EventFilter,
     InfoFilter,
@@ -160,10 +161,14 @@ class SqlTaskLog:
             return []
         return await self._engine.read(watching.uncopied, context, limit)
 
-    async def claimable(self, agents: Sequence[str], limit: int) -> Sequence[str]:
+    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
         """See `TaskLog.claimable`."""
         wanted = [agent for agent in agents if not has_nul(agent)]
         return await self._engine.read(watching.claimable, self._clock, wanted, limit)
+
+    async def in_turn(self) -> Sequence[str]:
+        """See `TaskLog.in_turn`."""
+        return await self._engine.read(watching.in_turn)
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
         """See `TaskLog.trimmable`."""

@@ -11,7 +11,7 @@ from taskplane.tasks.domain.drafts import trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, ROW_COLUMNS, UIDS, to_event, to_row
-from taskplane.tasks.store import Page
+from taskplane.tasks.store import Claimable, Page
 from taskplane.tasks.tables import UNCOPIED, event, task
 
 _ROW: Final = select(*ROW_COLUMNS).where(task.c.uid == bindparam("uid"))
@@ -42,17 +42,18 @@ _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
     task.c.owner == bindparam("owner"),
     task.c.context_id == bindparam("context_id"),
 )
+# Also those whose time has not come: how long that takes is wanted, too.
 _CLAIMABLE: Final = (
-    select(task.c.uid)
+    select(task.c.uid, task.c.ready_at)
     .where(
         task.c.agent.in_(bindparam("agents", expanding=True)),
         task.c.ready_at.is_not(None),
-        task.c.ready_at <= bindparam("now"),
         or_(task.c.in_turn.is_(False), IN_ITS_WAY.is_(None)),
     )
     .order_by(task.c.ready_at)
     .limit(bindparam("limit"))
 )
+_IN_TURN: Final = select(task.c.uid).where(task.c.ready_at.is_not(None), task.c.in_turn)
 _EXPIRED: Final = (
     select(*ROW_COLUMNS)
     .where(task.c.lease_until.is_not(None), task.c.lease_until <= bindparam("now"))
@@ -107,12 +108,19 @@ def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int)
     return [to_row(values) for values in found]
 
 
-def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int) -> Sequence[str]:
+def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int) -> Claimable:
     """See `TaskLog.claimable`."""
     if not agents:
-        return []
-    parameters = {"agents": list(agents), "now": clock.now(conn), "limit": limit}
-    return list(conn.execute(_CLAIMABLE, parameters).scalars())
+        return Claimable((), None)
+    now = clock.now(conn)
+    found = conn.execute(_CLAIMABLE, {"agents": list(agents), "limit": limit}).all()
+    later = next((ready_at - now for _, ready_at in found if ready_at > now), None)
+    return Claimable([uid for uid, ready_at in found if ready_at <= now], None if later is None else later / 1_000_000)
+
+
+def in_turn(conn: Connection) -> Sequence[str]:
+    """See `TaskLog.in_turn`."""
+    return list(conn.execute(_IN_TURN).scalars())
 
 
 def expired(conn: Connection, clock: LeaseClock, limit: int) -> Sequence[Row]:
