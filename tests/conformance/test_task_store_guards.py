@@ -291,6 +291,10 @@ async def test_i10_an_event_beyond_the_snapshot_stays(plane: Plane) -> None:
     await refused(plane, change(row, copied_generation=4, trimmed_generation=3))
     whole = {"snapshot_generation": 4, "copied_generation": 4}
     await accepted(plane, change(row, trimmed_generation=3, **whole), forget(row, 3))
+    # I2: nothing but what was trimmed may be missing before an event.
+    other = await plane.create()
+    await refused(plane, change(other, generation=4), record(other, 4))
+    await accepted(plane, record(row, 3))
 
 
 async def test_i11_an_item_counts_once_and_under_the_fence_of_the_row_only(plane: Plane) -> None:

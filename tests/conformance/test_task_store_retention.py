@@ -1,12 +1,16 @@
 """Trimming the logs of tasks that ended long ago: what goes, what stays, and what is never touched. C16, C4, C10."""
 
+from collections.abc import Sequence
+
 import pytest
 from tests.conformance.task_log import ADA, Plane, chunk, message, only, status
 
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import OutOfRange, PlaneError
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.task import CREATED, MARKS, MESSAGE, TERMINAL, WORKING, Row
 from taskplane.tasks.domain.trimming import COUNTERS
+from taskplane.tasks.exporting import exported
 from taskplane.tasks.trimming import Garbage, Trimmer
 
 LATER = 1 << 60
@@ -157,6 +161,55 @@ async def test_counters_of_a_document_go_and_its_changes_of_state_stay(plane: Pl
     assert [info[1:] for info in await plane.log.session(ADA, row.context_id)] == [info[1:] for info in infos]
     assert not await plane.log.untrimmed_documents("", 10)
     await plane.put("doc", "and on")
+
+
+@pytest.mark.parametrize("at_most", [9, 500])
+async def test_what_is_left_of_a_trimmed_log_comes_back_elsewhere(plane: Plane, at_most: int) -> None:
+    """C16: of a task, of one trimmed in part, and of a document; exported again they are the same."""
+    row = await worked(plane)
+    await trim(plane, row, at_most=at_most)
+    unmarked = await away(plane, row.id)
+    await plane.mark(1, f"{row.id}-i1")
+    assert await away(plane, row.id, row.generation) == unmarked
+    for number in range(COUNTERS + 5):
+        await plane.put("doc", str(number))
+    document = (await plane.put("doc", "last", state=3)).row
+    await trim(plane, document)
+    for each in (row, document):
+        _, before = await plane.log.get(ADA, each.id)
+        was = await away(plane, each.id)
+        assert 0 < was[0].task.trimmed_generation < was[0].task.generation
+        await plane.log.submit(ops.Delete(scope=ADA, task_id=each.id))
+        assert await brought_in(plane, was) == 1
+        assert await away(plane, each.id) == was
+        now, task = await plane.log.get(ADA, each.id)
+        assert task == before and now.trimmed_generation == was[0].task.trimmed_generation
+        with pytest.raises(OutOfRange):
+            await plane.log.read_after(now.uid, 1)
+        assert (await plane.log.read_after(now.uid, now.trimmed_generation)).events
+        # What was trimmed in part goes on being trimmed.
+        assert bool((await trim(plane, now)).events) == (each is row and at_most == 9)
+        await plane.log.submit(ops.Delete(scope=ADA, task_id=each.id))
+
+
+async def away(plane: Plane, task_id: str, generation: int = 0) -> list[pb.ImportRecord]:
+    """The records of one task as it is kept outside."""
+    found: list[pb.ImportRecord] = []
+    async for response in exported(plane.log, ADA, task_id, generation):
+        if response.HasField("task"):
+            found.append(pb.ImportRecord(line=1, task=response.task))
+        found += (pb.ImportRecord(line=1, event=event) for event in response.events.events)
+    return found
+
+
+async def brought_in(plane: Plane, records: Sequence[pb.ImportRecord]) -> int:
+    content = [record.SerializeToString() for record in records]
+    data = b"".join(len(each).to_bytes(4) + each for each in content)
+    context = records[0].task.task.context_id
+    await plane.log.stage_import(ADA, context, "i", 1, data)
+    made = await plane.log.commit_import(ADA, context, "i", 1)
+    await plane.log.finish_import(ADA, context, "i")
+    return made
 
 
 async def test_a_trimmed_task_is_deleted_like_any_other(plane: Plane) -> None:

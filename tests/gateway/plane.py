@@ -159,14 +159,14 @@ class Behind:
 
 @asynccontextmanager
 async def open_behind(
-    directory: Path, *agents: tuple[str, Agent], database_url: str = ""
+    directory: Path, *agents: tuple[str, Agent], database_url: str = "", events_ttl: float = 0.0
 ) -> AsyncGenerator[Behind, None]:
     """Stores, on SQLite files unless a database is named, and an executor of these agents; without any, of the demo."""
     services = Services(policy=servicer.POLICY)
     settings = ExecutorSettings(renew_every=0.3, drain_timeout=0.5, cancel_grace=1.0, strict_agents=True)
     found = Agents(dict(agents) or {"demo": Demo()})
     async with (
-        open_stores(directory, database_url=database_url) as stores,
+        open_stores(directory, database_url=database_url, events_ttl=events_ttl) as stores,
         open_executor(
             settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found
         ) as executor,
@@ -201,11 +201,11 @@ async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, N
 
 @asynccontextmanager
 async def open_all(
-    directory: Path, *agents: tuple[str, Agent], database_url: str = "", **settings: Any
+    directory: Path, *agents: tuple[str, Agent], database_url: str = "", events_ttl: float = 0.0, **settings: Any
 ) -> AsyncGenerator[Plane, None]:
     """Stores, executor and gateway."""
     async with (
-        open_behind(directory, *agents, database_url=database_url) as behind,
+        open_behind(directory, *agents, database_url=database_url, events_ttl=events_ttl) as behind,
         open_front(behind, **settings) as plane,
     ):
         yield plane

@@ -5,7 +5,7 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.errors import Conflict, Invalid, PlaneError
 from taskplane.tasks import wire
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope
@@ -16,14 +16,15 @@ _BYTES: Final = 2 * 1024 * 1024
 
 
 async def exported(log: TaskLog, scope: Scope, task_id: str, generation: int) -> AsyncIterator[pb.ExportTaskResponse]:
-    """The task, then its events up to `generation` (0: all). NotFound; Invalid `BEYOND_HEAD`."""
+    """The task, then its events up to `generation` (0: all). NotFound; Invalid `BEYOND_HEAD`; Conflict
+    `TRIMMED_MEANWHILE`."""
     row, task = await log.get(scope, task_id)
     if generation > row.generation:
         raise Invalid(f"task {task_id} has no generation {generation}", reason="BEYOND_HEAD")
     if not generation or row.origin == DOCUMENT:
         generation = row.generation
     if generation < row.generation:
-        row, task = await _earlier(log, row, generation)
+        row, task = await _earlier(log, row, task, generation)
     yield pb.ExportTaskResponse(task=_task(row, task))
     after = 0
     while after < generation:
@@ -33,12 +34,21 @@ async def exported(log: TaskLog, scope: Scope, task_id: str, generation: int) ->
 
 
 async def _page(log: TaskLog, row: Row, after: int, generation: int) -> Sequence[Event]:
-    found = await log.read_after(row.uid, after, min(_EVENTS, generation - after), _BYTES)
-    return found.events
+    limit = min(_EVENTS, generation - after)
+    found = await log.read_after(row.uid, after, limit, _BYTES, gaps=after < row.trimmed_generation)
+    if found.row.trimmed_generation != row.trimmed_generation:
+        raise _trimmed_meanwhile(row)
+    return [event for event in found.events if event.generation <= generation]
 
 
-async def _earlier(log: TaskLog, row: Row, generation: int) -> tuple[Row, a2a.Task]:
-    """The task as it was: what was written since is left out."""
+async def _earlier(log: TaskLog, row: Row, shown: a2a.Task, generation: int) -> tuple[Row, a2a.Task]:
+    """The task as it was: what was written since is left out. `shown`: as it is."""
+    if row.terminal_generation is not None and row.terminal_generation <= generation:
+        # Only marks follow the end, and they say nothing about the task.
+        (newest,) = await _page(log, row, generation - 1, generation)
+        return row._replace(generation=generation, updated_at=newest.created_at), shown
+    if row.trimmed_generation:
+        raise _trimmed_meanwhile(row)
     task = a2a.Task()
     after, status_at, events = 0, row.created_at, list[Event]()
     while after < generation:
@@ -58,6 +68,14 @@ async def _earlier(log: TaskLog, row: Row, generation: int) -> tuple[Row, a2a.Ta
     return then, fold(task, events)
 
 
+def _trimmed_meanwhile(row: Row) -> PlaneError:
+    return Conflict(
+        f"the log of task {row.id} was trimmed while it was read",
+        reason="TRIMMED_MEANWHILE",
+        suggestion="export it again",
+    )
+
+
 def _task(row: Row, task: a2a.Task) -> pb.ExportedTask:
     shown = pb.ExportedTask(
         uid=row.uid,
@@ -72,6 +90,7 @@ def _task(row: Row, task: a2a.Task) -> pb.ExportedTask:
         max_attempts=row.max_attempts,
         in_turn=row.in_turn,
         task=task,
+        trimmed_generation=row.trimmed_generation,
     )
     wire.set_time(shown.created_at, row.created_at)
     wire.set_time(shown.status_at, row.status_at)

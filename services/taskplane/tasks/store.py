@@ -227,14 +227,15 @@ class TaskLog(Protocol):
         ...
 
     async def read_after(
-        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES
+        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES, *, gaps: bool = False
     ) -> Page:
         """The events that follow `generation`, oldest first, without a gap, at most `limit`.
 
         Payloads together stay within `max_bytes`, but one event is always returned if there is one. What was returned
         once is returned again, unchanged. An empty page means "nothing yet", never "no such task".
         NotFound: the task is gone. OutOfRange `CURSOR_AHEAD`: `generation` lies beyond the head; `CURSOR_TRIMMED`: the
-        log no longer goes back that far (metadata `oldest_generation`): take a snapshot and go on from there.
+        log no longer goes back that far (metadata `oldest_generation`): take a snapshot and go on from there. `gaps`:
+        what is left of a trimmed log is wanted all the same.
         """
         ...
 

@@ -29,9 +29,8 @@ from taskplane.tasks.domain.task import (
     COMPLETED,
     CREATED,
     DOCUMENT,
+    LASTING,
     MANAGED,
-    MARKS,
-    MESSAGE,
     PAUSED,
     REPLACED,
     STATES,
@@ -65,14 +64,11 @@ TRIMMABLE: Final = (
     f"origin = '{MANAGED}' AND terminal_generation IS NOT NULL AND terminal_generation > trimmed_generation + 1"
 )
 DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
-# What is left of a log that was trimmed, beside its end and its head: what makes turns idempotent, how the state
-# changed, and marks.
-_LASTING: Final = MARKS | {CREATED, MESSAGE}
 
 
 def lasting(row: str = "") -> str:
     """SQL text, true for an event that stays as long as its task; `row`: the name to put before columns, with a dot."""
-    return f"({row}changed_to IS NOT NULL OR {among(f'{row}kind', _LASTING)})"
+    return f"({row}changed_to IS NOT NULL OR {among(f'{row}kind', LASTING)})"
 
 
 _NOT_BEYOND_THE_HEAD: Final = (

@@ -3,13 +3,17 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
 from tests.gateway.plane import Json, Plane, fresh, open_all, said
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.principal import Principal
 
 SEND = Way("1.0", False)
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -253,6 +257,61 @@ async def test_a_task_that_was_running_has_ended_when_it_comes_in(whole: Plane) 
     assert (await shown(whole, new))[-2:] == ["B", "B"]
     task_id = (await data(whole, f"/api/sessions/{context}/task-infos"))[0]["taskId"]
     await whole.rpc("CancelTask", {"id": task_id})
+
+
+async def test_a_session_whose_logs_were_trimmed_comes_back_as_it_was(tmp_path: Path) -> None:
+    """S, C16: what is left of the logs goes round, the same to every reader; a file that lies about it is refused."""
+    async with open_all(tmp_path, events_ttl=1e-6) as plane:
+        context, new = await everything(plane), fresh()
+        service = Principal("default", "", "service", service=True)
+        async with asyncio.timeout(10):
+            while not (await plane.behind.stores.tasks(service).CollectGarbage(pb.CollectGarbageRequest())).tasks:
+                await asyncio.sleep(0.02)
+        before, body = await readings(plane, context), await exported(plane, context)
+        lines = body.splitlines(keepends=True)
+        trimmed = [at for at, line in enumerate(lines) if b'"trimmedGeneration"' in line]
+        assert trimmed and lines_of(body)[-1]["type"] == "end"
+        for number, wrong in enumerate(lies(lines, max(trimmed, key=lambda at: len(lines[at])))):
+            reply = await brought_in(plane, sealed(wrong), new)
+            assert (reply.status_code, reply.json()["metadata"].keys()) == (400, {"line"}), (number, reply.text)
+        assert (await plane.http.get(f"/api/sessions/{new}")).status_code == 404
+        assert (await brought_in(plane, body, new)).status_code == 201
+        assert [line["type"] for line in lines_of(await exported(plane, new))] == [
+            line["type"] for line in lines_of(body)
+        ]
+        assert (await plane.http.delete(f"/api/sessions/{context}")).status_code == 200
+        assert (await brought_in(plane, body)).status_code == 201
+        assert await exported(plane, context) == body
+        assert await readings(plane, context) == before
+
+
+def lies(lines: list[bytes], at: int) -> Iterator[list[bytes]]:
+    """Files that say something else of the trimmed task in the line `at`."""
+    task = json.loads(lines[at])["task"]
+    head = int(task["generation"])
+    ends = next(place for place in range(at, len(lines)) if json.loads(lines[place])["type"] not in ("task", "event"))
+    events = next((place for place in range(at + 1, ends) if json.loads(lines[place])["type"] == "task"), ends) - at - 1
+
+    def told(place: int, change: Callable[[Json], object]) -> list[bytes]:
+        value = json.loads(lines[place])
+        change(value)
+        return [*lines[:place], json.dumps(value).encode() + b"\n", *lines[place + 1 :]]
+
+    for generation in (head, head + 5, -1, 1):
+        yield told(at, partial(_said_to_be_trimmed, generation))
+    yield told(at, lambda line: line["task"].pop("trimmedGeneration"))
+    yield told(at, lambda line: line["task"]["task"]["history"][0]["parts"][0].update(text="never said"))
+    yield told(at, lambda line: line["task"]["task"]["history"].pop(0))
+    yield told(at, lambda line: line["task"]["task"]["status"].update(state="TASK_STATE_REJECTED"))
+    yield told(at, lambda line: line["task"]["task"].update(metadata={"more": 1}))
+    for place in (at + 1, at + events):
+        yield [*lines[:place], *lines[place + 1 :]]
+        yield told(place, lambda line: line["event"]["event"].update(generation="2"))
+        yield told(place, lambda line: line["event"].update(changedTo="TASK_STATE_AUTH_REQUIRED"))
+
+
+def _said_to_be_trimmed(generation: int, line: Json) -> None:
+    line["task"]["trimmedGeneration"] = str(generation)
 
 
 async def test_a_body_of_another_type_or_size_is_refused(tmp_path: Path) -> None:

@@ -57,8 +57,9 @@ class _Body:
         self._tally = tally
         self._session = session
         self._renaming = renaming
-        # How many events the task before has, and how many of them came.
+        # Of the task before: its last event, up to where its log was trimmed, and the event that came last.
         self._expected = 0
+        self._trimmed = 0
         self._came = 0
 
     async def read(self, lines: AsyncGenerator[tuple[int, bytes], None]) -> None:
@@ -99,15 +100,19 @@ class _Body:
         task = await self._plane.worker.run(len(text), message, number, value.get("task"), pb.ExportedTask)
         if self._renaming is not None:
             self._renaming.task(task)
-        self._expected, self._came = task.generation, 0
+        self._expected, self._trimmed, self._came = task.generation, task.trimmed_generation, 0
         self._tally.add(text, "tasks")
         await self._staged.tasks.put(pb.ImportRecord(line=number, task=task))
 
     async def _event(self, number: int, value: dict[str, Any], text: bytes) -> None:
         event = await self._plane.worker.run(len(text), message, number, value.get("event"), pb.ExportedEvent)
-        self._came += 1
-        if event.event.generation != self._came or self._came > self._expected:
-            raise wrong(number, f"is event {event.event.generation}, which is not the one to come", "IMPORT_ORDER")
+        came, before = event.event.generation, self._came
+        # Of what was trimmed some are left, the first among them.
+        left = 1 <= before < came <= self._trimmed
+        following = came == max(before, self._trimmed if before else 0) + 1
+        if not (left or following) or came > self._expected:
+            raise wrong(number, f"is event {came}, which is not the one to come", "IMPORT_ORDER")
+        self._came = came
         if self._renaming is not None:
             self._renaming.event(event.event)
         self._tally.add(text, "events")

@@ -22,6 +22,7 @@ from taskplane.tasks.domain.task import (
     CREATED,
     DOCUMENT,
     FAILED,
+    LASTING,
     MANAGED,
     MARKS,
     MESSAGE,
@@ -93,6 +94,7 @@ class Making:
             "its numbers do not go together": 1 <= given.generation < _MOST
             and 0 <= given.consumed_generation <= given.generation
             and 0 <= given.copied_generation <= given.generation
+            and 0 <= given.trimmed_generation < given.generation
             and 0 <= given.attempt < 1 << 31
             and 1 <= given.max_attempts < 1 << 31,
             "what becomes of it without its executor is not said": given.on_orphan in (1, 2),
@@ -105,7 +107,11 @@ class Making:
     @property
     def complete(self) -> bool:
         """Every event that the task says it has was read."""
-        return len(self._events) == self._given.generation
+        return self._at == self._given.generation
+
+    @property
+    def _at(self) -> int:
+        return self._events[-1].generation if self._events else 0
 
     @property
     def turns(self) -> Sequence[str]:
@@ -115,9 +121,12 @@ class Making:
     def event(self, line: int, given: pb.ExportedEvent) -> None:
         """The next event. Invalid, with the `line`: it is not the next one, or could not follow those before."""
         one = given.event
-        at = len(self._events) + 1
-        if one.generation != at or self.complete:
-            raise wrong(line, f"event {one.generation} comes where {at} was to come", "IMPORT_ORDER")
+        at = one.generation
+        trimmed = self._given.trimmed_generation
+        # In the part that was trimmed there may be gaps, but the first event and the first one after it are there.
+        gap = 1 <= self._at < at <= trimmed
+        if (at != max(self._at, trimmed if self._at else 0) + 1 and not gap) or self.complete:
+            raise wrong(line, f"event {at} comes where event {self._at} was the last", "IMPORT_ORDER")
         what = self._refusal(given)
         if what:
             raise wrong(line, what)
@@ -153,6 +162,8 @@ class Making:
             return "its time, actor or attempt is none"
         if given.HasField("artifact_id") and not _is_text(given.artifact_id, 10_000):
             return "its artifact id is none"
+        if one.generation <= self._given.trimmed_generation and changed is None and one.kind not in LASTING:
+            return "it stands where the log is said to be trimmed"
         if one.kind in MARKS:
             fits = which is None and state == 0 and changed is None and (one.kind == SUPERSEDED) != self._superseded
             return "" if fits else "a mark says nothing but that it is one"
@@ -220,8 +231,17 @@ class Making:
             return Made(row, given.task.SerializeToString(), events)
         if row.state in PAUSED | {COMPLETED} and row.consumed_generation < row.input_generation:
             raise wrong(self.line, "it rests before it has read what it was told")
-        task = fold(a2a.Task(), events)
-        if task != given.task:
+        if not given.trimmed_generation:
+            task = fold(a2a.Task(), events)
+            agrees = task == given.task
+        else:
+            if given.trimmed_generation >= (row.terminal_generation or 0):
+                raise wrong(self.line, "a log is trimmed up to before the end of its task only")
+            task = given.task
+            agrees = _agrees(task, events)
+            # How a text went that was open on the way is gone.
+            row = row._replace(partial_generation=None, partial_id=None)
+        if not agrees:
             raise wrong(self.line, "its content is not what its events make of it", "CONTENT_DIFFERS")
         if row.state in ACTIVE:
             row, more = _ended(row, events, self._now)
@@ -280,7 +300,7 @@ class Making:
             folded_bytes=0,
             superseded=self._superseded,
             superseded_seq=0,
-            trimmed_generation=0,
+            trimmed_generation=given.trimmed_generation,
             in_turn=given.in_turn,
             **known,  # type: ignore[arg-type]
         )
@@ -303,6 +323,31 @@ def _ended(row: Row, events: Sequence[Event], now: int) -> tuple[Row, Sequence[E
     message.metadata.fields["kagent_invocation_id"].string_value = turn
     draft.status(read_status(update))
     return draft.finished(), draft.events
+
+
+def _agrees(task: a2a.Task, left: Sequence[Event]) -> bool:
+    """Whether a task that has ended is what is `left` of its trimmed log, as far as that tells: how it was made, what
+    its user said, and how it ended."""
+    made = fold(a2a.Task(), left[:1])
+    end = next(event for event in reversed(left) if event.changed_to is not None)
+    said = [*made.history]
+    known = {message.message_id for message in said}
+    for event in left:
+        if event.kind == MESSAGE:
+            message = _message_of(a2a.StreamResponse.FromString(event.payload))
+            if message.message_id not in known:
+                known.add(message.message_id)
+                said.append(message)
+    history = iter(task.history)
+    # Each is looked for behind the one before.
+    in_order = all(any(each == message for each in history) for message in said)
+    given = a2a.Task()
+    given.CopyFrom(task)
+    for one in (given, made):
+        one.ClearField("history")
+        one.ClearField("artifacts")
+    made.status.CopyFrom(fold(a2a.Task(), [end]).status)
+    return in_order and given == made
 
 
 def _message_of(payload: a2a.StreamResponse) -> a2a.Message:

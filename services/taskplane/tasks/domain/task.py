@@ -51,6 +51,9 @@ SUPERSEDED: Final = int(pb.EVENT_KIND_SUPERSEDED)
 RESTORED: Final = int(pb.EVENT_KIND_RESTORED)
 # They say how a session shows the task and nothing about the task; no other event follows a terminal one.
 MARKS: Final = frozenset({SUPERSEDED, RESTORED})
+# What is left of a log that was trimmed, beside its end, its head and every change of the state: what makes turns
+# idempotent, and marks.
+LASTING: Final = MARKS | {CREATED, MESSAGE}
 
 
 class Scope(NamedTuple):

@@ -111,10 +111,12 @@ def guards(dialect: Dialect) -> list[Guard]:
             " AND NEW.changed_to IS NULL AND NEW.invocation_id IS NULL AND NEW.artifact_id IS NULL"
             f" AND (NEW.generation <> t.generation OR (NEW.kind = {SUPERSEDED}) = t.superseded))))"
             " OR (NEW.generation <> 1 AND NOT EXISTS (SELECT 1 FROM event e WHERE e.task_uid = NEW.task_uid"
-            " AND e.generation = NEW.generation - 1))",
-            "an event directly follows its predecessor, lies beyond neither the head nor the end of its task, carries"
-            " the fence of its writer, and records a turn for the owner of its task only; a mark, which may follow the"
-            " end, says nothing about the task and agrees with it",
+            " AND e.generation = NEW.generation - 1)"
+            " AND NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid"
+            " AND t.trimmed_generation >= NEW.generation - 1))",
+            "an event directly follows its predecessor, unless that was trimmed, lies beyond neither the head nor the"
+            " end of its task, carries the fence of its writer, and records a turn for the owner of its task only; a"
+            " mark, which may follow the end, says nothing about the task and agrees with it",
         ),
         Guard("event_is_never_rewritten", "event", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
         Guard(

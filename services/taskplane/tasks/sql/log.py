@@ -146,10 +146,10 @@ class SqlTaskLog:
         return await self._engine.read(reads.list_events, scope, task_id, query)
 
     async def read_after(
-        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES
+        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES, *, gaps: bool = False
     ) -> Page:
         """See `TaskLog.read_after`."""
-        return await self._engine.read(watching.read_after, _known_text(uid), generation, limit, max_bytes)
+        return await self._engine.read(watching.read_after, _known_text(uid), generation, limit, max_bytes, gaps)
 
     async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
         """See `TaskLog.heads`."""

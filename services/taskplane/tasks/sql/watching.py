@@ -72,7 +72,7 @@ def get_row_by_uid(conn: Connection, uid: str) -> Row:
     return to_row(values)
 
 
-def read_after(conn: Connection, uid: str, generation: int, limit: int, max_bytes: int) -> Page:
+def read_after(conn: Connection, uid: str, generation: int, limit: int, max_bytes: int, gaps: bool = False) -> Page:
     """See `TaskLog.read_after`."""
     row = get_row_by_uid(conn, uid)
     if generation > row.generation:
@@ -81,7 +81,7 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
             reason="CURSOR_AHEAD",
             metadata={"generation": str(row.generation)},
         )
-    if generation < row.trimmed_generation:
+    if generation < row.trimmed_generation and not gaps:
         raise trimmed(row.trimmed_generation)
     if generation == row.generation or limit < 1:
         return Page(row, ())

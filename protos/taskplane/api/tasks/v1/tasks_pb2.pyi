@@ -2152,12 +2152,13 @@ class ExportedTask(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     IN_TURN_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
+    TRIMMED_GENERATION_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     id: _builtins.str
     origin: Global___Origin.ValueType
     agent: _builtins.str
     generation: _builtins.int
-    """How many events follow."""
+    """That of the last event that follows."""
     consumed_generation: _builtins.int
     copied_generation: _builtins.int
     attempt: _builtins.int
@@ -2165,6 +2166,8 @@ class ExportedTask(_message.Message):
     max_attempts: _builtins.int
     in_turn: _builtins.bool
     """It was to wait for those before it."""
+    trimmed_generation: _builtins.int
+    """Up to here only those events follow that a trimmed log keeps; after it, all."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -2193,10 +2196,11 @@ class ExportedTask(_message.Message):
         max_attempts: _builtins.int = ...,
         in_turn: _builtins.bool = ...,
         task: _a2a_pb2.Task | None = ...,
+        trimmed_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "status_at", b"status_at", "task", b"task", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "status_at", b"status_at", "task", b"task", "trimmed_generation", b"trimmed_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -313,8 +313,9 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExportTask(self, request, context):
-        """A task as it was at a generation, to be kept outside: the task, then its events in order. A document task comes as it
-        is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """A task as it was at a generation, to be kept outside: the task, then its events in order, those that are left where
+        its log was trimmed. A document task comes as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT
+        `BEYOND_HEAD`. ABORTED `TRIMMED_MEANWHILE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -104,8 +104,9 @@ class TaskStoreStub:
     GetSessionFigures: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetSessionFiguresRequest, _tasks_pb2.GetSessionFiguresResponse]
     """Figures over the tasks of one session, superseded ones left out."""
     ExportTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.ExportTaskRequest, _tasks_pb2.ExportTaskResponse]
-    """A task as it was at a generation, to be kept outside: the task, then its events in order. A document task comes as it
-    is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+    """A task as it was at a generation, to be kept outside: the task, then its events in order, those that are left where
+    its log was trimmed. A document task comes as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT
+    `BEYOND_HEAD`. ABORTED `TRIMMED_MEANWHILE`.
     """
     StageImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.StageImportRequest, _tasks_pb2.StageImportResponse]
     """Keeps a page of the tasks of a session that is being brought in, where nobody sees it. Page 1 replaces what another
@@ -324,8 +325,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ExportTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.ExportTaskRequest, _abc.AsyncIterator[_tasks_pb2.ExportTaskResponse]],
     ) -> _abc.AsyncIterator[_tasks_pb2.ExportTaskResponse]:
-        """A task as it was at a generation, to be kept outside: the task, then its events in order. A document task comes as it
-        is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """A task as it was at a generation, to be kept outside: the task, then its events in order, those that are left where
+        its log was trimmed. A document task comes as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT
+        `BEYOND_HEAD`. ABORTED `TRIMMED_MEANWHILE`.
         """
 
     @_abc_1.abstractmethod

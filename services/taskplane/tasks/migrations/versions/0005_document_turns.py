@@ -6,7 +6,8 @@ Those that are stored already name theirs when they are written again.
 from alembic import op
 
 from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql import guards, third_guards
+from taskplane.tasks.sql import fourth_guards as guards
+from taskplane.tasks.sql import third_guards
 
 revision = "0005"
 down_revision = "0004"
