@@ -2,21 +2,17 @@
 
 import logging
 import time
-from typing import Final
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.deletion import delete_session
 from taskplane.executor.history import SessionLog
+from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
-_TERMINAL: Final = frozenset(
-    {a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED, a2a.TASK_STATE_CANCELED, a2a.TASK_STATE_REJECTED}
-)
 
 
 class Expiry:
@@ -71,7 +67,7 @@ class Expiry:
             for info in page.infos:
                 if info.updated_at.seconds > time.time() - self._ttl:
                     return False
-                if info.state not in _TERMINAL and not info.superseded:
+                if info.state not in TERMINAL and not info.superseded:
                     return False
             page_token = page.next_page_token
             if not page_token:

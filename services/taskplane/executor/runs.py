@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.copies import Source
 from taskplane.executor.crew import Crew
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.ports import Ports
 from taskplane.executor.run import Fresh, Run
+from taskplane.executor.states import AT_REST
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal, acting_as
 
@@ -21,16 +21,6 @@ log = logging.getLogger(__name__)
 
 # Of how many leases the fences are remembered: many more than may be answered late.
 REMEMBERED: Final = 10_000
-AT_REST: Final = frozenset(
-    {
-        a2a.TASK_STATE_COMPLETED,
-        a2a.TASK_STATE_FAILED,
-        a2a.TASK_STATE_CANCELED,
-        a2a.TASK_STATE_REJECTED,
-        a2a.TASK_STATE_INPUT_REQUIRED,
-        a2a.TASK_STATE_AUTH_REQUIRED,
-    }
-)
 
 
 def certain_until(asked_at: float, ttl: float) -> float:

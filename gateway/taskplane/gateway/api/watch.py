@@ -1,11 +1,12 @@
 """A session as server-sent events: its tasks, its entries and its rewinds, for every client that shows it."""
 
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
+from grpc.aio import UnaryStreamCall
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -21,6 +22,8 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -126,51 +129,42 @@ def _steers(entry: sb.Entry) -> bool:
 
 
 async def _entries(plane: Plane, context_id: str) -> AsyncGenerator[sb.WatchEntriesResponse, None]:
-    """The session as it is found, then the entries that come, until it is deleted; the same place again when the store
-    drains or cannot be reached, for as long as the settings have patience."""
-    patience = Patience(plane.settings.store_patience)
+    """The session as it is found, then the entries that come, until it is deleted; after a break, from there."""
     asked = sb.WatchEntriesRequest(context_id=context_id)
-    begun = False
-    while True:
-        call = plane.sessions.WatchEntries(asked)
-        try:
-            async for response in call:
-                patience.renew()
-                which = response.WhichOneof("response")
-                if which == "deleted":
-                    return
-                if which == "session":
-                    if asked.HasField("after_seq"):
-                        continue
-                    asked.after_seq = response.session.entry_count
-                elif which == "entries":
-                    asked.after_seq = response.entries.entries[-1].seq
-                else:
-                    continue
-                begun = True
+    async with aclosing(_again(plane, lambda: plane.sessions.WatchEntries(asked))) as responses:
+        async for response in responses:
+            which = response.WhichOneof("response")
+            if which == "deleted":
+                return
+            if which == "session" and not asked.HasField("after_seq"):
+                asked.after_seq = response.session.entry_count
                 yield response
-        except Unavailable:
-            if not begun:
-                raise
-        finally:
-            call.cancel()
-        if not await patience.pause():
-            return
+            elif which == "entries":
+                asked.after_seq = response.entries.entries[-1].seq
+                yield response
 
 
 async def _tasks(plane: Plane, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
-    """The tasks there are, then what becomes of them; all of them anew when the store drains or cannot be reached, for
-    as long as the settings have patience."""
+    """The tasks there are, then what becomes of them; after a break, all of them anew."""
+    asked = pb.WatchSessionRequest(context_id=context_id)
+    async with aclosing(_again(plane, lambda: plane.tasks.WatchSession(asked))) as responses:
+        async for response in responses:
+            if not response.HasField("quiet"):
+                yield response
+
+
+async def _again(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T]]) -> AsyncGenerator[T, None]:
+    """What a watch tells, and what it tells when it is begun again because the store drains or cannot be reached, for
+    as long as the settings have patience. Unavailable before the first response."""
     patience = Patience(plane.settings.store_patience)
     begun = False
     while True:
-        call = plane.tasks.WatchSession(pb.WatchSessionRequest(context_id=context_id))
+        call = watch()
         try:
             async for response in call:
                 patience.renew()
-                if not response.HasField("quiet"):
-                    begun = True
-                    yield response
+                begun = True
+                yield response
         except Unavailable:
             if not begun:
                 raise

@@ -104,21 +104,19 @@ class Http:
             },
             timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT, read=STREAM_SILENCE),
         )
-        with _told(self.url):
-            response = await self._client.send(request, stream=True)
-        try:
-            if response.status_code >= 400:
-                with _told(self.url):
-                    await response.aread()
-                raise _refused(response)
+        async with self._answered(request) as response:
             yield EventStream(response.status_code == 204, self._events(response))
-        finally:
-            await response.aclose()
 
     @asynccontextmanager
     async def download(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
         """The body of an answer, piece by piece. Every failure is a `Failure`."""
         request = self._client.build_request("GET", self.url + path)
+        async with self._answered(request) as response:
+            yield self._pieces(response)
+
+    @asynccontextmanager
+    async def _answered(self, request: httpx.Request) -> AsyncGenerator[httpx.Response]:
+        """The answer, of which nothing but the headers was read; closed in the end. A refusal is a `Failure`."""
         with _told(self.url):
             response = await self._client.send(request, stream=True)
         try:
@@ -126,7 +124,7 @@ class Http:
                 with _told(self.url):
                     await response.aread()
                 raise _refused(response)
-            yield self._pieces(response)
+            yield response
         finally:
             await response.aclose()
 
