@@ -18,7 +18,7 @@ QUEUE = pb.STRATEGY_QUEUE
 @pytest.fixture
 async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """A store that looks for work when it hears of some, and hardly ever by itself."""
-    async with opened(await migrated("taskplane.tasks"), lease_ttl=120.0, poll_every=5.0) as plane:
+    async with opened(await migrated("taskplane.tasks"), lease_ttl=120.0, poll_every=60.0) as plane:
         yield plane
         await until(lambda: not len(plane.room.claims))
 
