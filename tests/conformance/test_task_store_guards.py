@@ -28,7 +28,7 @@ from taskplane.tasks.domain.task import (
     WORKING,
     Row,
 )
-from taskplane.tasks.sql.guards import AFTER_THE_END, FIXED, FROZEN_AT_THE_END, GROWING
+from taskplane.tasks.guards import AFTER_THE_END, FIXED, FROZEN_AT_THE_END, GROWING
 from taskplane.tasks.tables import event, task
 
 

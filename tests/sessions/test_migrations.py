@@ -10,10 +10,11 @@ from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.sql.guards import FIXED, FREE, GROWING, NEWEST, create_guards
+from taskplane.sessions.guards import FIXED, FREE, GROWING, guards
 from taskplane.sessions.tables import entry, metadata, session
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
+from taskplane.storage.guards import install
 from taskplane.storage.migrate import check, downgrade, upgrade
 
 ROOM = "taskplane.sessions"
@@ -41,8 +42,7 @@ def schema(conn: Connection) -> list[tuple[str, ...]]:
 
 def make_fresh(conn: Connection) -> None:
     metadata.create_all(conn, checkfirst=False)
-    for statement in create_guards(dialect_of(conn), NEWEST):
-        conn.exec_driver_sql(statement)
+    install(conn, guards(dialect_of(conn)))
 
 
 async def test_migrating_from_zero_equals_the_fresh_schema(dsn: str, migrated: Migrated) -> None:

@@ -74,7 +74,7 @@ async def test_a_guard_holds_deletes_back(boxes: Engine) -> None:
 
 async def test_a_dropped_guard_refuses_nothing(boxes: Engine) -> None:
     await guard(boxes, "BEFORE DELETE", "1 = 1")
-    assert await boxes.read(boxes.dialect.triggers) == ["box_guard"]
+    assert await boxes.read(boxes.dialect.triggers) == [("box_guard", "box")]
 
     def drop(conn: Connection) -> None:
         for statement in boxes.dialect.drop_guard_trigger("box_guard", "box"):

@@ -6,9 +6,12 @@ import pytest
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 from tests.conftest import Migrated
+from tests.storage.orchard.guards import guards
 
 from taskplane.runtime.errors import Refused
+from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
+from taskplane.storage.guards import remove
 from taskplane.storage.migrate import check, current, downgrade, upgrade
 
 ORCHARD = "tests.storage.orchard"
@@ -73,10 +76,32 @@ async def test_down_to_the_bottom_leaves_nothing_of_the_room(dsn: str) -> None:
 async def test_a_migrated_copy_has_the_schema_and_its_triggers(migrated: Migrated) -> None:
     async with open_engine(await migrated(ORCHARD)) as engine:
         await check(engine, ORCHARD)
-        assert await engine.read(engine.dialect.triggers) == ["tree_grows"]
+        assert await engine.read(engine.dialect.triggers) == [("tree_grows", "tree")]
         await engine.write(lambda conn: conn.execute(text("INSERT INTO tree (id, height) VALUES (1, 5)")))
         with pytest.raises(IntegrityError, match="a tree: it's never smaller"):
             await engine.write(lambda conn: conn.execute(text("UPDATE tree SET height = 4")))
+
+
+async def test_guards_are_those_of_this_release_whatever_was_there(dsn: str) -> None:
+    """What an older release made is removed, what somebody took away is back; a schema on its way has none."""
+
+    def guarded_otherwise(conn: Connection) -> None:
+        for name in ("tree_grows", "tree_stands"):
+            for statement in dialect_of(conn).guard_trigger(name, "tree", "BEFORE DELETE", None, "1 = 1", "no"):
+                conn.exec_driver_sql(statement)
+
+    def triggers(conn: Connection) -> list[tuple[str, str]]:
+        return dialect_of(conn).triggers(conn)
+
+    await upgrade(dsn, ORCHARD, "0001")
+    assert await run_alone(dsn, triggers) == []
+    await run_alone(dsn, guarded_otherwise)
+    await upgrade(dsn, ORCHARD)
+    assert await run_alone(dsn, triggers) == [("tree_grows", "tree")]
+    await run_alone(dsn, lambda conn: conn.execute(text("DELETE FROM tree")))
+    await run_alone(dsn, lambda conn: remove(conn, guards(dialect_of(conn))))
+    await upgrade(dsn, ORCHARD)
+    assert await run_alone(dsn, triggers) == [("tree_grows", "tree")]
 
 
 async def test_a_migration_that_would_leave_a_dangling_row_is_undone(dsn: str) -> None:

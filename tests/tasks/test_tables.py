@@ -10,9 +10,10 @@ from tests.support.postgres import Cluster
 
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
+from taskplane.storage.guards import install, remove
 from taskplane.storage.migrate import check, downgrade, upgrade
 from taskplane.tasks.domain.task import COMPLETED, SUBMITTED, WORKING, Event, Row, Scope
-from taskplane.tasks.sql.guards import CACHE, FIXED, GROWING, LIVE, create_guards, drop_guards, guards
+from taskplane.tasks.guards import CACHE, FIXED, GROWING, LIVE, guards
 from taskplane.tasks.sql.infos import session_infos
 from taskplane.tasks.sql.writing import ITEM
 from taskplane.tasks.tables import event, metadata, task
@@ -74,8 +75,7 @@ def schema(conn: Connection) -> dict[str, Any]:
 
 def make_from_model(conn: Connection) -> None:
     metadata.create_all(conn)
-    for statement in create_guards(dialect_of(conn)):
-        conn.exec_driver_sql(statement)
+    install(conn, guards(dialect_of(conn)))
 
 
 async def test_migrating_from_nothing_gives_the_schema_of_the_model(
@@ -115,10 +115,10 @@ async def test_migrating_back_leaves_nothing_and_forth_again_works(dsn: str) -> 
         await check(engine, ROOM)
         tables, triggers = await engine.read(made)
         assert tables == ["alembic_version_tasks", "event", "store_meta", "task", "task_import"]
-        assert triggers == sorted(guard.name for guard in guards(engine.dialect))
+        assert triggers == sorted((guard.name, guard.table) for guard in guards(engine.dialect))
 
 
-def made(conn: Connection) -> tuple[list[str], list[str]]:
+def made(conn: Connection) -> tuple[list[str], list[tuple[str, str]]]:
     return sorted(inspect(conn).get_table_names()), dialect_of(conn).triggers(conn)
 
 
@@ -148,7 +148,8 @@ async def test_what_the_version_before_could_never_show_again_is_not_migrated_ba
 
 
 def unguarded(conn: Connection, *statements: str) -> None:
-    for statement in (*drop_guards(dialect_of(conn)), *statements, *create_guards(dialect_of(conn))):
+    remove(conn, guards(dialect_of(conn)))
+    for statement in statements:
         conn.exec_driver_sql(statement)
 
 

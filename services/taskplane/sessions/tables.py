@@ -1,6 +1,6 @@
 """The tables of the session log. The columns of `session` and `entry` are the fields of the domain's nouns, in order.
 
-Times are microseconds since 1970. What the constraints here cannot say, the guards in `sql/guards.py` do.
+Times are microseconds since 1970. What the constraints here cannot say, the guards in `guards.py` do.
 
 Keys begin with what is rare, a context or entry id, not with the tenant, and the one index that does begin with it is
 partial: so each lookup has one index that can serve it. Given a choice, PostgreSQL takes any of them while a table has

@@ -77,8 +77,8 @@ class Dialect(ABC):
         """Statements that remove what `guard_trigger` made."""
 
     @abstractmethod
-    def triggers(self, conn: Connection) -> list[str]:
-        """Names of all triggers of the database (on PostgreSQL: of the current schema), sorted."""
+    def triggers(self, conn: Connection) -> list[tuple[str, str]]:
+        """Name and table of every trigger of the database (on PostgreSQL: of the current schema), sorted."""
 
     @abstractmethod
     def exclusive(self, conn: Connection, name: str) -> None:
@@ -123,9 +123,9 @@ class Sqlite(Dialect):
     def drop_guard_trigger(self, name: str, table: str) -> list[str]:
         return [f"DROP TRIGGER {_quoted(name)}"]
 
-    def triggers(self, conn: Connection) -> list[str]:
-        names = conn.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"))
-        return list(names.scalars())
+    def triggers(self, conn: Connection) -> list[tuple[str, str]]:
+        found = conn.execute(text("SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"))
+        return [(name, table) for name, table in found]
 
     def exclusive(self, conn: Connection, name: str) -> None:
         return
@@ -169,12 +169,12 @@ class Postgresql(Dialect):
     def drop_guard_trigger(self, name: str, table: str) -> list[str]:
         return [f"DROP TRIGGER {_quoted(name)} ON {_quoted(table)}", f"DROP FUNCTION {_quoted(name)}()"]
 
-    def triggers(self, conn: Connection) -> list[str]:
+    def triggers(self, conn: Connection) -> list[tuple[str, str]]:
         query = text(
-            "SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+            "SELECT t.tgname::text, c.relname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
             " WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace ORDER BY t.tgname::text"
         )
-        return list(conn.execute(query).scalars())
+        return [(name, table) for name, table in conn.execute(query)]
 
     def exclusive(self, conn: Connection, name: str) -> None:
         key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)

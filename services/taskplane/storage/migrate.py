@@ -1,12 +1,14 @@
 """Runs the Alembic versions of a room, as a program: no ini file, no env.py, nothing but the package's own folder.
 
 A room's schema lies in `<package>/migrations/versions`; its place is kept in the table `alembic_version_<room>`, so
-that several rooms may share a database.
+that several rooms may share a database. Its guards, in `<package>/guards.py`, are no part of any version: they are
+taken away before versions run, and those of this release are there once its schema is.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,10 @@ from sqlalchemy import Connection
 
 from taskplane.runtime.errors import Refused
 from taskplane.runtime.failpoints import fp
-from taskplane.storage.dialects import dialect_of
+from taskplane.storage import guards
+from taskplane.storage.dialects import Dialect, dialect_of
 from taskplane.storage.engine import Engine, run_alone, shown
+from taskplane.storage.guards import Guard
 
 _log = logging.getLogger(__name__)
 # It tells at INFO what it assumes whenever it looks at a version table.
@@ -70,7 +74,19 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     script = _script(package)
     before = _current(conn, package)
     _refuse_unknown(package, before)
+    goal = script.get_revision(revision)
+    wanted = goal.revision if goal is not None else None
+    guarding = _guards(package)(dialect_of(conn))
+    if before != wanted:
+        guards.remove(conn, guarding)
+        _run(conn, script, package, revision, up)
+    if wanted == script.get_current_head():
+        guards.install(conn, guarding)
+    fp("migrate.mid")
+    return wanted if wanted != before else None
 
+
+def _run(conn: Connection, script: ScriptDirectory, package: str, revision: str, up: bool) -> None:
     def steps(found: Any, _context: MigrationContext) -> Sequence[Any]:
         if up:
             return script._upgrade_revs(revision, found)  # pyright: ignore[reportPrivateUsage]
@@ -79,9 +95,6 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     with EnvironmentContext(Config(), script, fn=steps) as environment:
         environment.configure(connection=conn, version_table=_version_table(package), transactional_ddl=True)
         environment.run_migrations()
-    fp("migrate.mid")
-    after = _current(conn, package)
-    return after if after != before else None
 
 
 def _current(conn: Connection, package: str) -> str | None:
@@ -96,6 +109,11 @@ def _refuse_unknown(package: str, found: str | None) -> None:
             reason="SCHEMA_AHEAD",
             suggestion="a newer release migrated this database: run that one, or restore the backup made before",
         )
+
+
+def _guards(package: str) -> Callable[[Dialect], Sequence[Guard]]:
+    found: Callable[[Dialect], Sequence[Guard]] = import_module(f"{package}.guards").guards
+    return found
 
 
 @cache

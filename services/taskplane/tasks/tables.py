@@ -1,6 +1,6 @@
 """The tables of the task log. The columns of `task` and `event` are the fields of the domain's Row and Event, in order.
 
-Times are microseconds since 1970. What the constraints here cannot say, the guards in `sql/guards.py` do.
+Times are microseconds since 1970. What the constraints here cannot say, the guards in `guards.py` do.
 """
 
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from taskplane.sessions.domain.session import Entry, Session
-from taskplane.sessions.sql.guards import FIXED
+from taskplane.sessions.guards import FIXED
 from taskplane.sessions.tables import entry, session
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import KeyQuery, Many, key_table

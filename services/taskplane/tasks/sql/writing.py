@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import Many
 from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.sql.guards import FIXED
+from taskplane.tasks.guards import FIXED
 from taskplane.tasks.tables import event, task
 
 _ROW: Final = {name: place for place, name in enumerate(Row._fields)}

@@ -1,14 +1,10 @@
-"""The log of sessions: session_meta, session, entry, and the guards.
+"""The log of sessions: session_meta, session, entry.
 
-The tables stand here as they were in this version; a test holds them against `tables.py`. A later version that changes
-a guarded table drops the guards first and creates them after it.
+The tables stand here as they were in this version; a test holds them against `tables.py`.
 """
 
 import sqlalchemy as sa
 from alembic import op
-
-from taskplane.sessions.sql.guards import create_guards, drop_guards
-from taskplane.storage.dialects import dialect_of
 
 revision = "0001"
 down_revision = None
@@ -19,18 +15,12 @@ _OPENS = "((kind = 2 AND task_id <> '') OR ((kind = 1 OR kind = 6) AND task_id =
 
 
 def upgrade() -> None:
-    conn = op.get_bind()
     # Not one by one: the two tables refer to each other, which one engine wants said inside and the other afterwards.
-    _tables().create_all(conn, checkfirst=False)
-    for statement in create_guards(dialect_of(conn)):
-        conn.exec_driver_sql(statement)
+    _tables().create_all(op.get_bind(), checkfirst=False)
 
 
 def downgrade() -> None:
-    conn = op.get_bind()
-    for statement in drop_guards(dialect_of(conn)):
-        conn.exec_driver_sql(statement)
-    _tables().drop_all(conn, checkfirst=False)
+    _tables().drop_all(op.get_bind(), checkfirst=False)
 
 
 def _tables() -> sa.MetaData:

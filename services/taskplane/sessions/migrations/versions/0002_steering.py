@@ -5,9 +5,6 @@ Rewinds and pushed histories of before are taken for such whose effects on tasks
 
 from alembic import op
 
-from taskplane.sessions.sql.guards import create_guards, drop_guards
-from taskplane.storage.dialects import dialect_of
-
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
@@ -28,19 +25,15 @@ _INDEX = "CREATE INDEX session_unapplied ON session (updated_at) WHERE applied_s
 
 def upgrade() -> None:
     conn = op.get_bind()
-    dialect = dialect_of(conn)
-    for statement in (*drop_guards(dialect, "0001"), *_COLUMNS, _KNOWN, _INDEX, *create_guards(dialect, "0002")):
+    for statement in (*_COLUMNS, _KNOWN, _INDEX):
         conn.exec_driver_sql(statement)
 
 
 def downgrade() -> None:
     conn = op.get_bind()
-    dialect = dialect_of(conn)
     for statement in (
-        *drop_guards(dialect, "0002"),
         "DROP INDEX session_unapplied",
         "ALTER TABLE session DROP COLUMN applied_seq",
         "ALTER TABLE session DROP COLUMN steered_seq",
-        *create_guards(dialect, "0001"),
     ):
         conn.exec_driver_sql(statement)

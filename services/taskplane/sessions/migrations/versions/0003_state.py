@@ -10,8 +10,6 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain.payload import read_event
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.sql.guards import create_guards, drop_guards
-from taskplane.storage.dialects import dialect_of
 
 revision = "0003"
 down_revision = "0002"
@@ -32,16 +30,10 @@ def upgrade() -> None:
     for table in _tables():
         table.create(conn)
     _fill(conn)
-    dialect = dialect_of(conn)
-    for statement in (*drop_guards(dialect, "0002"), *create_guards(dialect, "0003")):
-        conn.exec_driver_sql(statement)
 
 
 def downgrade() -> None:
     conn = op.get_bind()
-    dialect = dialect_of(conn)
-    for statement in (*drop_guards(dialect, "0003"), *create_guards(dialect, "0002")):
-        conn.exec_driver_sql(statement)
     for table in _tables():
         table.drop(conn)
 

@@ -1,14 +1,10 @@
-"""The log of tasks: store_meta, event, task, and the guards.
+"""The log of tasks: store_meta, event, task.
 
-The tables stand here as they were in this version; a test holds them against `tables.py`. A later version that changes
-a guarded table drops the guards first and creates them after it.
+The tables stand here as they were in this version; a test holds them against `tables.py`.
 """
 
 import sqlalchemy as sa
 from alembic import op
-
-from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql.first_guards import create_guards, drop_guards
 
 revision = "0001"
 down_revision = None
@@ -23,15 +19,9 @@ def upgrade() -> None:
     _create_store_meta()
     _create_event()
     _create_task()
-    conn = op.get_bind()
-    for statement in create_guards(dialect_of(conn)):
-        conn.exec_driver_sql(statement)
 
 
 def downgrade() -> None:
-    conn = op.get_bind()
-    for statement in drop_guards(dialect_of(conn)):
-        conn.exec_driver_sql(statement)
     op.drop_table("task")
     op.drop_table("event")
     op.drop_table("store_meta")

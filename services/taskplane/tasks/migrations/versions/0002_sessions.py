@@ -7,8 +7,6 @@ import sqlalchemy as sa
 from alembic import op
 
 from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql import first_guards
-from taskplane.tasks.sql import second_guards as guards
 
 revision = "0002"
 down_revision = "0001"
@@ -28,8 +26,6 @@ _STATE_CHANGES = (
 def upgrade() -> None:
     conn = op.get_bind()
     dialect = dialect_of(conn)
-    for statement in first_guards.drop_guards(dialect):
-        conn.exec_driver_sql(statement)
     op.add_column("event", sa.Column("changed_to", sa.Integer))
     condition = sa.text(_STATE_CHANGES)
     columns = ["task_uid", "generation", "kind", "changed_to", "created_at"]
@@ -41,15 +37,11 @@ def upgrade() -> None:
             none = "0" if kind is sa.BigInteger else sa.false()
             op.add_column("task", sa.Column(name, kind, nullable=False, server_default=none))
             op.alter_column("task", name, server_default=None)
-    for statement in guards.create_guards(dialect):
-        conn.exec_driver_sql(statement)
 
 
 def downgrade() -> None:
     conn = op.get_bind()
     dialect = dialect_of(conn)
-    for statement in guards.drop_guards(dialect):
-        conn.exec_driver_sql(statement)
     if dialect.name == "sqlite":
         _rebuild_task(conn, _DEFINED + _SNAPSHOT, _SNAPSHOT, "")
     else:
@@ -57,8 +49,6 @@ def downgrade() -> None:
             op.drop_column("task", name)
     op.drop_index("event_state_change", "event")
     op.drop_column("event", "changed_to")
-    for statement in first_guards.create_guards(dialect):
-        conn.exec_driver_sql(statement)
 
 
 def _rebuild_task(conn: sa.Connection, before: str, after: str, values: str) -> None:

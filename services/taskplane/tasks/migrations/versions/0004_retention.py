@@ -7,8 +7,6 @@ import sqlalchemy as sa
 from alembic import op
 
 from taskplane.storage.dialects import dialect_of
-from taskplane.tasks.sql import second_guards
-from taskplane.tasks.sql import third_guards as guards
 
 revision = "0004"
 down_revision = "0003"
@@ -32,8 +30,6 @@ _INDEXES = (
 def upgrade() -> None:
     conn = op.get_bind()
     dialect = dialect_of(conn)
-    for statement in second_guards.drop_guards(dialect):
-        conn.exec_driver_sql(statement)
     if dialect.name == "sqlite":
         _rebuild_task(conn, _SNAPSHOT, _DEFINED + _SNAPSHOT, ", 0")
     else:
@@ -41,8 +37,6 @@ def upgrade() -> None:
         op.alter_column("task", _NAME, server_default=None)
     for name, columns, where in _INDEXES:
         op.create_index(name, "task", columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
-    for statement in guards.create_guards(dialect):
-        conn.exec_driver_sql(statement)
 
 
 def downgrade() -> None:
@@ -51,16 +45,12 @@ def downgrade() -> None:
     dialect = dialect_of(conn)
     if conn.exec_driver_sql(f"SELECT 1 FROM task WHERE {_NAME} > 0 LIMIT 1").first() is not None:
         raise ValueError("some logs were trimmed, which version 0002 does not know of")
-    for statement in guards.drop_guards(dialect):
-        conn.exec_driver_sql(statement)
     for name, _, _ in _INDEXES:
         op.drop_index(name, "task")
     if dialect.name == "sqlite":
         _rebuild_task(conn, _DEFINED + _SNAPSHOT, _SNAPSHOT, "")
     else:
         op.drop_column("task", _NAME)
-    for statement in second_guards.create_guards(dialect):
-        conn.exec_driver_sql(statement)
 
 
 def _rebuild_task(conn: sa.Connection, before: str, after: str, value: str) -> None:

@@ -1,83 +1,89 @@
-"""The guards as version 0005 of the schema made them. They stand here for migrations and are never changed."""
+"""What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
+
+A service with a bug, or a person with a shell, can break none of them. Which column falls under which rule is said
+here once, and every column of `task` stands in exactly one of the four sets. A guard that changes gets another name, or
+comes with a new version of the schema: otherwise a database that has it keeps the old one.
+"""
 
 from collections.abc import Iterable
 from typing import Final
 
 from taskplane.storage.dialects import Dialect
-from taskplane.tasks.sql.guards import Guard, creating, dropping
+from taskplane.storage.guards import Guard
+from taskplane.tasks.domain.task import MANAGED, MARKS, NEXT, SUBMITTED, SUPERSEDED, WORKING
+from taskplane.tasks.tables import among, lasting
 
-_FIXED: Final = (
-    "created_at",
-    "id",
-    "in_turn",
-    "max_attempts",
-    "on_orphan",
-    "origin",
-    "owner",
-    "request_hash",
-    "salt",
-    "tenant",
-    "uid",
+# Set when the row is made.
+FIXED: Final = frozenset(
+    {
+        "uid",
+        "tenant",
+        "owner",
+        "id",
+        "origin",
+        "request_hash",
+        "on_orphan",
+        "max_attempts",
+        "in_turn",
+        "salt",
+        "created_at",
+    }
 )
-_GROWING: Final = (
-    "copied_generation",
-    "fence",
-    "generation",
-    "input_generation",
-    "message_generation",
-    "restart_generation",
-    "snapshot_generation",
-    "superseded_seq",
-    "trimmed_generation",
+# Never become less.
+GROWING: Final = frozenset(
+    {
+        "generation",
+        "fence",
+        "copied_generation",
+        "input_generation",
+        "message_generation",
+        "restart_generation",
+        "snapshot_generation",
+        "superseded_seq",
+        "trimmed_generation",
+    }
 )
-_FROZEN: Final = (
-    "agent",
-    "artifact_id",
-    "attempt",
-    "consumed_generation",
-    "context_id",
-    "event_bytes",
-    "fence",
-    "input_generation",
-    "invocation_id",
-    "item_fence",
-    "item_first",
-    "item_last",
-    "item_number",
-    "lease_owner",
-    "lease_until",
-    "message_generation",
-    "message_id",
-    "partial_generation",
-    "partial_id",
-    "ready_at",
-    "restart_generation",
-    "started",
-    "state",
-    "status_at",
-    "terminal_generation",
+# Change while the task lives, in either direction.
+LIVE: Final = frozenset(
+    {
+        "agent",
+        "context_id",
+        "invocation_id",
+        "state",
+        "status_at",
+        "terminal_generation",
+        "consumed_generation",
+        "message_id",
+        "partial_generation",
+        "partial_id",
+        "artifact_id",
+        "item_fence",
+        "item_number",
+        "item_first",
+        "item_last",
+        "attempt",
+        "started",
+        "ready_at",
+        "lease_owner",
+        "lease_until",
+        "updated_at",
+        "event_bytes",
+        "superseded",
+    }
 )
-_ACTIVE: Final = " OR ".join(f"NEW.state = {state}" for state in range(2, 9))
-_NEXT: Final = (
-    f"(OLD.state = 1 AND ({_ACTIVE})) OR (OLD.state = 2 AND ({_ACTIVE}))"
-    " OR (OLD.state = 6 AND (NEW.state = 1 OR NEW.state = 4 OR NEW.state = 5))"
-    " OR (OLD.state = 8 AND (NEW.state = 1 OR NEW.state = 4 OR NEW.state = 5))"
-    " OR (OLD.state = 2 AND NEW.state = 1 AND NEW.ready_at IS NOT NULL)"
-)
-_LASTING: Final = "(OLD.changed_to IS NOT NULL OR (OLD.kind = 1 OR OLD.kind = 2 OR OLD.kind = 6 OR OLD.kind = 7))"
+# The stored fold is a cache of the log and may be rewritten at any time.
+CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
+# All that may still change once a managed task has ended: nothing of it is what a client sees as the task.
+AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq", "trimmed_generation"}
+# And these together, by an event that marks it.
+MARKING: Final = frozenset({"generation", "updated_at", "superseded"})
+FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END - MARKING
+
+_IS_MARK: Final = among("NEW.kind", MARKS)
 
 
-def create_guards(dialect: Dialect) -> list[str]:
-    """The statements that make every guard, to be executed one by one on a database that has none."""
-    return creating(dialect, _guards(dialect))
-
-
-def drop_guards(dialect: Dialect) -> list[str]:
-    """The statements that remove what `create_guards` made."""
-    return dropping(dialect, _guards(dialect))
-
-
-def _guards(dialect: Dialect) -> list[Guard]:
+def guards(dialect: Dialect) -> list[Guard]:
+    """All of them, in the words of one engine."""
     another_turn = _any_differs(dialect, ("invocation_id",))
     return [
         # One guard, so that the task is looked up once: events are what is written most.
@@ -88,17 +94,17 @@ def _guards(dialect: Dialect) -> list[Guard]:
             "NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid AND NEW.generation <= t.generation"
             " AND (NEW.fence = t.fence OR NEW.fence = t.item_fence)"
             " AND (NEW.tenant IS NULL OR (NEW.tenant = t.tenant AND NEW.owner = t.owner))"
-            " AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation"
-            " OR (NEW.kind = 6 OR NEW.kind = 7))"
-            " AND (NOT (NEW.kind = 6 OR NEW.kind = 7)"
-            " OR (NEW.state = 0 AND length(NEW.payload) = 0"
+            f" AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation OR {_IS_MARK})"
+            f" AND (NOT {_IS_MARK} OR (NEW.state = 0 AND length(NEW.payload) = 0"
             " AND NEW.changed_to IS NULL AND NEW.invocation_id IS NULL AND NEW.artifact_id IS NULL"
-            " AND (NEW.generation <> t.generation OR (NEW.kind = 6) = t.superseded))))"
+            f" AND (NEW.generation <> t.generation OR (NEW.kind = {SUPERSEDED}) = t.superseded))))"
             " OR (NEW.generation <> 1 AND NOT EXISTS (SELECT 1 FROM event e WHERE e.task_uid = NEW.task_uid"
-            " AND e.generation = NEW.generation - 1))",
-            "an event directly follows its predecessor, lies beyond neither the head nor the end of its task, carries"
-            " the fence of its writer, and records a turn for the owner of its task only; a mark, which may follow the"
-            " end, says nothing about the task and agrees with it",
+            " AND e.generation = NEW.generation - 1)"
+            " AND NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid"
+            " AND t.trimmed_generation >= NEW.generation - 1))",
+            "an event directly follows its predecessor, unless that was trimmed, lies beyond neither the head nor the"
+            " end of its task, carries the fence of its writer, and records a turn for the owner of its task only; a"
+            " mark, which may follow the end, says nothing about the task and agrees with it",
         ),
         Guard("event_is_never_rewritten", "event", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
         Guard(
@@ -107,7 +113,7 @@ def _guards(dialect: Dialect) -> list[Guard]:
             "BEFORE DELETE",
             "EXISTS (SELECT 1 FROM task t WHERE t.uid = OLD.task_uid AND (OLD.generation = t.generation"
             " OR OLD.generation > t.snapshot_generation OR OLD.generation > t.trimmed_generation"
-            f" OR (t.origin = 'managed' AND t.terminal_generation IS NULL) OR {_LASTING}))",
+            f" OR (t.origin = '{MANAGED}' AND t.terminal_generation IS NULL) OR {lasting('OLD.')}))",
             "no event of a live task, no head event and none beyond the snapshot is deleted, and of others none that"
             " makes a turn idempotent, changed the state or is a mark, nor any where the log is not trimmed",
         ),
@@ -117,7 +123,7 @@ def _guards(dialect: Dialect) -> list[Guard]:
             "BEFORE UPDATE",
             "NEW.trimmed_generation <> OLD.trimmed_generation AND (NEW.trimmed_generation >= NEW.generation"
             " OR NEW.trimmed_generation > NEW.snapshot_generation"
-            " OR (OLD.origin = 'managed' AND (OLD.terminal_generation IS NULL"
+            f" OR (OLD.origin = '{MANAGED}' AND (OLD.terminal_generation IS NULL"
             " OR NEW.trimmed_generation >= OLD.terminal_generation"
             " OR NEW.copied_generation < NEW.message_generation)))",
             "a log is trimmed up to before its end, after that, and only when its session has what was said",
@@ -127,36 +133,36 @@ def _guards(dialect: Dialect) -> list[Guard]:
             "task_live_is_kept",
             "task",
             "BEFORE DELETE",
-            "OLD.origin = 'managed' AND OLD.terminal_generation IS NULL",
+            f"OLD.origin = '{MANAGED}' AND OLD.terminal_generation IS NULL",
             "no live task is deleted",
         ),
         Guard(
             "task_identity_is_fixed",
             "task",
             "BEFORE UPDATE",
-            f"{_any_differs(dialect, _FIXED)} OR (OLD.origin = 'managed' AND {another_turn})",
+            f"{_any_differs(dialect, FIXED)} OR (OLD.origin = '{MANAGED}' AND {another_turn})",
             "the identity of a task and what was declared at its creation never change, but for the turn of a document",
-            sorted({*_FIXED, "invocation_id"}),
+            sorted(FIXED | {"invocation_id"}),
         ),
         Guard(
             "task_never_goes_back",
             "task",
             "BEFORE UPDATE",
-            " OR ".join(f"NEW.{column} < OLD.{column}" for column in _GROWING)
+            " OR ".join(f"NEW.{column} < OLD.{column}" for column in sorted(GROWING))
             + " OR (NEW.state <> OLD.state AND NEW.generation = OLD.generation)",
             "generations and fences never shrink, and a state changes with a new generation only",
-            sorted({*_GROWING, "state"}),
+            sorted(GROWING | {"state"}),
         ),
         Guard(
             "task_ended_is_frozen",
             "task",
             "BEFORE UPDATE",
-            f"OLD.terminal_generation IS NOT NULL AND ({_any_differs(dialect, _FROZEN)}"
+            f"OLD.terminal_generation IS NOT NULL AND ({_any_differs(dialect, FROZEN_AT_THE_END)}"
             " OR (NEW.superseded = OLD.superseded"
             " AND (NEW.generation <> OLD.generation OR NEW.updated_at <> OLD.updated_at))"
             " OR (NEW.superseded <> OLD.superseded AND NEW.generation <> OLD.generation + 1))",
             "a managed task that has ended does not change, but for a mark",
-            sorted({*_FROZEN, "generation", "updated_at", "superseded"}),
+            sorted(FROZEN_AT_THE_END | MARKING),
         ),
         Guard(
             "task_is_marked_by_an_event",
@@ -165,7 +171,7 @@ def _guards(dialect: Dialect) -> list[Guard]:
             "NEW.superseded <> OLD.superseded AND (NEW.generation = OLD.generation"
             " OR (NEW.superseded AND NEW.invocation_id IS NULL)"
             " OR (NEW.superseded_seq <= OLD.superseded_seq AND NOT (OLD.superseded"
-            f" AND OLD.origin <> 'managed' AND ({another_turn} OR NEW.context_id <> OLD.context_id))))",
+            f" AND OLD.origin <> '{MANAGED}' AND ({another_turn} OR NEW.context_id <> OLD.context_id))))",
             "a task of a turn is superseded or restored by an event, for a newer entry of its session, or restored"
             " since it is a document of another turn or session now",
             ["superseded"],
@@ -191,7 +197,7 @@ def _guards(dialect: Dialect) -> list[Guard]:
             "task_state_follows",
             "task",
             "BEFORE UPDATE",
-            f"OLD.origin = 'managed' AND NEW.state <> OLD.state AND NOT ({_NEXT})",
+            f"OLD.origin = '{MANAGED}' AND NEW.state <> OLD.state AND NOT ({_next_condition()})",
             "this state may not follow that one",
             ["state"],
         ),
@@ -212,3 +218,14 @@ def _item_condition(dialect: Dialect) -> str:
         f"({changed}) AND (NEW.item_fence IS NULL OR NEW.item_number IS NULL"
         f" OR NEW.item_fence <> OLD.fence OR NOT ({grows}))"
     )
+
+
+def _next_condition() -> str:
+    """The table NEXT as SQL; back to SUBMITTED only when the store queues a lost attempt again."""
+    ways = [
+        f"(OLD.state = {state} AND {among('NEW.state', following)})"
+        for state, following in sorted(NEXT.items())
+        if following
+    ]
+    ways.append(f"(OLD.state = {WORKING} AND NEW.state = {SUBMITTED} AND NEW.ready_at IS NOT NULL)")
+    return " OR ".join(ways)

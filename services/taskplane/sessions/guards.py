@@ -1,14 +1,14 @@
 """What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
 
 A service with a bug, or a person with a shell, can break none of them. Every column of `session` stands in exactly one
-of the three sets.
+of the three sets. A guard that changes gets another name, or comes with a new version of the schema: otherwise a
+database that has it keeps the old one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from taskplane.storage.dialects import Dialect, Timing
+from taskplane.storage.dialects import Dialect
+from taskplane.storage.guards import Guard
 
 # Set when the row is made.
 FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at", "forked_from"})
@@ -21,35 +21,11 @@ _OF_SESSION: Final = "s.tenant = {row}.tenant AND s.owner = {row}.owner AND s.co
 _NEW_SESSION: Final = _OF_SESSION.format(row="NEW")
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A trigger that refuses a change where `condition` is true. `columns`: only if one of them is named in SET."""
-
-    name: str
-    table: str
-    timing: Timing
-    condition: str
-    message: str
-    columns: Sequence[str] | None = None
-
-
-# Versions of the schema; those between changed guards as well.
-FIRST: Final = "0001"
-NEWEST: Final = "0004"
-# Columns that a later version than the first added.
-_ADDED: Final = {"steered_seq": "0002", "applied_seq": "0002", "forked_from": "0004"}
-
-
-def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
-    """All of them as they are in a version of the schema, in the words of one engine."""
-    growing, fixed = (
-        sorted(column for column in columns if _ADDED.get(column, FIRST) <= version) for columns in (GROWING, FIXED)
-    )
-    shrinks = "".join(
-        f" OR NEW.{column} < OLD.{column}" for column in ("steered_seq", "applied_seq") if column in growing
-    )
+def guards(dialect: Dialect) -> list[Guard]:
+    """All of them, in the words of one engine."""
+    fixed, growing = sorted(FIXED), sorted(GROWING)
     return [
-        *(_of_deltas() if version >= "0003" else ()),
+        *_of_deltas(),
         Guard(
             "entry_follows_its_predecessor",
             "entry",
@@ -90,7 +66,8 @@ def guards(dialect: Dialect, version: str = NEWEST) -> list[Guard]:
             "session",
             "BEFORE UPDATE",
             "COALESCE(NEW.seq, 0) < COALESCE(OLD.seq, 0) OR NEW.has_session_task < OLD.has_session_task"
-            f" OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0){shrinks}",
+            " OR NEW.version - OLD.version < COALESCE(NEW.seq, 0) - COALESCE(OLD.seq, 0)"
+            " OR NEW.steered_seq < OLD.steered_seq OR NEW.applied_seq < OLD.applied_seq",
             "numbers and versions never shrink, and a version rises with every entry",
             growing,
         ),
@@ -117,24 +94,4 @@ def _of_deltas() -> list[Guard]:
             f"EXISTS (SELECT 1 FROM session s WHERE {_OF_SESSION.format(row='OLD')})",
             "no event of a session is deleted",
         ),
-    ]
-
-
-def create_guards(dialect: Dialect, version: str = FIRST) -> list[str]:
-    """The statements that make every guard of a version, to be executed one by one on a database that has none."""
-    return [
-        statement
-        for guard in guards(dialect, version)
-        for statement in dialect.guard_trigger(
-            guard.name, guard.table, guard.timing, guard.columns, guard.condition, guard.message
-        )
-    ]
-
-
-def drop_guards(dialect: Dialect, version: str = FIRST) -> list[str]:
-    """The statements that remove what `create_guards` made."""
-    return [
-        statement
-        for guard in guards(dialect, version)
-        for statement in dialect.drop_guard_trigger(guard.name, guard.table)
     ]
