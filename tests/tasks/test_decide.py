@@ -119,6 +119,15 @@ def test_the_times_of_a_task_go_with_its_generations_though_a_clock_falls_back()
     assert log.task().status.timestamp.ToMicroseconds() == row_of(log).updated_at == row_of(log).status_at == times[-1]
 
 
+def test_a_task_that_is_ahead_of_the_clock_is_ready_at_once_when_it_is_answered() -> None:
+    """I1: also one that was imported from a machine whose clock is ahead."""
+    log = started()
+    assert log.append(status(INPUT_REQUIRED, message("?", "m-ask")), consumed=1).refusal is None
+    log.now -= 50
+    log.say("yes", "i2")
+    assert row_of(log).ready_at == log.now < row_of(log).updated_at
+
+
 def test_whoever_lost_the_lease_writes_nothing() -> None:
     """C8: claim, pause, release, requeue and cancel raise the fence."""
     paused = started()

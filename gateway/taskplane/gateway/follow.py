@@ -10,7 +10,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.translate.dialect import Payload
-from taskplane.runtime.errors import OutOfRange, Unavailable
+from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 
 # The cursor after an element, and the element.
 Item = tuple[str, Payload]
@@ -177,8 +177,32 @@ async def follow(
 
     Without a cursor a Task comes first. `begin` is the Task at `cursor`, where the caller has it. `told`: the stream
     told a Task already, so that the beginning of this one is a status update. A cursor that cannot be honoured is
-    answered with a Task marked with `RESYNC`. For the rest see `watch`.
+    answered with a Task marked with `RESYNC`. A task that is deleted meanwhile ends as canceled. For the rest see
+    `watch`.
     """
+    about: Payload | None = begin
+    batches = _batches(tasks, task_id, cursor, stop, patience=patience, begin=begin, told=told)
+    try:
+        async with aclosing(batches):
+            async for items in batches:
+                about = about or items[-1][1]
+                yield items
+    except NotFound:
+        if about is None:
+            raise
+        yield [("", _deleted(task_id, about.context_id))]
+
+
+async def _batches(
+    tasks: TaskStoreStub,
+    task_id: str,
+    cursor: str,
+    stop: States,
+    *,
+    patience: float,
+    begin: a2a.Task | None,
+    told: bool,
+) -> AsyncGenerator[list[Item], None]:
     emitted = begin is not None
     # The messages told of a document, whose versions may be skipped by who is slow to take them.
     said: set[str] = set()
@@ -233,6 +257,15 @@ def _visible(seen: Seen, stop: States, *, first: bool, told: bool) -> tuple[list
             beginning = _submitted(content.task) if told else content.task
             items.append((f"{incarnation}-{event.generation}", beginning))
     return items, False
+
+
+def _deleted(task_id: str, context_id: str) -> a2a.TaskStatusUpdateEvent:
+    """What a deletion was for those who followed the task: it ended."""
+    update = a2a.TaskStatusUpdateEvent(task_id=task_id, context_id=context_id)
+    update.status.state = a2a.TASK_STATE_CANCELED
+    update.status.timestamp.GetCurrentTime()
+    update.metadata.fields["reason"].string_value = "DELETED"
+    return update
 
 
 def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:

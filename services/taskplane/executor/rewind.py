@@ -90,7 +90,8 @@ class Rewinds:
     async def apply_session(self, context_id: str, by: Principal) -> None:
         """Of the RPC. Errors as in the contract."""
         checks.session(context_id)
-        await self._crew.serve(self._catch_up(context_id), by, name=f"applying session {context_id}")
+        applying = persistently(lambda: self._applier.apply(context_id))
+        await self._crew.serve(applying, by, name=f"applying session {context_id}")
 
     async def rewind(self, request: sessions.RewindRequest) -> Rewound:
         """Rewinds a session, for the principal of the current context, which must be a service.

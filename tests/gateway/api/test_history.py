@@ -198,6 +198,21 @@ async def test_who_follows_a_document_is_told_nothing_of_a_rewind(plane: Plane) 
     assert told == "TASK_STATE_COMPLETED"
 
 
+async def test_a_document_that_comes_after_the_rewind_of_its_turn_is_hidden_too(plane: Plane) -> None:
+    """R3, R10: its runtime was still at work on the turn that was cut."""
+    context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
+    for turn in ("i1", "i2"):
+        await post(plane, context, "events", {"id": fresh(), "data": json.dumps({"invocation_id": turn})})
+    await post(plane, context, "rewind", {"before": "i2"})
+    saved = {turn: fresh() for turn in ("i1", "i2")}
+    for turn, task_id in saved.items():
+        task = {"id": task_id, "contextId": context, "status": {"state": "working"}}
+        body = {**task, "metadata": {"kagent_invocation_id": turn}}
+        assert (await plane.http.post("/api/tasks", json=body)).status_code == 201
+    listed = [task["id"] for task in await data(plane, f"/api/sessions/{context}/tasks")]
+    assert saved["i1"] in listed and saved["i2"] not in listed
+
+
 async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -> None:
     """R7, R10: of a session that only a runtime feeds, as kagent's clients read them."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]

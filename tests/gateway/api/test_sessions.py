@@ -160,11 +160,21 @@ async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
 
 async def test_deleting_a_session_deletes_its_tasks_and_ends_what_runs(plane: Plane) -> None:
     task = await plane.send("slow 200", returnImmediately=True)
-    path = f"/api/sessions/{task['contextId']}"
-    async with plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
-        await anext(events)
+    path, log = f"/api/sessions/{task['contextId']}", f"/api/tasks/{task['id']}/events"
+    async with (
+        plane.stream("SubscribeToTask", {"id": task["id"]}) as events,
+        plane.stream("tasks/resubscribe", {"id": task["id"]}, A2A_Version="0.3") as older,
+        plane.http.stream("GET", log) as raw,
+    ):
+        for stream in (events, older):
+            await anext(stream)
+        lines = raw.aiter_lines()
+        await anext(lines)
         assert (await plane.http.delete(path)).status_code == 200
-        rest = [event async for event in events]
-    assert rest
+        last = [[event async for event in stream][-1].result for stream in (events, older)]
+        rest = [line async for line in lines]
+    assert last[0]["statusUpdate"]["status"]["state"] == "TASK_STATE_CANCELED"
+    assert (last[1]["status"]["state"], last[1]["final"]) == ("canceled", True)
+    assert "event: error" not in rest
     assert (await plane.http.get(f"/api/tasks/{task['id']}")).status_code == 404
     assert (await plane.http.get(path)).status_code == 404

@@ -18,7 +18,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.runtime import logs
-from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.errors import NotFound, PlaneError
 
 _KINDS: Final[dict[int, str]] = {
     value: name.removeprefix("EVENT_KIND_").lower() for name, value in pb.EventKind.items()
@@ -47,15 +47,20 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[bytes, None]:
     seen = watch(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience, begun=True)
+    told = False
     try:
         async with aclosing(seen):
             async for one in seen:
+                told = True
                 if one.response.WhichOneof("response") == "events":
                     EVENTS.inc(len(one.response.events.events))
                     yield await plane.worker.run(one.response.ByteSize(), _batch, one)
                 else:
                     yield await plane.worker.run(one.response.ByteSize(), _snapshot, one)
     except PlaneError as error:
+        if told and isinstance(error, NotFound):
+            # Deleted with its log, of which this was all.
+            return
         yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
 
 

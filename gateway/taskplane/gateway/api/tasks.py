@@ -8,6 +8,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import etags
 from taskplane.gateway.api.envelope import check_size, found, found_some, read_json
+from taskplane.gateway.api.history import apply
 from taskplane.gateway.api.listing import tasks_of
 from taskplane.gateway.api.shapes import task_json
 from taskplane.gateway.api.task_infos import wants_superseded
@@ -27,7 +28,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     asked = pb.PutTaskRequest(task=task, expected_generation=expected, agent=request.header(b"x-agent-name"))
     check_size(asked)
     try:
-        record = (await plane.tasks.PutTask(asked)).record
+        stored = await plane.tasks.PutTask(asked)
     except Refused as error:
         if error.reason != "MANAGED":
             raise
@@ -36,8 +37,21 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
             reason="MANAGED",
             suggestion="send it a message instead, or store your own task under another id",
         ) from error
+    record = stored.record
+    if stored.created:
+        await _keep_in_line(plane, record.task.context_id)
     shown = await _shown(plane, record.task)
     return found(shown, "Successfully stored task", status=201, headers=_etag(record))
+
+
+async def _keep_in_line(plane: Plane, context_id: str) -> None:
+    """A document that comes after the rewind of its turn is hidden like those that were there."""
+    try:
+        session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    except NotFound:
+        return
+    if session.steered_seq:
+        await apply(plane, context_id)
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:

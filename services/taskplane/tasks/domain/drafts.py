@@ -69,6 +69,7 @@ class Draft:
         "_ids",
         "_message_id",
         "_now",
+        "_ready",
         "events",
         "fence",
         "generation",
@@ -95,6 +96,8 @@ class Draft:
         self._actor = actor
         # Clocks of several processes differ by a little; the times of one task go with its generations all the same.
         self._now = max(now, row.updated_at)
+        # An executor takes it by the clock of leases, whatever times a task was imported with.
+        self._ready = now
         self._artifacts = {row.artifact_id, *artifacts}
         self._ids = encoding.ids_of(row.id, row.context_id)
 
@@ -133,7 +136,7 @@ class Draft:
             payload = encoding.status_payload(update, self._ids, self._now, has_message=True)
             self.new["state"] = SUBMITTED
             self.new["status_at"] = self._now
-            self.new["ready_at"] = self._now
+            self.new["ready_at"] = self._ready
             self.new["attempt"] = 0
         else:
             payload = encoding.message_payload(message.serialized, self._ids)

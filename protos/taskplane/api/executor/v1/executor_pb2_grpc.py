@@ -140,7 +140,7 @@ class AgentExecutorServicer:
 
     def ApplySession(self, request, context):
         """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-        pushed history, a runtime's event). Does nothing where they are. NOT_FOUND.
+        pushed history, a runtime's event), and documents that were stored after it. Does nothing where they are. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

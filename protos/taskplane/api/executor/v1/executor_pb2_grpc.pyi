@@ -51,7 +51,7 @@ class AgentExecutorStub:
     """
     ApplySession: _aio.UnaryUnaryMultiCallable[_executor_pb2.ApplySessionRequest, _executor_pb2.ApplySessionResponse]
     """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-    pushed history, a runtime's event). Does nothing where they are. NOT_FOUND.
+    pushed history, a runtime's event), and documents that were stored after it. Does nothing where they are. NOT_FOUND.
     """
     EraseOwner: _aio.UnaryUnaryMultiCallable[_executor_pb2.EraseOwnerRequest, _executor_pb2.EraseOwnerResponse]
     """Deletes all that there is of the caller's owner: tasks with their events, of which those that run are canceled,
@@ -136,7 +136,7 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_executor_pb2.ApplySessionRequest, _abc.Awaitable[_executor_pb2.ApplySessionResponse]],
     ) -> _abc.Awaitable[_executor_pb2.ApplySessionResponse]:
         """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-        pushed history, a runtime's event). Does nothing where they are. NOT_FOUND.
+        pushed history, a runtime's event), and documents that were stored after it. Does nothing where they are. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
