@@ -140,6 +140,25 @@ async def test_a_rewind_makes_room_for_the_turn_after_it(plane: Plane) -> None:
     assert await client.shown() == [two, f"half {two}"]
 
 
+async def test_who_is_refused_after_its_rewind_is_told_that_the_rewind_is_done(plane: Plane) -> None:
+    """R6, R11: nothing that was cut is to be restored; what runs and was not cut stands in the way of the new turn."""
+    client, other = Client(plane, Way("1.0", False), "reject"), Client(plane, Way("1.0", False), "interrupt")
+    other.context = client.context
+    one, two, three = client.words
+    first = asyncio.create_task(client.tell(one))
+    await client.works(one)
+    other.agent.gates[two].set()
+    assert state_of(await other.tell(two)) == "completed"
+    second = next(said for said in await flat(plane, client.context) if texts([said]) == [two])
+    params = client.params(three, {REWIND: second["metadata"][INVOCATION]})
+    error = await plane.error(client.way.method, params, path=client.path)
+    details = error["data"][0]["metadata"]
+    assert (error["code"], details["reason"], details["rewound"]) == (-32004, "SESSION_BUSY", "true")
+    assert await client.shown() == [one]
+    client.agent.gates[one].set()
+    await first
+
+
 @each_version
 async def test_an_agent_may_work_on_one_message_after_the_other(plane: Plane, way: Way) -> None:
     """QUEUE (P3): the answer is the submitted task, which works when those before it have ended, and knows them."""

@@ -129,7 +129,8 @@ def envelope(error: PlaneError, request_id: str) -> dict[str, Any]:
 def _details(error: PlaneError, request_id: str) -> dict[str, Any]:
     details: dict[str, Any] = {
         "reason": error.reason,
-        "retryable": error.code in _RETRYABLE,
+        # What expects a version that is past is refused for ever.
+        "retryable": error.code in _RETRYABLE and error.reason != "VERSION_MISMATCH",
         "requestId": request_id,
     }
     if error.suggestion:

@@ -181,7 +181,12 @@ class Submits:
             control.leave_out(rewound.task, turn)
             message = control.as_turn(send.message, turn)
             after = replace(send, invocation_id=turn, message=message, expected_version=0, as_task=True)
-            begun = await self._begin(after, derived(turn, "task"))
+            try:
+                begun = await self._begin(after, derived(turn, "task"))
+            except PlaneError as error:
+                # The rewind is done: what a client restored now would be gone at its next reload.
+                error.metadata["rewound"] = "true"
+                raise
             rewound.next.CopyFrom(begun.task)
         return pb.SubmitResponse(rewound=rewound)
 

@@ -13,7 +13,7 @@ from tests.gateway.translate.messages import responses, tasks, unhurried
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.operations import MOST_GROWTH
-from taskplane.gateway.translate import v1_0
+from taskplane.gateway.translate import v0_3, v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
 from taskplane.gateway.translate.fields import Fields, Violations
 from taskplane.gateway.translate.struct import MOST_METADATA, fill_metadata
@@ -24,15 +24,25 @@ from taskplane.runtime.errors import Invalid
 @given(responses())
 def test_every_event_is_written_as_protojson_writes_it(response: a2a.StreamResponse) -> None:
     payload = getattr(response, response.WhichOneof("payload") or "task")
+    if isinstance(payload, a2a.Task) and payload.id == payload.context_id:
+        payload.context_id += "c"
     assert json.loads(orjson.dumps(v1_0.event(payload))) == MessageToDict(response)
 
 
 @unhurried
 @given(tasks())
 def test_a_task_is_written_as_protojson_writes_it_and_reads_back(task: a2a.Task) -> None:
+    task.context_id += "c" * (task.id == task.context_id)
     written = json.loads(orjson.dumps(v1_0.task(task)))
     assert written == MessageToDict(task)
     assert ParseDict(written, a2a.Task()) == task
+
+
+def test_the_task_of_a_session_says_that_its_history_is_empty() -> None:
+    """R4, T8: so that it can be told from a task whose history is left out."""
+    assert v1_0.task(a2a.Task(id="c", context_id="c"))["history"] == []
+    assert v0_3.task(a2a.Task(id="c", context_id="c"))["history"] == []
+    assert "history" not in v1_0.task(a2a.Task(id="t", context_id="c"))
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
         out["status"] = status(found.status)
     if artifacts := found.artifacts:
         out["artifacts"] = [artifact(one) for one in artifacts[:]]
-    if history := newest(found.history, history_length):
+    # A session's own task always says what the session shows, be it nothing.
+    if (history := newest(found.history, history_length)) or (found.id and found.id == found.context_id):
         out["history"] = [message(one) for one in history]
     if found.HasField("metadata"):
         out["metadata"] = to_dict(found.metadata)
