@@ -1,10 +1,12 @@
-"""`make bench`: taskplane and the SDK's server in alternating runs; prints the ratios and writes docs/benchmarks.md.
+"""`make bench`: taskplane and the SDK's server in alternating runs, and reads of a long session; prints the figures and
+writes docs/benchmarks.md.
 
-python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write]
+python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write] [--only pages [--database-url URL]]
 """
 
 import argparse
 import asyncio
+import os
 import platform
 import sqlite3
 import statistics
@@ -13,9 +15,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bench import load, servers
-from bench.report import Figures, write
+from bench import load, pages, servers
+from bench.report import Figures, write, write_pages
 
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 SIDES: dict[str, Callable[[], AbstractAsyncContextManager[int]]] = {
     "taskplane, one process": servers.one_process,
     "taskplane, four processes": servers.four_processes,
@@ -90,18 +93,27 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="length of each closed-loop measurement")
     parser.add_argument("--quick", action="store_true", help="one short run")
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
+    parser.add_argument("--only", choices=["pages"], help="measure this alone, and leave the rest of the page")
+    parser.add_argument(
+        "--database-url", default="", help="read the pages from this PostgreSQL database; writes nothing"
+    )
     options = parser.parse_args()
     runs, seconds = (1, 1.5) if options.quick else (options.runs, options.seconds)
+    target = None if options.no_write or options.database_url else PAGE
+    if options.only == "pages" or options.database_url:
+        write_pages(asyncio.run(pages.measure(runs, options.database_url)), _here(), target)
+        return
     durability = asyncio.run(servers.durability())
     print("\n".join(durability), flush=True)
     figures = asyncio.run(measure(runs, seconds))
     sizes = asyncio.run(bytes_per_event())
-    setting = (
-        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, median of {runs} alternating runs; "
-    )
-    setting += "; ".join(durability)
-    target = None if options.no_write else Path(__file__).parent.parent / "docs" / "benchmarks.md"
+    setting = f"{_here()}, median of {runs} alternating runs; " + "; ".join(durability)
     write(figures, sizes, setting, target)
+    write_pages(asyncio.run(pages.measure(runs)), _here(), target)
+
+
+def _here() -> str:
+    return f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {os.cpu_count()} cores"
 
 
 if __name__ == "__main__":

@@ -42,9 +42,23 @@ class Connection:
 
     async def get_json(self, path: str) -> Any:
         """The JSON of a GET."""
+        return orjson.loads(await self.get(path))
+
+    async def get(self, path: str) -> bytes:
+        """The body of a GET."""
         self._writer.write(b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (path.encode(), self._host))
         await self._head()
-        return orjson.loads(await self.body())
+        return await self.body()
+
+    async def put_up(self, path: str, media_type: str, body: bytes) -> tuple[int, bytes]:
+        """The status and the body of the answer to a POST."""
+        self._writer.write(
+            b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+            % (path.encode(), self._host, media_type.encode(), len(body))
+        )
+        self._writer.write(body)
+        await self._writer.drain()
+        return await self._head(), await self.body()
 
     async def _head(self) -> int:
         head = await self._reader.readuntil(b"\r\n\r\n")

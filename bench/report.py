@@ -1,6 +1,8 @@
-"""The table of ratios, for the terminal and for docs/benchmarks.md."""
+"""The tables, for the terminal and for docs/benchmarks.md."""
 
 from pathlib import Path
+
+from bench.pages import MESSAGES, TASKS, WARM, Pages
 
 Figures = dict[str, dict[str, float]]
 
@@ -26,6 +28,14 @@ the rest is Python and evenly spread over HTTP and JSON, the calls between the r
 stores, the executor, and group commit: no part has more than a quarter. With one connection each
 of the four commits waits for the disk. In four processes every call crosses a socket, which costs both sides about a
 third of a millisecond.
+"""
+
+
+PAGES = "## Reading a long session"
+BEHIND_PAGES = f"""A session of {MESSAGES:,} messages in {TASKS:,} tasks, read over HTTP from one process on SQLite
+files. `first` is the first read of a process that has just started and has read nothing of the session, `then` the
+median of the {WARM} reads after it. What a page shows is looked up by index; what has to be known of all the rest, the
+order and the ids of its messages, is gone through once by a process and remembered as long as it is true.
 """
 
 
@@ -65,4 +75,28 @@ def write(figures: Figures, sizes: dict[str, dict[int, float]], setting: str, ta
     text = "\n".join([*table(figures), "", *size_table(sizes), "", f"{setting}.", "", WHERE])
     print("\n" + text)
     if target is not None:
-        target.write_text(f"{INTRODUCTION}\n{text}\n")
+        target.write_text(f"{INTRODUCTION}\n{text}")
+
+
+def pages_table(pages: Pages) -> list[str]:
+    """Rows of Markdown: milliseconds of each read."""
+    lines = ["| `GET /api/sessions/{session}/...` | ms first | ms then |", "|---|---|---|"]
+    return lines + [f"| `{route}` | {times.cold:,.0f} | {times.warm:,.0f} |" for route, times in pages.items()]
+
+
+def write_pages(pages: Pages, setting: str, target: Path | None) -> None:
+    """Prints the section about them, and puts it into the page where `target` names one; the rest of it stays."""
+    section = "\n".join([PAGES, "", BEHIND_PAGES, *pages_table(pages), "", f"{setting}.", ""])
+    print("\n" + section)
+    if target is not None:
+        target.write_text(with_section(target.read_text(), section))
+
+
+def with_section(page: str, section: str) -> str:
+    """The page with this section in place of the one with its heading, or at its end."""
+    heading = section.partition("\n")[0]
+    before, found, rest = page.partition(f"{heading}\n")
+    if not found:
+        return f"{page.rstrip()}\n\n{section}"
+    _, mark, after = rest.partition("\n## ")
+    return before + section + mark + after

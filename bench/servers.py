@@ -6,7 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -83,16 +83,25 @@ async def durability() -> list[str]:
 @asynccontextmanager
 async def one_process(counting: int = 0, log: Path | None = None) -> AsyncGenerator[int]:
     """`taskplane dev` on SQLite files; its HTTP port. `counting`: a port that tells the bytes it bound."""
-    port = free_port()
     folder = Path(tempfile.mkdtemp())
     program = ("-m", "bench.counted", str(counting)) if counting else ("-m", "taskplane.cli")
-    command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), "--data", str(folder))
     try:
-        async with _process(*program, *command, log=log):
-            await _answering(port, "/.well-known/agent-card.json")
+        async with started("--data", str(folder), program=program, log=log) as port:
             yield port
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def started(
+    *where: str, program: Sequence[str] = ("-m", "taskplane.cli"), log: Path | None = None
+) -> AsyncGenerator[int]:
+    """`taskplane dev` on what these options say; its HTTP port."""
+    port = free_port()
+    command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), *where)
+    async with _process(*program, *command, log=log):
+        await _answering(port, "/.well-known/agent-card.json")
+        yield port
 
 
 @asynccontextmanager

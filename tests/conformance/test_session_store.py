@@ -35,7 +35,7 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
         yield sessions
 
 
-def create(context_id: str, **values: str) -> ops.Create:
+def create(context_id: str, **values: Any) -> ops.Create:
     return ops.Create(scope=ADA, context_id=context_id, **values)
 
 

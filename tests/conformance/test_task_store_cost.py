@@ -13,7 +13,7 @@ from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, status
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.task import COMPLETED, WORKING
-from taskplane.tasks.store import EventFilter, InfoFilter, TaskFilter
+from taskplane.tasks.store import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
 PARTIAL = "task_ready|task_lease_until|task_lease_owner|task_uncopied|task_uncopied_in_context|task_trimmable"
 Executed = list[tuple[str, Any]]
@@ -251,6 +251,10 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         listed = await plane.log.infos(ADA, InfoFilter(context_id="c1", page_size=1))
         await plane.log.infos(ADA, InfoFilter(context_id="c1", page_token=listed.next_page_token))
         await plane.log.infos(ADA, InfoFilter(context_id="c1", latest_incomplete=True))
+        newest = await plane.log.infos(ADA, InfoFilter(context_id="c1", newest_first=True, page_size=1))
+        query = InfoFilter(context_id="c1", newest_first=True, page_token=newest.next_page_token)
+        await plane.log.infos(ADA, query)
+        assert (await plane.log.messages(ADA, MessageFilter(context_id="c1"))).messages
         await plane.log.session(ADA, "c1")
         await plane.log.infos_of([row.uid])
         await plane.log.summaries(ADA, ["c1", "c2"])
@@ -297,6 +301,27 @@ async def test_a_listing_walks_along_its_index(plane: Plane, query: TaskFilter, 
     ordered = [each for each in seen if "ORDER BY" in each[0]]
     shown = await plane.engine.write(plan, *ordered[0])
     assert index in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
+
+
+async def test_a_page_of_a_conversation_reads_the_tasks_it_shows(plane: Plane) -> None:
+    """T6: once it is known what the others say, of which only numbers are read, along an index."""
+    for _ in range(12):
+        await plane.complete(await plane.create(), "x" * 2_000)
+    query = MessageFilter(context_id="c1", page_size=4)
+    with statements() as first:
+        await plane.log.messages(ADA, query)
+    with statements() as second:
+        await plane.log.messages(ADA, query)
+    sizes = [sum([await plane.engine.read(bytes_of, *each) for each in seen]) for seen in (first, second)]
+    assert sizes[0] > 12 * 2_000 > 3 * 2_000 > sizes[1] > 2 * 2_000
+    shown = await plane.engine.write(plan, *second[0])
+    assert "task_by_context" in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
+
+
+def bytes_of(conn: Connection, statement: str, parameters: Any) -> int:
+    """Of what a query gives."""
+    rows = conn.exec_driver_sql(statement, parameters)
+    return sum(len(value) for row in rows for value in row if isinstance(value, bytes))
 
 
 async def test_retention_walks_along_its_indexes(plane: Plane) -> None:

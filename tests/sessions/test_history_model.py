@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sessions.naive import INVOCATIONS, Naive, lines, names, plain
 
-from taskplane.sessions.domain.history import cut, effective, stands, undoing
+from taskplane.sessions.domain.history import Reading, cut, effective, stands, undoing
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import MESSAGE, REWIND, UNDO
 
@@ -15,6 +15,24 @@ from taskplane.sessions.domain.session import MESSAGE, REWIND, UNDO
 @given(lines())
 def test_the_effective_history_is_that_of_a_naive_reference(log: list[Line]) -> None:
     assert plain(effective(log)) == Naive(log).effective()
+
+
+@settings(max_examples=250, deadline=None)
+@given(lines(), st.data())
+def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
+    log: list[Line], data: st.DataObject
+) -> None:
+    """R5: or it is said that all has to be read anew."""
+    known = data.draw(st.integers(0, len(log)))
+    reading, whole = Reading.of(log[:known]).followed_by(log[known:]), Reading.of(log)
+    assert (reading is None) == any(line.steers for line in log[known:])
+    if reading is not None:
+        assert (reading.seq, reading.places, reading.has_events) == (whole.seq, whole.places, whole.has_events)
+        assert (reading.push, reading.kept) == (whole.push, whole.kept)
+        more = Line(len(log) + 1, MESSAGE, "new", speaks=True)
+        followed, anew = reading.followed_by([more]), Reading.of([*log, more])
+        assert followed is not None
+        assert followed.places == anew.places
 
 
 @settings(max_examples=250, deadline=None)

@@ -8,7 +8,6 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
-from taskplane.gateway.conversations import Beginnings
 from taskplane.gateway.limits import Streams
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.worker import Worker
@@ -28,7 +27,6 @@ class Plane:
     authenticator: Authenticator
     streams: Streams
     worker: Worker
-    beginnings: Beginnings
     # Whether each service behind is ready, by its name.
     probes: Mapping[str, Callable[[], Awaitable[bool]]]
     # This process takes no new work.

@@ -116,7 +116,8 @@ ROUTES: Final[Sequence[Public | Route]] = (
         "GET",
         "/api/sessions/{session}/messages",
         messages.of_session,
-        (_SESSIONS + "GetSession", _SESSIONS + "GetSessionTask", _TASKS + "ListTasks", _TASKS + "ListEvents"),
+        tuple(f"{_SESSIONS}{name}" for name in ("GetSession", "GetSessionTask", "ListEntries", "ListMessageIds"))
+        + tuple(f"{_TASKS}{name}" for name in ("GetTask", "ListTasks", "ListEvents", "ListMessages")),
     ),
     Route(
         "GET",

@@ -16,7 +16,6 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
 from taskplane.gateway.auth import Authenticator
-from taskplane.gateway.conversations import Beginnings
 from taskplane.gateway.limits import Streams
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
@@ -87,7 +86,6 @@ async def open_gateway(
             authenticator=authenticator,
             streams=streams,
             worker=worker,
-            beginnings=Beginnings(),
             probes=ready if ready is not None else probes(clients),
             draining=drain.is_set,
         )

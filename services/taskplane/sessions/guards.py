@@ -11,7 +11,7 @@ from taskplane.storage.dialects import Dialect
 from taskplane.storage.guards import Guard
 
 # Set when the row is made.
-FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at", "forked_from"})
+FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at", "forked_from", "salt"})
 # Never become less.
 GROWING: Final = frozenset({"seq", "version", "has_session_task", "steered_seq", "applied_seq"})
 # Change in any direction.

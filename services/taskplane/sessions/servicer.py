@@ -33,6 +33,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "AppendEntries": Access.USER,
     _HISTORY + "ListEntries": Access.USER,
     _HISTORY + "GetSessionTask": Access.USER,
+    _HISTORY + "ListMessageIds": Access.USER,
     _HISTORY + "Rewind": Access.USER,
     _HISTORY + "Undo": Access.USER,
     _HISTORY + "Fork": Access.USER,
@@ -87,11 +88,16 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
             entries=[wire.entry(stored) for stored in page.entries],
             next_page_token=page.next_page_token,
             session=wire.session(page.session),
+            has_events=page.has_events,
         )
 
     async def GetSessionTask(self, request: pb.GetSessionTaskRequest, context: Context) -> pb.GetSessionTaskResponse:
         session, history = await self._log.conversation(_scope(), request.context_id)
         return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
+
+    async def ListMessageIds(self, request: pb.ListMessageIdsRequest, context: Context) -> pb.ListMessageIdsResponse:
+        session, ids = await self._log.message_ids(_scope(), request.context_id)
+        return pb.ListMessageIdsResponse(message_ids=ids, session=wire.session(session))
 
     async def Rewind(self, request: pb.RewindRequest, context: Context) -> pb.RewindResponse:
         done = await self._log.rewind(wire.rewind(request, _scope()))

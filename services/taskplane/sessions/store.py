@@ -25,24 +25,33 @@ class EntryFilter:
     """Which entries of a session to list; an empty field does not filter.
 
     `effective`: what is in effect, in the order in which a conversation reads; without `kinds` only what is said:
-    messages, direct answers, and the pushed history that they follow.
+    messages, direct answers, and the pushed history that they follow. `distinct`, which needs `effective`: of messages
+    with one id only the first one, and what a page counts are messages, also those of a pushed history, of which it
+    has those that belong on it. `before_message_id`, which needs `distinct` and `newest_first`: only what is read
+    before the message with this id.
     """
 
     effective: bool = False
     kinds: Sequence[int] = ()
     task_id: str = ""
     newest_first: bool = False
+    distinct: bool = False
+    before_message_id: str = ""
     page_size: int = MAX_PAGE_SIZE
     page_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """`session` stands where the entries were read; `next_page_token` is empty on the last page."""
+    """`session` stands where the entries were read; `next_page_token` is empty on the last page.
+
+    `has_events`, of what is in effect: an agent runtime feeds the session, be none of its events in effect.
+    """
 
     session: Session
     entries: Sequence[Entry]
     next_page_token: str
+    has_events: bool = False
 
 
 class UnappliedSession(NamedTuple):
@@ -141,7 +150,8 @@ class SessionLog(Protocol):
 
         A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
         an empty `next_page_token` ends the list. The pages of an effective listing all show what was in effect when the
-        first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`.
+        first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`, `BAD_FILTER`;
+        `NO_SUCH_MESSAGE`: there is none with the id `before_message_id`.
         """
         ...
 
@@ -150,6 +160,10 @@ class SessionLog(Protocol):
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
         """
+        ...
+
+    async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+        """The ids of those messages, in the same order; "" for one that has none. NotFound."""
         ...
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:

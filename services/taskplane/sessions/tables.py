@@ -71,6 +71,8 @@ session: Final = Table(
         server_default=text("0"),
     ),
     Column("forked_from", Text, nullable=False, server_default=text("''")),
+    # Random: tells a session from another one that had its id, or has it later.
+    Column("salt", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("context_id", "owner", "tenant", name="session_pkey"),
     # The newest entry exists when the transaction ends. Together with the guard that an entry follows its predecessor
     # this makes gaps impossible.

@@ -229,6 +229,8 @@ def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
         kinds=[int(kind) for kind in request.kinds],
         task_id=request.task_id,
         newest_first=request.newest_first,
+        distinct=request.distinct,
+        before_message_id=request.before_message_id,
         page_size=request.page_size or page_size,
         page_token=request.page_token,
     )

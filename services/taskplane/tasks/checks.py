@@ -16,7 +16,7 @@ from taskplane.tasks.depth import harmless, known, of_artifact, of_message, of_u
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.operations import Append
 from taskplane.tasks.domain.task import STATES
-from taskplane.tasks.store import MAX_EVENTS, MAX_INFOS, MAX_PAGE_SIZE
+from taskplane.tasks.store import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
 
 MAX_ID: Final = 255
 MAX_CHANGES: Final = 1000
@@ -319,6 +319,17 @@ def list_task_infos(request: pb.ListTaskInfosRequest) -> None:
             f"a page has 1 to {MAX_INFOS} tasks, not {request.page_size}",
             reason="BAD_PAGE_SIZE",
             fields={"page_size": f"is not within 1 and {MAX_INFOS}"},
+        )
+
+
+def list_messages(request: pb.ListMessagesRequest) -> None:
+    """Of ListMessages; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    context_id(request.context_id)
+    if not 0 <= request.page_size <= MAX_MESSAGES:
+        raise Invalid(
+            f"a page has 1 to {MAX_MESSAGES} messages, not {request.page_size}",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is not within 1 and {MAX_MESSAGES}"},
         )
 
 

@@ -47,6 +47,7 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "MarkCopied": Access.SERVICE,
     _STORE + "MarkSuperseded": Access.SERVICE,
     _STORE + "ListTaskInfos": Access.USER,
+    _STORE + "ListMessages": Access.USER,
     _STORE + "WatchSession": Access.USER,
     _STORE + "SummarizeSessions": Access.USER,
     _STORE + "GetSessionFigures": Access.USER,
@@ -228,6 +229,11 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         for info in page.infos:
             session_wire.fill_info(response.infos.add(), info)
         return response
+
+    async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
+        checks.list_messages(request)
+        page = await self._log.messages(_scope(), session_wire.message_filter(request))
+        return pb.ListMessagesResponse(messages=page.messages, more=page.more)
 
     def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
         checks.context_id(request.context_id)

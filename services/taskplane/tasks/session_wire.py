@@ -7,11 +7,13 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain.figures import Figures, Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import DOCUMENT
-from taskplane.tasks.store import MAX_INFOS, InfoFilter
+from taskplane.tasks.store import MAX_INFOS, InfoFilter, MessageFilter
 from taskplane.tasks.wire import set_time
 
 # Of the text that says why a task failed; a list shows its beginning.
 MAX_ERROR: Final = 8192
+# On a page whose size is not said.
+MESSAGES: Final = 100
 
 
 def info_filter(request: pb.ListTaskInfosRequest) -> InfoFilter:
@@ -20,8 +22,19 @@ def info_filter(request: pb.ListTaskInfosRequest) -> InfoFilter:
         context_id=request.context_id,
         superseded=request.include_superseded,
         latest_incomplete=request.latest_incomplete,
+        newest_first=request.newest_first,
         page_size=request.page_size or MAX_INFOS,
         page_token=request.page_token,
+    )
+
+
+def message_filter(request: pb.ListMessagesRequest) -> MessageFilter:
+    """Which messages of a session's tasks to show."""
+    return MessageFilter(
+        context_id=request.context_id,
+        page_size=request.page_size or MESSAGES,
+        before=request.before,
+        without=request.without,
     )
 
 

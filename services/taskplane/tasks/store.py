@@ -1,6 +1,6 @@
 """The port of the task log: what is promised to whoever writes to it and reads from it, whatever database is below."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ PAGE_BYTES: Final = 256 * 1024
 MAX_PAGE_SIZE: Final = 100
 MAX_EVENTS: Final = 1000
 MAX_INFOS: Final = 1000
+MAX_MESSAGES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +51,22 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoFilter:
-    """Which tasks of a session to show, oldest first. `latest_incomplete`: only the newest that has not ended."""
+    """Which tasks of a session to show, oldest first unless `newest_first`.
+
+    `latest_incomplete`: only the newest that has not ended.
+    """
 
     context_id: str
     superseded: bool = False
     latest_incomplete: bool = False
+    newest_first: bool = False
     page_size: int = MAX_INFOS
     page_token: str = ""
 
     @property
     def bound(self) -> tuple[str | int, ...]:
         """What a page token is good for."""
-        return "infos", self.context_id, self.superseded
+        return "infos", self.context_id, self.superseded, self.newest_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,24 @@ class InfoPage:
 
     infos: Sequence[Info]
     next_page_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFilter:
+    """Which messages of a session's tasks to show, the newest page first: only those before the one with the id
+    `before` ("": all), and none with an id in `without`."""
+
+    context_id: str
+    page_size: int = 100
+    before: str = ""
+    without: Collection[str] = ()
+
+
+class MessagePage(NamedTuple):
+    """Oldest first. `more`: others come before them."""
+
+    messages: Sequence[a2a.Message]
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +227,17 @@ class TaskLog(Protocol):
 
     async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
         """One page of what a session shows of its tasks. Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`."""
+        ...
+
+    async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
+        """One page of what the tasks of a session say, superseded ones left out: oldest task first, each its history
+        and then the message of its status, unless that one still grows, is a status text or stands in the history; of
+        messages with one id the first one.
+
+        A page may hold fewer messages than asked for although more come before them, so that it stays within some
+        megabytes, and a few more where its first one would have no id. Invalid `BAD_PAGE_SIZE`; `NO_SUCH_MESSAGE`:
+        there is none with the id `before`.
+        """
         ...
 
     async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:

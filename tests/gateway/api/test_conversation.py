@@ -6,17 +6,9 @@ import pytest
 from tests.gateway.api.conversing import REWIND, Way, data, flat, invocation, say, texts
 from tests.gateway.plane import Json, Plane, fresh, said
 
-from taskplane.gateway.api import conversation
-
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SEND = Way("1.0", False)
-
-
-@pytest.fixture(autouse=True)
-def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A conversation is long from its fifth task on."""
-    monkeypatch.setattr(conversation, "_PAGE", 2)
 
 
 async def session_of(plane: Plane, count: int) -> str:
@@ -41,7 +33,7 @@ async def paged(plane: Plane, context: str, limit: int) -> list[Json]:
 async def agree(plane: Plane, context: str) -> list[str]:
     """The texts of the conversation, which is the flatten of its tasks, at once and page by page, again and again."""
     messages = await flat(plane, context)
-    for limit in (1000, 3, 1000):
+    for limit in (1000, 3):
         assert await paged(plane, context, limit) == messages
     return texts(messages)
 
@@ -108,6 +100,22 @@ async def test_a_rewound_conversation_is_read_anew(plane: Plane) -> None:
     assert await agree(plane, context) == echo(0, 1)
     await say(plane, SEND, context, "t9")
     assert await agree(plane, context) == echo(0, 1, 9)
+
+
+async def test_what_a_session_task_lacks_follows_it(plane: Plane) -> None:
+    """R5, T6: a document beside direct answers and a rewind, page by page."""
+    context = await session_of(plane, 3)
+    await plane.send("message direct", message={"contextId": context})
+    history = [{"role": "agent", "messageId": fresh(), "parts": [{"kind": "text", "text": text}]} for text in "xyz"]
+    document: Any = {"id": fresh(), "contextId": context, "status": {"state": "completed"}, "history": history}
+    await plane.http.post("/api/tasks", json=document)
+    before = await agree(plane, context)
+    assert before == [*echo(0, 1, 2), "message direct", "direct", "x", "y", "z"]
+    await plane.result("SendMessage", SEND.params(context, "", {REWIND: await invocation(plane, context, "t1")}))
+    after = await agree(plane, context)
+    assert after[:2] == echo(0)
+    gone = (await plane.http.get(f"/api/sessions/{context}/messages?before=none")).json()
+    assert (gone["code"], list(gone["fields"])) == ("NO_SUCH_MESSAGE", ["before"])
 
 
 async def test_another_session_under_the_same_id_has_a_conversation_of_its_own(plane: Plane) -> None:

@@ -53,6 +53,33 @@ async def test_what_a_session_shows_is_read_with_its_version(plane: Plane) -> No
     assert (await plane.http.get(f"/api/sessions/{context}")).headers["etag"] == reply.headers["etag"]
 
 
+async def pages(plane: Plane, context: str, limit: int) -> list[Json]:
+    """All of them, the newest first."""
+    path = f"/api/sessions/{context}/effective_history"
+    found = [await data(plane, f"{path}?limit={limit}")]
+    while found[-1]["before"]:
+        found.append(await data(plane, f"{path}?limit={limit}&before={found[-1]['before']}"))
+    return found
+
+
+async def test_what_a_session_shows_is_read_in_pages(plane: Plane) -> None:
+    """R7: the newest page first; all show one version, whatever comes between."""
+    context = await session_of(plane, "A", "B", "C")
+    whole = await data(plane, f"/api/sessions/{context}/effective_history")
+    found = await pages(plane, context, 4)
+    assert [texts(page["messages"]) for page in found] == [echo("B", "C"), echo("A")]
+    assert [message for page in reversed(found) for message in page["messages"]] == whole["messages"]
+    first = await data(plane, f"/api/sessions/{context}/effective_history?limit=5")
+    assert first == {**whole, "messages": whole["messages"][1:], "before": first["before"]}
+    await post(plane, context, "rewind", {"before": await invocation(plane, context, "B")})
+    rest = await data(plane, f"/api/sessions/{context}/effective_history?before={first['before']}")
+    assert rest == {**whole, "messages": whole["messages"][:1], "before": None}
+    assert [texts(page["messages"]) for page in await pages(plane, context, 100)] == [echo("A")]
+    for query in ("limit=0", "limit=1001", "limit=x", "before=no", f"before={'x' * 5000}"):
+        reply = await plane.http.get(f"/api/sessions/{context}/effective_history?{query}")
+        assert reply.status_code == 400, query
+
+
 async def test_a_pushed_history_is_what_the_session_shows_from_then_on(plane: Plane) -> None:
     """R7: the tasks' flatten is it, then and after further turns; what was said before is hidden, and not gone."""
     context = await session_of(plane, "A", "B")
@@ -225,6 +252,8 @@ async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -
     history = await data(plane, f"/api/sessions/{context}/effective_history")
     assert [json.loads(event["data"])["invocationId"] for event in history["events"]] == ["i1", "i1"]
     assert set(history["events"][0]) == {"id", "session_id", "user_id", "created_at", "updated_at", "data"}
+    (older, newer) = reversed(await pages(plane, context, 1))
+    assert [*older["events"], *newer["events"]] == history["events"]
     everything = await data(plane, f"/api/sessions/{context}?order=asc")
     assert len(everything["events"]) == 5
     rewinding = {"invocationId": "i4", "actions": {"rewindBeforeInvocationId": "i1"}}

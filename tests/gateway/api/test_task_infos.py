@@ -52,6 +52,26 @@ def texts_of(task: Json) -> str:
     return text
 
 
+async def test_the_tasks_of_a_session_are_listed_in_pages(plane: Plane) -> None:
+    """M1: the newest page first, each oldest to newest."""
+    context = fresh()
+    for text in "ABCDE":
+        await say(plane, SEND, context, text)
+    whole = await infos(plane, context)
+    found: list[list[Json]] = []
+    token = ""
+    while True:
+        query = f"?limit=2&page_token={token}" if token else "?limit=2"
+        page = (await plane.http.get(f"/api/sessions/{context}/task-infos{query}")).json()
+        found.append(page["data"])
+        token = page.get("next_page_token", "")
+        if not token:
+            break
+    assert found == [whole[3:], whole[1:3], whole[:1]]
+    for query in ("limit=0", "limit=1001", "page_token=no"):
+        assert (await plane.http.get(f"/api/sessions/{context}/task-infos?{query}")).status_code == 400
+
+
 async def test_the_latest_incomplete_task_is_asked_for_or_there_is_none(plane: Plane) -> None:
     """M3, M4, M9: null without one, not an error; the next message's task becomes it; a paused one counts, and says so;
     one that ended before stays as it was."""

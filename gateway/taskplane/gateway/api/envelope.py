@@ -11,9 +11,12 @@ from taskplane.runtime.errors import Invalid
 __all__ = ["check_size", "found", "found_some", "read_json", "read_object"]
 
 
-def found(data: Any, message: str, *, status: int = 200, headers: Headers | None = None) -> Content:
-    """A success with `data`."""
-    return json_reply(status, {"error": False, "data": data, "message": message}, headers)
+def found(
+    data: Any, message: str, *, status: int = 200, headers: Headers | None = None, next_page_token: str = ""
+) -> Content:
+    """A success with `data`; an empty token of the next page is left out."""
+    body = {"error": False, "data": data, "message": message}
+    return json_reply(status, body | {"next_page_token": next_page_token} if next_page_token else body, headers)
 
 
 def found_some(data: list[Any], message: str, *, next_page_token: str = "") -> Content:

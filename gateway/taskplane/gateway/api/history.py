@@ -1,14 +1,14 @@
 """The effective history of a session: read as it is after its rewinds, and replaced by a runtime that keeps its own."""
 
 import logging
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
+from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import check_size, found, read_json
 from taskplane.gateway.api.shapes import event_json
 from taskplane.gateway.auth import Caller
@@ -25,14 +25,17 @@ from taskplane.runtime.ids import new_id
 
 _log = logging.getLogger(__name__)
 
-_PAGE: Final = 1_000
-_SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
+_PAGE: Final = 100
+_SHOWN: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED, sb.ENTRY_KIND_EVENT)
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
     """What a session shows, with its version: its messages and, of a session that a runtime feeds with events, the
-    events in effect. NotFound."""
-    data = await _effective(plane, request.arguments["session"])
+    events in effect. All of it, or with `limit` its newest page; `before` names an older one. NotFound; Invalid."""
+    if request.query.keys().isdisjoint(("limit", "before")):
+        data = await _effective(plane, request.arguments["session"])
+    else:
+        data = await _page(plane, request)
     return found(data, "Successfully retrieved effective history", headers=[(b"etag", etags.numbered(data["version"]))])
 
 
@@ -70,53 +73,47 @@ async def apply(plane: Plane, context_id: str) -> None:
         _log.warning("the tasks of session %s are not in line with it yet: %s", context_id, error)
 
 
-def said(entries: Iterable[sb.Entry]) -> list[a2a.Message]:
-    """The messages of entries in effect, in their order; of those with one id the first one."""
-    seen: set[str] = set()
-    kept: list[a2a.Message] = []
-    for entry in entries:
-        for message in entry.pushed.messages if entry.HasField("pushed") else [entry.message]:
-            if message.message_id not in seen or not message.message_id:
-                seen.add(message.message_id)
-                kept.append(message)
-    return kept
-
-
 async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:
-    asked = sb.ListEntriesRequest(
-        context_id=context_id, effective=True, kinds=[*_SAID, sb.ENTRY_KIND_EVENT], page_size=_PAGE
-    )
-    entries: list[sb.Entry] = []
+    """All that the session shows."""
+    pages: list[sb.ListEntriesResponse] = []
+    asked = _asked(context_id, paging.MOST)
+    while not pages or asked.page_token:
+        page = await plane.sessions.ListEntries(asked)
+        pages.append(page)
+        asked.page_token = page.next_page_token
+    return await _shown(plane, pages[-1], [entry for page in pages for entry in page.entries])
+
+
+async def _page(plane: Plane, request: Request) -> dict[str, Any]:
+    """A page of it, from the newest one on."""
+    asked = _asked(request.arguments["session"], paging.limit(request, _PAGE))
+    asked.newest_first = True
+    asked.page_token = paging.token(request, "before")
+    page = await plane.sessions.ListEntries(asked)
+    return {**await _shown(plane, page, page.entries[::-1]), "before": page.next_page_token or None}
+
+
+def _asked(context_id: str, size: int) -> sb.ListEntriesRequest:
+    return sb.ListEntriesRequest(context_id=context_id, effective=True, distinct=True, kinds=_SHOWN, page_size=size)
+
+
+async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[sb.Entry]) -> dict[str, Any]:
+    """Entries in reading order, of the session as it was on this page."""
+    messages: list[a2a.Message] = []
     events: list[dict[str, Any]] = []
-    size = 0
-    session = sb.Session()
-    async with aclosing(_pages(plane, asked)) as pages:
-        async for page in pages:
-            session = page.session
-            size += page.ByteSize()
-            events += (event_json(session, one, one.data) for one in page.entries if one.kind == sb.ENTRY_KIND_EVENT)
-            entries += (one for one in page.entries if one.kind in _SAID)
-    messages = said(entries)
+    for entry in entries:
+        if entry.kind == sb.ENTRY_KIND_EVENT:
+            events.append(event_json(page.session, entry, entry.data))
+        elif entry.HasField("pushed"):
+            messages += entry.pushed.messages
+        else:
+            messages.append(entry.message)
+    size = sum(entry.ByteSize() for entry in entries)
     shown = await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
-    data: dict[str, Any] = {"version": session.version, "messages": shown}
-    if events or await _has_events(plane, context_id):
+    data: dict[str, Any] = {"version": page.session.version, "messages": shown}
+    if page.has_events:
         data["events"] = events
     return data
-
-
-async def _has_events(plane: Plane, context_id: str) -> bool:
-    """A runtime feeds the session, be none of its events in effect."""
-    asked = sb.ListEntriesRequest(context_id=context_id, kinds=[sb.ENTRY_KIND_EVENT], page_size=1)
-    return bool((await plane.sessions.ListEntries(asked)).entries)
-
-
-async def _pages(plane: Plane, asked: sb.ListEntriesRequest) -> AsyncGenerator[sb.ListEntriesResponse, None]:
-    while True:
-        page = await plane.sessions.ListEntries(asked)
-        yield page
-        if not page.next_page_token:
-            return
-        asked.page_token = page.next_page_token
 
 
 def _read(body: Any) -> tuple[list[a2a.Message], int]:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.api.conversation import conversation
+from taskplane.gateway.api import paging
+from taskplane.gateway.api.conversation import Part, newest
 from taskplane.gateway.api.envelope import found
 from taskplane.gateway.api.listing import tasks_of
 from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
@@ -20,24 +21,28 @@ from taskplane.runtime.errors import Invalid, NotFound
 
 _PAGE: Final = 100
 _EVENTS: Final = 1_000
-_MOST_MESSAGES: Final = 1_000
 
 
 async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     """The conversation that a session's tasks are: the newest page first, each page oldest to newest. With `kind` the
     messages of that kind, status texts among them. NotFound; Invalid."""
-    limit = request.number("limit", _PAGE)
-    if not 1 <= limit <= _MOST_MESSAGES:
-        raise Invalid(
-            f"limit must be between 1 and {_MOST_MESSAGES}", fields={"limit": f"must be between 1 and {_MOST_MESSAGES}"}
-        )
-    end = request.query.get("before", "")
+    limit = paging.limit(request, _PAGE)
+    before = request.query.get("before", "")
     context_id, kind = request.arguments["session"], request.query.get("kind", "")
+    part = _newest_of_kind(plane, context_id, kind, limit, before) if kind else newest(plane, context_id, limit, before)
+    page = await part
+    data = {
+        "messages": await _messages(plane, page.messages),
+        "before": page.messages[0].message_id if page.more else None,
+    }
+    return found(data, "Successfully retrieved messages")
+
+
+async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, end: str) -> Part:
     # The conversation is gone through, but no more of it is held than the page.
     page: deque[a2a.Message] = deque(maxlen=limit)
     count = 0
-    runs = _of_kind_in(plane, context_id, kind) if kind else conversation(plane, caller.principal, context_id)
-    async with aclosing(runs):
+    async with aclosing(_of_kind_in(plane, context_id, kind)) as runs:
         async for run in runs:
             stop = next((at for at, one in enumerate(run) if one.message_id == end), None) if end else None
             page.extend(run[:stop])
@@ -48,9 +53,7 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
             if end:
                 what = "names no message of this session"
                 raise Invalid(f"before {what}", fields={"before": what})
-    before = page[0].message_id if count > limit else None
-    data = {"messages": await _messages(plane, page), "before": before}
-    return found(data, "Successfully retrieved messages")
+    return Part(list(page), count > limit)
 
 
 async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:

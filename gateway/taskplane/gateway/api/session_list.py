@@ -1,10 +1,11 @@
 """The caller's sessions with what a list of them shows: one request for a screen, however many there are."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import found_some
 from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.api.states import counts, info_state
@@ -12,27 +13,19 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.etags import if_changed
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.fields import LONGEST_TOKEN
 from taskplane.gateway.translate.timestamps import to_text
-from taskplane.runtime.errors import Invalid
-
-_PAGE: Final = 1_000
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """The caller's sessions, newest update first, with the states of their tasks; `q` asks for those with this in their
     title. With `limit` a page of them and, unless it is the last one, `next_page_token`, which gives the next page as
     `page_token`; without, all. Invalid."""
-    limit = request.number("limit", 0)
-    if "limit" in request.query and not 1 <= limit <= _PAGE:
-        raise Invalid(f"limit must be between 1 and {_PAGE}", fields={"limit": f"must be between 1 and {_PAGE}"})
+    limit = paging.limit(request, 0)
     asked = sb.ListSessionsRequest(
-        page_size=limit or _PAGE,
-        page_token=request.query.get("page_token", ""),
+        page_size=limit or paging.MOST,
+        page_token=paging.token(request, "page_token"),
         title=request.query.get("q", ""),
     )
-    if len(asked.page_token) > LONGEST_TOKEN:
-        raise Invalid("page_token is none of this server", fields={"page_token": "is none of this server"})
     shown: list[dict[str, Any]] = []
     while True:
         page = await plane.sessions.ListSessions(asked)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import found
 from taskplane.gateway.api.states import counts, info_state
 from taskplane.gateway.auth import Caller
@@ -15,32 +16,39 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.runtime.errors import Invalid
 
-_PAGE: Final = 1_000
+_PAGE: Final = 100
+_LISTED: Final = "Successfully listed task infos"
 _MILLISECONDS: Final = 3
 
 
 async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The task infos of a session, oldest first. `latest=incomplete` asks for the newest one that has not ended, and
-    `latest=any` for the newest one: null if there is none. `include=superseded` shows those a rewind hid, too.
-    NotFound; Invalid."""
+    """The task infos of a session, oldest first: all, or with `limit` the newest page of them and, unless that has the
+    oldest one, `next_page_token`, which gives the page before it as `page_token`. `latest=incomplete` asks for the
+    newest one that has not ended, and `latest=any` for the newest one: null if there is none. `include=superseded`
+    shows those a rewind hid, too. NotFound; Invalid."""
     context_id = request.arguments["session"]
     superseded = wants_superseded(request)
     latest = request.query.get("latest", "")
     if latest not in ("", "incomplete", "any"):
         raise Invalid("latest must be incomplete or any", fields={"latest": "must be incomplete or any"})
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
-    asked = pb.ListTaskInfosRequest(
-        context_id=context_id,
-        include_superseded=superseded,
-        latest_incomplete=latest == "incomplete",
-        page_size=_PAGE,
-    )
+    asked = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=superseded)
+    if latest:
+        asked.latest_incomplete, asked.newest_first, asked.page_size = latest == "incomplete", True, 1
+        page = await plane.tasks.ListTaskInfos(asked)
+        newest = task_info(page.infos[0]) if page.infos else None
+        return if_changed(request, found(newest, _LISTED))
+    if not request.query.keys().isdisjoint(("limit", "page_token")):
+        asked.newest_first = True
+        asked.page_size = paging.limit(request, _PAGE)
+        asked.page_token = paging.token(request, "page_token")
+        page = await plane.tasks.ListTaskInfos(asked)
+        shown = [task_info(info) for info in reversed(page.infos)]
+        return if_changed(request, found(shown, _LISTED, next_page_token=page.next_page_token))
+    asked.page_size = paging.MOST
     async with aclosing(_pages(plane, asked)) as pages:
         infos = [task_info(info) async for page in pages for info in page.infos]
-    data: Any = infos
-    if latest:
-        data = infos[-1] if infos else None
-    return if_changed(request, found(data, "Successfully listed task infos"))
+    return if_changed(request, found(infos, _LISTED))
 
 
 async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:

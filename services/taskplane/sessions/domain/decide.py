@@ -23,13 +23,27 @@ def decide(found: Found, op: Operation, now: int) -> Outcome:
 def _begin(scope: Scope, context_id: str, first: ops.NewSession, now: int) -> Session:
     # Without entries, at version 1.
     tenant, owner, _ = scope
-    return Session(tenant, owner, context_id, 0, 1, first.agent, first.title, first.source, False, now, now)
+    return Session(
+        tenant,
+        owner,
+        context_id,
+        0,
+        1,
+        first.agent,
+        first.title,
+        first.source,
+        False,
+        now,
+        now,
+        salt=first.salt,
+    )
 
 
 def _create(found: Found, op: ops.Create, now: int) -> Outcome:
     was = found.session
     if was is None:
-        begun = _begin(op.scope, op.context_id, ops.NewSession(agent=op.agent, title=op.title, source=op.source), now)
+        first = ops.NewSession(agent=op.agent, title=op.title, source=op.source, salt=op.salt)
+        begun = _begin(op.scope, op.context_id, first, now)
         return Write(session=begun, answer=ops.Created(session=begun, created=True), new=True)
     session = was._replace(agent=op.agent or was.agent, title=op.title or was.title, source=op.source or was.source)
     if session == was:

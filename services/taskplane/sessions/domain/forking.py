@@ -39,6 +39,7 @@ def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Sessi
         steered_seq=steered,
         applied_seq=steered,
         forked_from=origin(op),
+        salt=op.salt,
     )
 
 

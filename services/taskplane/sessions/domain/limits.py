@@ -102,14 +102,20 @@ def check_after(seq: int | None) -> None:
         raise Invalid("a number is not negative", fields={"after_seq": "is not negative"})
 
 
-def check_order(effective: bool, newest_first: bool) -> None:
-    """Invalid `BAD_ORDER`: what is in effect is listed in reading order only."""
-    if effective and newest_first:
-        raise Invalid(
-            "what is in effect is listed in reading order only",
-            reason="BAD_ORDER",
-            fields={"newest_first": "does not go with effective"},
-        )
+def check_distinct(effective: bool, distinct: bool) -> None:
+    """Invalid `BAD_FILTER`: of the log itself everything is listed, repeated or not."""
+    if distinct and not effective:
+        raise _bad_filter("distinct", "needs effective")
+
+
+def check_before(distinct: bool, newest_first: bool, before_message_id: str) -> None:
+    """Invalid `BAD_FILTER`: only a conversation that is read backwards has what comes before a message."""
+    if before_message_id and not (distinct and newest_first):
+        raise _bad_filter("before_message_id", "needs distinct and newest_first")
+
+
+def _bad_filter(field: str, what: str) -> Invalid:
+    return Invalid(f"{field} {what}", reason="BAD_FILTER", fields={field: what})
 
 
 def check(op: ops.Operation) -> None:

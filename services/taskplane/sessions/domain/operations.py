@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain.replay import Line
-from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.domain.session import Entry, Scope, Session, new_salt
 from taskplane.sessions.domain.state import Change, Delta
 
 
@@ -21,6 +21,7 @@ class Create:
     agent: str = ""
     title: str = ""
     source: str = ""
+    salt: int = field(default_factory=new_salt)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class NewSession:
     agent: str = ""
     title: str = ""
     source: str = ""
+    salt: int = field(default_factory=new_salt)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,6 +114,7 @@ class Fork:
     new_context_id: str
     before: str = ""
     title: str = ""
+    salt: int = field(default_factory=new_salt)
 
 
 Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied

@@ -8,9 +8,10 @@ takes that one back, which is what ADK does as well.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
 
@@ -45,6 +46,11 @@ class Line(NamedTuple):
     def is_of_a_turn(self) -> bool:
         """Whether it is what somebody said, or the outcome of a turn; not what only steers."""
         return self.kind in (MESSAGE, OUTCOME) or (self.kind == EVENT and not self.target)
+
+    @property
+    def steers(self) -> bool:
+        """Whether it may change what is in effect of the entries before it; one that does not only adds to them."""
+        return self.kind not in (MESSAGE, OUTCOME) and (self.kind != EVENT or bool(self.target))
 
     @property
     def shows(self) -> bool:
@@ -84,19 +90,52 @@ class Push:
 
 
 class Replayed:
-    """Where each invocation was `seen` first, which ones are `voided`, and the `state`: what is cut in the end."""
+    """Where each invocation was `seen` first, which ones are `voided`, and the `state`: what is cut in the end.
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    It holds nothing of the entries but these places. `seq` is the number of the newest one, or 0.
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
         """`lines` are all entries of a session in the order of their numbers, or all up to some number."""
-        self.lines: Sequence[Line] = list(lines)
-        self.voided = _voided(self.lines)
-        seen: dict[Name, int] = {}
-        events: dict[int, int] = {}
-        self.seen: Mapping[Name, int] = seen
-        self._events: Mapping[int, int] = events
-        self.state = _replay(self.lines, self.voided, seen, events)
+        self.seq = lines[-1].seq if lines else 0
+        self.voided = _voided(lines)
+        self._seen: dict[Name, int] = {}
+        self._events: dict[int, int] = {}
+        self.state, self._place = _replay(lines, self.voided, self._seen, self._events)
         self.push = self.state.push if self.state is not None else None
         self._starts, self._ends = _intervals(self.state)
+
+    @property
+    def seen(self) -> Mapping[Name, int]:
+        return self._seen
+
+    @property
+    def events(self) -> Mapping[int, int]:
+        """The place of each event, by number."""
+        return self._events
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is in effect: nothing is cut, voided or replaced."""
+        return not self.voided and not self._starts and self.push is None
+
+    def followed_by(self, lines: Sequence[Line]) -> Self:
+        """What it is when these entries, of which none `steers`, have come as well. This one stays as it is."""
+        after = copy(self)
+        after._seen = dict(self._seen)
+        after._events = dict(self._events)
+        place = self._place
+        for line in lines:
+            place += 1
+            after._seen.setdefault(line.group, place)
+            if line.name != line.group:
+                place += 1
+                after._seen.setdefault(line.name, place)
+            if line.kind == EVENT:
+                after._events[line.seq] = place
+        after._place = place
+        after.seq = lines[-1].seq if lines else self.seq
+        return after
 
     def has(self, line: Line) -> bool:
         """Whether the entry is in effect: neither it nor the turn that created its task is cut, voided or replaced."""
@@ -107,11 +146,6 @@ class Replayed:
             return False
         # A pushed history replaces what was said before it, not the tasks that go on after it.
         return line.group == line.name or self.stands(line.group)
-
-    def reading_order(self, line: Line) -> tuple[int, int, int]:
-        """Where the entry is read: with the turn that created its task, inside by generation; an event, where it is."""
-        begun = self._events[line.seq] if line.kind == EVENT else self.seen[line.group]
-        return begun, line.generation, line.seq
 
     def stands(self, name: Name) -> bool:
         """Whether an invocation that was seen is neither voided nor cut by a rewind."""
@@ -139,52 +173,54 @@ def _voided(lines: Sequence[Line]) -> frozenset[Name]:
 
 def _replay(
     lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int], events: dict[int, int]
-) -> Cut | None:
+) -> tuple[Cut | None, int]:
     """Goes through the log once; fills `seen`, the place of each invocation, and `events`, that of each event by its
-    number, and returns what is cut in the end."""
+    number, and returns what is cut in the end, and the last place."""
     state: Cut | None = None
     # What was cut when each place was reached.
     states: dict[int, Cut | None] = {}
     place = 0
-
-    def see(name: Name) -> None:
-        if seen.setdefault(name, place) == place:
-            states[place] = state
-
-    for line in lines:
-        if line.kind == REWIND and line.off:
+    for seq, kind, invocation_id, _, task_invocation_id, _, target, off, _, listing in lines:
+        if kind == REWIND and off:
             # It was refused: nothing can be rewound to before it, either.
             continue
         at = place = place + 1
-        see(line.group)
-        if line.name != line.group:
+        # `Line.name` and `Line.group`; looked up here, since logs are long.
+        name = invocation_id or seq
+        group = task_invocation_id or name
+        if group not in seen:
+            seen[group] = place
+            states[place] = state
+        if name != group:
             place += 1
-            see(line.name)
-        if line.kind == EVENT:
-            events[line.seq] = place
-        if line.name in voided:
-            continue
-        if line.kind == PUSHED:
-            pushed = Push(line.seq, at, {}, listed := [])
-            state = Cut(0, at, None, None, pushed)
-            for invocation in line.listed.split("\n")[:-1]:
-                place += 1
-                name = invocation or -place
-                see(name)
-                pushed.named.setdefault(name, place)
+            if name not in seen:
+                seen[name] = place
                 states[place] = state
-                listed.append((pushed.named[name], name))
-        elif line.kind == UNDO:
+        if kind == EVENT:
+            events[seq] = place
+        if kind in (MESSAGE, OUTCOME) or name in voided:
+            continue
+        if kind == PUSHED:
+            pushed = Push(seq, at, {}, listed := [])
+            state = Cut(0, at, None, None, pushed)
+            for invocation in listing.split("\n")[:-1]:
+                place += 1
+                of_message = invocation or -place
+                seen.setdefault(of_message, place)
+                pushed.named.setdefault(of_message, place)
+                states[place] = state
+                listed.append((pushed.named[of_message], of_message))
+        elif kind == UNDO:
             if state is not None and not state.is_push:
                 state = state.before
-        elif line.target and line.kind in (REWIND, EVENT):
-            start = seen.get(line.target)
+        elif target and kind in (REWIND, EVENT):
+            start = seen.get(target)
             if state is not None and state.push is not None:
-                start = state.push.named.get(line.target, start)
+                start = state.push.named.get(target, start)
             if start is not None and start < at:
                 below = states[start]
                 state = Cut(start, at, below, state, below.push if below is not None else None)
-    return state
+    return state, place
 
 
 def _intervals(state: Cut | None) -> tuple[list[int], list[int]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.ids import random_bytes
 
 MESSAGE: Final = int(pb.ENTRY_KIND_MESSAGE)
 OUTCOME: Final = int(pb.ENTRY_KIND_OUTCOME)
@@ -47,11 +48,18 @@ class Session(NamedTuple):
     applied_seq: int = 0
     # What it was made of, if it is a copy of a part of another session (see `domain.forking`).
     forked_from: str = ""
+    # Random: tells it from another one that had its id, or has it later. 0: it was made before there were salts.
+    salt: int = 0
 
     @property
     def unapplied(self) -> bool:
         """Whether its tasks are not in line with its history yet."""
         return self.applied_seq < self.steered_seq
+
+
+def new_salt() -> int:
+    """For `Session.salt` of a new one."""
+    return 1 + int.from_bytes(random_bytes()[:7])
 
 
 class Entry(NamedTuple):
@@ -107,6 +115,7 @@ def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[
         steered_seq,
         was.applied_seq,
         was.forked_from,
+        was.salt,
     )
     return session, new
 

@@ -9,7 +9,7 @@ from taskplane.sessions.domain import importing
 from taskplane.sessions.domain.importing import Given, Reading
 from taskplane.sessions.domain.limits import PAGE_BYTES
 from taskplane.sessions.domain.refusals import session_exists
-from taskplane.sessions.domain.session import Scope, Session
+from taskplane.sessions.domain.session import Scope, Session, new_salt
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.tables import event_delta, session_import
 from taskplane.storage import staging
@@ -33,7 +33,7 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect) -> Session
     _check_free(conn, of, dialect)
     records = staging.records(conn, session_import, of, pages)
     scope = Scope(of.tenant, of.owner, "")
-    session = importing.read_session(next(records, b""), scope, of.context_id)
+    session = importing.read_session(next(records, b""), scope, of.context_id)._replace(salt=new_salt())
     if not sql.insert_missing(conn, dialect, [session]):
         raise session_exists(of.context_id)
     reading = Reading(session)

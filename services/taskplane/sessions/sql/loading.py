@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, bindparam, case, func, select
 
 from taskplane.sessions.domain.limits import PAGE_BYTES
 from taskplane.sessions.domain.refusals import session_not_found
+from taskplane.sessions.domain.repeats import HEAD
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
 from taskplane.sessions.sql.statements import (
@@ -59,6 +60,9 @@ _ROWS_OF: Final = ROWS.where(entry.c.seq.in_(bindparam("seqs", expanding=True)))
 _PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(
     *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
 )
+_HEADS_OF: Final = select(entry.c.seq, func.substr(entry.c.payload, 1, HEAD).label("head")).where(
+    *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
+)
 _lines: Final = select(*(entry.c[name] for name in Line._fields)).where(*OF_SESSION).order_by(entry.c.seq)
 _LINES: Final = _lines
 _LINES_AND_SIZES: Final = _lines.add_columns(_size.label("size"))
@@ -101,18 +105,25 @@ class Log(NamedTuple):
     reads: Mapping[int, Read]
 
 
-def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Log]:
-    """The session and its log. NotFound."""
+def read_short(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, dict[int, Read] | None]:
+    """The session, and all its entries by number if they are few; None: they are many. NotFound."""
     key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
     rows = conn.execute(_SESSION_AND_ROWS, key).all()
     if not rows:
         raise session_not_found(context_id)
     of = to_session(rows[0][:_WIDTH])
     if of.seq > _SHORT:
-        rows = conn.execute(_LINES_AND_SIZES, key).all()
+        return of, None
+    return of, {read.entry.seq: read for read in (to_read(row[_WIDTH:]) for row in rows[: of.seq])}
+
+
+def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Log]:
+    """The session and its log. NotFound."""
+    of, reads = read_short(conn, scope, context_id)
+    if reads is None:
+        rows = conn.execute(_LINES_AND_SIZES, key_of(of)).all()
         return of, Log([Line._make(row[:-1]) for row in rows], {row[0]: row[-1] for row in rows}, {})
-    reads = {read.entry.seq: read for read in (to_read(row[_WIDTH:]) for row in rows[: of.seq])}
-    return of, Log([_line(read.entry) for read in reads.values()], {seq: one.size for seq, one in reads.items()}, reads)
+    return of, Log([line_of(read) for read in reads.values()], {seq: one.size for seq, one in reads.items()}, reads)
 
 
 def read_lines(conn: Connection, of: Session) -> list[Line]:
@@ -129,13 +140,27 @@ def read_entries(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int
     return {read.entry.seq: read for read in map(to_read, rows)}
 
 
+def read_payloads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
+    """The payloads of the entries with these numbers, whatever their size."""
+    rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": padded(seqs)})
+    return {row.seq: row.payload for row in rows}
+
+
+def read_heads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
+    """How their payloads begin: the first `HEAD` bytes of each."""
+    wanted = padded(seqs)
+    if not wanted:
+        return {}
+    rows = conn.execute(_HEADS_OF, {**key_of(of), "seqs": wanted})
+    return {row.seq: row.head for row in rows}
+
+
 def complete(conn: Connection, of: Session, reads: Sequence[Read]) -> list[Entry]:
     """The entries with the payloads that were too large to come with their rows."""
     large = [read.entry.seq for read in reads if read.size and read.entry.payload is None]
     if not large:
         return [read.entry for read in reads]
-    rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": padded(large)})
-    payloads: dict[int, bytes] = {row.seq: row.payload for row in rows}
+    payloads = read_payloads(conn, of, large)
     return [
         read.entry._replace(payload=payloads[read.entry.seq]) if read.entry.seq in payloads else read.entry
         for read in reads
@@ -153,7 +178,9 @@ def fitting(sizes: Iterable[int], most: int) -> int:
     return count
 
 
-def _line(one: Entry) -> Line:
+def line_of(read: Read) -> Line:
+    """What the history needs to know of it."""
+    one = read.entry
     return Line(
         seq=one.seq,
         kind=one.kind,

@@ -15,10 +15,11 @@ from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.operations import Answer, Operation, Write
 from taskplane.sessions.domain.refusals import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import forking, importing, reads, retention, settling, states
+from taskplane.sessions.sql import effective, forking, importing, reads, retention, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
+from taskplane.sessions.sql.readings import Readings
 from taskplane.sessions.sql.statements import Key
 from taskplane.sessions.store import (
     EntryFilter,
@@ -55,6 +56,7 @@ class SqlSessionLog:
         """
         self._engine = engine
         self._page_key = b""
+        self._readings = Readings()
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
             partial(apply_batch, dialect=engine.dialect),
@@ -118,13 +120,23 @@ class SqlSessionLog:
         limits.check_id("context_id", context_id)
         limits.check_id("task_id", query.task_id, required=False)
         limits.check_page_size(query.page_size)
-        limits.check_order(query.effective, query.newest_first)
+        limits.check_distinct(query.effective, query.distinct)
+        limits.check_before(query.distinct, query.newest_first, query.before_message_id)
+        if query.effective:
+            return await self._engine.read(
+                effective.list_effective, scope, context_id, query, self._page_key, self._readings
+            )
         return await self._engine.read(reads.list_entries, scope, context_id, query, self._page_key)
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
         """See `SessionLog.conversation`."""
         limits.check_id("context_id", context_id)
-        return await self._engine.read(reads.read_conversation, scope, context_id)
+        return await self._engine.read(effective.read_conversation, scope, context_id)
+
+    async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+        """See `SessionLog.message_ids`."""
+        limits.check_id("context_id", context_id)
+        return await self._engine.read(effective.list_message_ids, scope, context_id, self._readings)
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
         """See `SessionLog.after`."""

@@ -1,32 +1,27 @@
 """The reads: each is one snapshot, bounded in rows and in bytes."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func, or_, select, text, tuple_
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Exhausted
 from taskplane.sessions.domain import history
-from taskplane.sessions.domain.history import InEffect, conversation, effective
 from taskplane.sessions.domain.limits import REPLY_BYTES
-from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.loading import (
     ROWS,
-    Read,
     complete,
     fitting,
     get_session,
     key_of,
     read_entries,
     read_lines,
-    read_log,
     to_read,
 )
-from taskplane.sessions.sql.pages import Bound, EffectivePlace, EntryPlace, SessionPlace
+from taskplane.sessions.sql.pages import Bound, EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import HEADS, SESSION_COLUMNS, Key, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
@@ -92,11 +87,9 @@ def _pattern(part: str) -> str:
 
 
 def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
-    """See `SessionLog.entries`."""
-    if query.effective:
-        return _list_effective(conn, scope, context_id, query, key)
+    """See `SessionLog.entries`, for a listing of the log itself."""
     of = get_session(conn, scope, context_id)
-    bound = _bound(of, query)
+    bound = bound_of(of, query)
     after = _BEYOND if query.newest_first else 0
     if query.page_token:
         after = EntryPlace.read(query.page_token, key, bound).seq
@@ -145,40 +138,19 @@ def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
     return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))
 
 
-def _bound(of: Session, query: EntryFilter) -> Bound:
+def bound_of(of: Session, query: EntryFilter) -> Bound:
+    """What a page token of a listing of the session's entries is good for."""
     # A session that was deleted and made again is another one.
-    session_is = (of.tenant, of.owner, of.context_id, of.created_at)
-    return (*session_is, query.effective, tuple(query.kinds), query.task_id, query.newest_first)
-
-
-def _list_effective(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
-    of, log = read_log(conn, scope, context_id)
-    bound = _bound(of, query)
-    place = EffectivePlace(of.seq, of.version, 0)
-    if query.page_token:
-        place = EffectivePlace.read(query.page_token, key, bound)
-        of = of._replace(seq=place.seq, version=place.version)
-        log = log._replace(lines=log.lines[: place.seq])
-    tasks = {line.seq: line.task_id for line in log.lines} if query.task_id else {}
-    wanted = [
-        one
-        for one in effective(log.lines)
-        if one.kind in (query.kinds or _SAID) and (not query.task_id or tasks[one.seq] == query.task_id)
-    ][place.offset :]
-    page = wanted[: fitting((log.sizes[one.seq] for one in wanted), query.page_size)]
-    token = ""
-    if len(page) < len(wanted):
-        token = place._replace(offset=place.offset + len(page)).token(key, bound)
-    return EntryPage(of, _shown(conn, of, page, log.reads), token)
-
-
-def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
-    """See `SessionLog.conversation`."""
-    of, log = read_log(conn, scope, context_id)
-    said = [one for one in effective(log.lines) if one.kind in _SAID]
-    _check_reply(sum(log.sizes[one.seq] for one in said), context_id)
-    shown = _shown(conn, of, said, log.reads)
-    return of, conversation(message for one in shown for message in messages(one.payload))
+    session_is = (of.tenant, of.owner, of.context_id, of.created_at, of.salt)
+    return (
+        *session_is,
+        query.effective,
+        tuple(query.kinds),
+        query.task_id,
+        query.newest_first,
+        query.distinct,
+        query.before_message_id,
+    )
 
 
 def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
@@ -196,22 +168,12 @@ def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[
     """These entries with their payloads, by number. NotFound: the session is gone. Exhausted `HISTORY_TOO_LARGE`."""
     of = get_session(conn, scope, context_id)
     reads = list(read_entries(conn, of, seqs).values())
-    _check_reply(sum(read.size for read in reads), context_id)
+    check_reply(sum(read.size for read in reads), context_id)
     return {one.seq: one for one in complete(conn, of, reads)}
 
 
-def _shown(conn: Connection, of: Session, page: Sequence[InEffect], reads: Mapping[int, Read]) -> list[Entry]:
-    """The entries, a pushed history with what is in effect of it only."""
-    missing = [one.seq for one in page if one.seq not in reads]
-    reads = {**reads, **read_entries(conn, of, missing)} if missing else reads
-    entries = complete(conn, of, [reads[one.seq] for one in page])
-    return [
-        stored._replace(payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
-        for one, stored in zip(page, entries, strict=True)
-    ]
-
-
-def _check_reply(size: int, context_id: str) -> None:
+def check_reply(size: int, context_id: str) -> None:
+    """Exhausted `HISTORY_TOO_LARGE`: so many bytes do not fit one reply."""
     if size > REPLY_BYTES:
         raise Exhausted(
             f"the history of session {context_id} has {size} bytes and does not fit one reply",

@@ -61,11 +61,11 @@ def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: byte
     if query.latest_incomplete:
         parameters["limit"] = 1
         listing = listing.where(text(f"NOT {among('state', TERMINAL)}"))
-        listing = listing.order_by(*[column.desc() for column in _BY_CREATION])
-    else:
-        listing = listing.order_by(*_BY_CREATION)
+    newest_first = query.newest_first or query.latest_incomplete
+    listing = listing.order_by(*([column.desc() for column in _BY_CREATION] if newest_first else _BY_CREATION))
     if place is not None:
-        listing = listing.where(tuple_(*_BY_CREATION) > tuple_(bindparam("after_at"), bindparam("after_id")))
+        here, after = tuple_(*_BY_CREATION), tuple_(bindparam("after_at"), bindparam("after_id"))
+        listing = listing.where(here < after if newest_first else here > after)
         parameters |= {"after_at": place.at, "after_id": place.id}
     found = [Brief._make(values) for values in conn.execute(listing, parameters)]
     page, token = found[: query.page_size], ""

@@ -17,8 +17,9 @@ from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
-from taskplane.tasks.sql import importing, infos, reads, trimming, watching
+from taskplane.tasks.sql import conversation, importing, infos, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
+from taskplane.tasks.sql.conversation import Sayings
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.recent import Recent
@@ -34,6 +35,8 @@ from taskplane.tasks.store import (
     EventFilter,
     InfoFilter,
     InfoPage,
+    MessageFilter,
+    MessagePage,
     Page,
     Session,
     TaskFilter,
@@ -66,6 +69,7 @@ class SqlTaskLog:
         parts = Parts.of(engine.dialect, self._recent)
         self._clock = parts.clock
         self._meta: Meta | None = None
+        self._sayings = Sayings()
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
             partial(apply_batch, parts=parts),
@@ -124,6 +128,10 @@ class SqlTaskLog:
     async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
         """See `TaskLog.infos`."""
         return await self._engine.read(infos.list_infos, scope, query, self._opened().page_key)
+
+    async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
+        """See `TaskLog.messages`."""
+        return await self._engine.read(conversation.list_messages, scope, query, self._sayings)
 
     async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
         """See `TaskLog.session`."""

@@ -616,6 +616,8 @@ class ListEntriesRequest(_message.Message):
     NEWEST_FIRST_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DISTINCT_FIELD_NUMBER: _builtins.int
+    BEFORE_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     effective: _builtins.bool
     """Only what is in effect, in reading order: messages, direct answers, and first the pushed history that they follow,
@@ -624,10 +626,17 @@ class ListEntriesRequest(_message.Message):
     task_id: _builtins.str
     """Only entries of this task."""
     newest_first: _builtins.bool
-    """Not with `effective`."""
     page_size: _builtins.int
     """1 to 1,000; 0: 1,000. A page may hold fewer entries although more follow, so that it stays within some megabytes."""
     page_token: _builtins.str
+    distinct: _builtins.bool
+    """Only with `effective`: of messages with one messageId the first one alone, and a page counts messages, also those of
+    the pushed history, of which it has those that belong on it.
+    """
+    before_message_id: _builtins.str
+    """Only with `distinct` and `newest_first`: only what is read before the message with this id. Empty: all.
+    INVALID_ARGUMENT `NO_SUCH_MESSAGE`.
+    """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EntryKind.ValueType]:
         """Empty: all kinds; with `effective` all but EVENT."""
@@ -642,10 +651,12 @@ class ListEntriesRequest(_message.Message):
         newest_first: _builtins.bool = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        distinct: _builtins.bool = ...,
+        before_message_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "effective", b"effective", "kinds", b"kinds", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_message_id", b"before_message_id", "context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -658,8 +669,11 @@ class ListEntriesResponse(_message.Message):
     ENTRIES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    HAS_EVENTS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Empty on the last page."""
+    has_events: _builtins.bool
+    """With `effective`: an agent runtime feeds the session with events, be none of them in effect."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]: ...
     @_builtins.property
@@ -672,10 +686,11 @@ class ListEntriesResponse(_message.Message):
         entries: _abc.Iterable[Global___Entry] | None = ...,
         next_page_token: _builtins.str = ...,
         session: Global___Session | None = ...,
+        has_events: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "has_events", b"has_events", "next_page_token", b"next_page_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -723,6 +738,51 @@ class GetSessionTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetSessionTaskResponse: _TypeAlias = GetSessionTaskResponse  # noqa: Y015
+
+@_typing.final
+class ListMessageIdsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMessageIdsRequest: _TypeAlias = ListMessageIdsRequest  # noqa: Y015
+
+@_typing.final
+class ListMessageIdsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_IDS_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def session(self) -> Global___Session:
+        """The session at the same point."""
+
+    def __init__(
+        self,
+        *,
+        message_ids: _abc.Iterable[_builtins.str] | None = ...,
+        session: Global___Session | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_ids", b"message_ids", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMessageIdsResponse: _TypeAlias = ListMessageIdsResponse  # noqa: Y015
 
 @_typing.final
 class ListUnsettledRequest(_message.Message):

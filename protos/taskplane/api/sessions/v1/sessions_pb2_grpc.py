@@ -74,6 +74,11 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskResponse.FromString,
                 _registered_method=True)
+        self.ListMessageIds = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/ListMessageIds',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListMessageIdsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListMessageIdsResponse.FromString,
+                _registered_method=True)
         self.ListUnsettled = channel.unary_unary(
                 '/taskplane.api.sessions.v1.SessionHistory/ListUnsettled',
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.SerializeToString,
@@ -206,7 +211,7 @@ class SessionHistoryServicer:
 
     def ListEntries(self, request, context):
         """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_ORDER`.
+        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -216,6 +221,13 @@ class SessionHistoryServicer:
         """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
         now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
         not fit one reply; use ListEntries.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMessageIds(self, request, context):
+        """The ids of the messages of the session task, in its order; empty for a message that has none. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -396,6 +408,11 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.GetSessionTask,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskResponse.SerializeToString,
+            ),
+            'ListMessageIds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMessageIds,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListMessageIdsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListMessageIdsResponse.SerializeToString,
             ),
             'ListUnsettled': grpc.unary_unary_rpc_method_handler(
                     servicer.ListUnsettled,
@@ -689,6 +706,33 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/GetSessionTask',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.GetSessionTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMessageIds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/ListMessageIds',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListMessageIdsRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListMessageIdsResponse.FromString,
             options,
             channel_credentials,
             insecure,

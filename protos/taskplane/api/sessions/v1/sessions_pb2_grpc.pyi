@@ -44,13 +44,15 @@ class SessionHistoryStub:
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
     """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-    order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_ORDER`.
+    order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
     """
     GetSessionTask: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionTaskRequest, _sessions_pb2.GetSessionTaskResponse]
     """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
     now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
     not fit one reply; use ListEntries.
     """
+    ListMessageIds: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListMessageIdsRequest, _sessions_pb2.ListMessageIdsResponse]
+    """The ids of the messages of the session task, in its order; empty for a message that has none. NOT_FOUND."""
     ListUnsettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnsettledRequest, _sessions_pb2.ListUnsettledResponse]
     """Turns of all sessions of all owners that may have come to nothing: begun or taken up again some time ago, not
     answered directly, and nothing was said in them since. Whether there is a task, the task store knows. Oldest first,
@@ -191,7 +193,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListEntriesRequest, _abc.Awaitable[_sessions_pb2.ListEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListEntriesResponse]:
         """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_ORDER`.
+        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
         """
 
     @_abc_1.abstractmethod
@@ -204,6 +206,14 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
         not fit one reply; use ListEntries.
         """
+
+    @_abc_1.abstractmethod
+    def ListMessageIds(
+        self,
+        request: _sessions_pb2.ListMessageIdsRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListMessageIdsRequest, _abc.Awaitable[_sessions_pb2.ListMessageIdsResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListMessageIdsResponse]:
+        """The ids of the messages of the session task, in its order; empty for a message that has none. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListUnsettled(

@@ -1701,6 +1701,7 @@ class ListTaskInfosRequest(_message.Message):
     LATEST_INCOMPLETE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    NEWEST_FIRST_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     include_superseded: _builtins.bool
     latest_incomplete: _builtins.bool
@@ -1708,6 +1709,8 @@ class ListTaskInfosRequest(_message.Message):
     page_size: _builtins.int
     """1 to 1,000; 0: 1,000."""
     page_token: _builtins.str
+    newest_first: _builtins.bool
+    """Newest creation first."""
     def __init__(
         self,
         *,
@@ -1716,10 +1719,11 @@ class ListTaskInfosRequest(_message.Message):
         latest_incomplete: _builtins.bool = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        newest_first: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "include_superseded", b"include_superseded", "latest_incomplete", b"latest_incomplete", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "include_superseded", b"include_superseded", "latest_incomplete", b"latest_incomplete", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1748,6 +1752,110 @@ class ListTaskInfosResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListTaskInfosResponse: _TypeAlias = ListTaskInfosResponse  # noqa: Y015
+
+@_typing.final
+class ListMessagesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    WITHOUT_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    page_size: _builtins.int
+    """1 to 1,000; 0: 100. A page may hold fewer messages although more come before them, so that it stays within some
+    megabytes, and a few more where its first one would have no id.
+    """
+    before: _builtins.str
+    """Only what comes before the message with this id. Empty: all."""
+    @_builtins.property
+    def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Messages with these ids are left out."""
+
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        before: _builtins.str = ...,
+        without: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "context_id", b"context_id", "page_size", b"page_size", "without", b"without"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMessagesRequest: _TypeAlias = ListMessagesRequest  # noqa: Y015
+
+@_typing.final
+class ListMessagesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """Others come before them."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[_a2a_pb2.Message] | None = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "more", b"more"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
+
+@_typing.final
+class TaskOutline(_message.Message):
+    """What a serialized A2A Task is read as where only the ids of its messages count: fields have the numbers they have there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _a2a_pb2.TaskStatus: ...
+    @_builtins.property
+    def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageOutline]: ...
+    def __init__(
+        self,
+        *,
+        status: _a2a_pb2.TaskStatus | None = ...,
+        history: _abc.Iterable[Global___MessageOutline] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskOutline: _TypeAlias = TaskOutline  # noqa: Y015
+
+@_typing.final
+class MessageOutline(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageOutline: _TypeAlias = MessageOutline  # noqa: Y015
 
 @_typing.final
 class WatchSessionRequest(_message.Message):

@@ -105,6 +105,11 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosResponse.FromString,
                 _registered_method=True)
+        self.ListMessages = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/ListMessages',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesResponse.FromString,
+                _registered_method=True)
         self.WatchSession = channel.unary_stream(
                 '/taskplane.api.tasks.v1.TaskStore/WatchSession',
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionRequest.SerializeToString,
@@ -282,8 +287,17 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTaskInfos(self, request, context):
-        """The tasks of one session as its list of turns shows them, oldest first, each with its changes of state. A session
-        without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """The tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its changes
+        of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMessages(self, request, context):
+        """What the tasks of one session say, superseded ones left out: oldest task first, each its history and then the message
+        of its status, unless that one still grows, is a status text or stands in the history; of messages with one id the
+        first one. The newest page first, each page oldest first. INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -444,6 +458,11 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.ListTaskInfos,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosResponse.SerializeToString,
+            ),
+            'ListMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMessages,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesResponse.SerializeToString,
             ),
             'WatchSession': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchSession,
@@ -875,6 +894,33 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/ListTaskInfos',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTaskInfosResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/ListMessages',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,

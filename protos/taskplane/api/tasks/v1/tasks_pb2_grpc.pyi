@@ -90,8 +90,13 @@ class TaskStoreStub:
     brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
     """
     ListTaskInfos: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTaskInfosRequest, _tasks_pb2.ListTaskInfosResponse]
-    """The tasks of one session as its list of turns shows them, oldest first, each with its changes of state. A session
-    without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+    """The tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its changes
+    of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+    """
+    ListMessages: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListMessagesRequest, _tasks_pb2.ListMessagesResponse]
+    """What the tasks of one session say, superseded ones left out: oldest task first, each its history and then the message
+    of its status, unless that one still grows, is a status text or stands in the history; of messages with one id the
+    first one. The newest page first, each page oldest first. INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
     """
     WatchSession: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchSessionRequest, _tasks_pb2.WatchSessionResponse]
     """Streams the task infos of one session: all that there are, then each that is new or has changed its state or its
@@ -287,8 +292,19 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListTaskInfosRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListTaskInfosRequest, _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]:
-        """The tasks of one session as its list of turns shows them, oldest first, each with its changes of state. A session
-        without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """The tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its changes
+        of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListMessages(
+        self,
+        request: _tasks_pb2.ListMessagesRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ListMessagesRequest, _abc.Awaitable[_tasks_pb2.ListMessagesResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.ListMessagesResponse]:
+        """What the tasks of one session say, superseded ones left out: oldest task first, each its history and then the message
+        of its status, unless that one still grows, is a status text or stands in the history; of messages with one id the
+        first one. The newest page first, each page oldest first. INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
         """
 
     @_abc_1.abstractmethod

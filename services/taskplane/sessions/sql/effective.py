@@ -1,0 +1,187 @@
+"""Reads of what is in effect: decided without payloads, of which a page reads no others than its own."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from sqlalchemy import Connection, Select, bindparam, select
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.sessions.domain.history import Reading, conversation, effective
+from taskplane.sessions.domain.payload import keep_messages, messages
+from taskplane.sessions.domain.refusals import no_such_message
+from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
+from taskplane.sessions.sql.loading import (
+    OF_SESSION,
+    Read,
+    complete,
+    fitting,
+    key_of,
+    line_of,
+    read_entries,
+    read_heads,
+    read_log,
+    read_short,
+)
+from taskplane.sessions.sql.pages import EffectivePlace
+from taskplane.sessions.sql.readings import Known, Readings, ids_in, made, read_known
+from taskplane.sessions.sql.reads import bound_of, check_reply
+from taskplane.sessions.store import EntryFilter, EntryPage
+from taskplane.sessions.tables import entry
+
+# What a page counts: an entry, by its number, or the message of a pushed history with this index.
+_Unit = tuple[int, int]
+
+_WHOLE: Final = -1
+_SAID: Final = (MESSAGE, OUTCOME, PUSHED)
+_OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.task_id == bindparam("task_id"))
+
+
+def list_effective(
+    conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes, readings: Readings
+) -> EntryPage:
+    """See `SessionLog.entries`, for a listing of what is in effect."""
+    of, reads = read_short(conn, scope, context_id)
+    bound = bound_of(of, query)
+    place = EffectivePlace(of.seq, of.version, 0)
+    if query.page_token:
+        place = EffectivePlace.read(query.page_token, key, bound)
+        of = of._replace(seq=place.seq, version=place.version)
+    if reads is None:
+        known = read_known(conn, of, readings)
+    else:
+        known = _known(conn, of, [reads[seq] for seq in range(1, of.seq + 1)], distinct=query.distinct)
+    of_task = set(conn.execute(_OF_TASK, {**key_of(of), "task_id": query.task_id}).scalars()) if query.task_id else None
+    listing = _Listing(known, query, of_task)
+    if query.before_message_id:
+        listing.end_before(query.before_message_id.encode())
+    wanted = listing.page(place.offset)
+    if reads is None:
+        reads = read_entries(conn, of, {seq for seq, _ in wanted})
+    page = _Page(conn, of, known.reading, reads)
+    count = fitting((page.size(one) for one in wanted), query.page_size)
+    token = ""
+    if place.offset + count < listing.total:
+        token = place._replace(offset=place.offset + count).token(key, bound)
+    return EntryPage(of, list(page.entries(wanted[:count])), token, known.reading.has_events)
+
+
+def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bool) -> Known:
+    """That of a log that was read whole; what repeats is found out only where it counts."""
+    reading = Reading.of(map(line_of, reads))
+    if not distinct:
+        return Known(reading, {}, (), frozenset(), ())
+    said = [read for read in reads if read.entry.speaks]
+    large = read_heads(conn, of, [read.entry.seq for read in said if read.entry.payload is None])
+    heads = {read.entry.seq: read.entry.payload or large[read.entry.seq] for read in said}
+    return made(conn, of, reading, ids_in(conn, of, heads))
+
+
+class _Listing:
+    """What a query lists, in reading order; `total` counts it."""
+
+    def __init__(self, known: Known, query: EntryFilter, of_task: AbstractSet[int] | None) -> None:
+        """`of_task`: the numbers of the entries that may be listed; None: all."""
+        reading = known.reading
+        kinds = set(query.kinds or _SAID)
+        self._query = query
+        self._known = known
+        self._first: Sequence[_Unit] = ()
+        if reading.push and PUSHED in kinds and of_task is None:
+            indexes = known.kept if query.distinct else (_WHOLE,)
+            self._first = [(reading.push, index) for index in indexes]
+        self._places = reading.places
+        repeated = known.repeated if query.distinct else ()
+        everything = kinds.issuperset(_SAID if not reading.has_events else (*_SAID, EVENT))
+        if repeated or of_task is not None or not everything:
+            self._places = [
+                place
+                for place in reading.places
+                if place[3] in kinds and place[2] not in repeated and (of_task is None or place[2] in of_task)
+            ]
+        self.total = len(self._first) + len(self._places)
+
+    def end_before(self, message_id: bytes) -> None:
+        """Lists only what comes before this message. Invalid `NO_SUCH_MESSAGE`."""
+        for at, (seq, index) in enumerate(self._unit(at) for at in range(self.total)):
+            if message_id == (self._known.ids.get(seq) if index == _WHOLE else self._known.pushed[index]):
+                self.total = at
+                return
+        raise no_such_message(message_id.decode())
+
+    def page(self, offset: int) -> Sequence[_Unit]:
+        """So many of it as a page may hold, from `offset` on in the order that was asked for."""
+        end = min(offset + self._query.page_size, self.total)
+        if self._query.newest_first:
+            return [self._unit(self.total - 1 - at) for at in range(offset, end)]
+        return [self._unit(at) for at in range(offset, end)]
+
+    def _unit(self, at: int) -> _Unit:
+        after = at - len(self._first)
+        return self._first[at] if after < 0 else (self._places[after][2], _WHOLE)
+
+
+class _Page:
+    """What is listed, as entries."""
+
+    def __init__(self, conn: Connection, of: Session, reading: Reading, reads: Mapping[int, Read]) -> None:
+        self._conn = conn
+        self._of = of
+        self._reading = reading
+        self._reads = reads
+        self._pushed: Sequence[a2a.Message] | None = None
+
+    def size(self, unit: _Unit) -> int:
+        """Its bytes, about."""
+        seq, index = unit
+        return self._reads[seq].size if index == _WHOLE else self._message(seq, index).ByteSize()
+
+    def entries(self, units: Sequence[_Unit]) -> Iterator[Entry]:
+        """In their order; messages of the pushed history that follow one another are one entry."""
+        reads = {seq: self._reads[seq] for seq, _ in units}
+        complete_ = dict(zip(reads, complete(self._conn, self._of, list(reads.values())), strict=True))
+        for seq, group in groupby(units, key=itemgetter(0)):
+            stored = complete_[seq]
+            if seq == self._reading.push:
+                indexes = sorted(index for _, index in group)
+                kept = self._reading.kept if indexes == [_WHOLE] else indexes
+                stored = stored._replace(payload=keep_messages(stored.payload, kept))
+            yield stored
+
+    def _message(self, seq: int, index: int) -> a2a.Message:
+        if self._pushed is None:
+            (stored,) = complete(self._conn, self._of, [self._reads[seq]])
+            self._pushed = messages(stored.payload)
+        return self._pushed[index]
+
+
+def list_message_ids(
+    conn: Connection, scope: Scope, context_id: str, readings: Readings
+) -> tuple[Session, Sequence[str]]:
+    """See `SessionLog.message_ids`."""
+    of, reads = read_short(conn, scope, context_id)
+    known = read_known(conn, of, readings) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
+    ids = [known.pushed[index] for index in known.kept]
+    ids += [
+        known.ids.get(seq, b"")
+        for _, _, seq, kind in known.reading.places
+        if kind != EVENT and seq not in known.repeated
+    ]
+    return of, [message_id.decode() for message_id in ids]
+
+
+def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
+    """See `SessionLog.conversation`."""
+    of, log = read_log(conn, scope, context_id)
+    said = [one for one in effective(log.lines) if one.kind in _SAID]
+    check_reply(sum(log.sizes[one.seq] for one in said), context_id)
+    missing = [one.seq for one in said if one.seq not in log.reads]
+    reads = {**log.reads, **read_entries(conn, of, missing)} if missing else log.reads
+    entries = complete(conn, of, [reads[one.seq] for one in said])
+    shown = [
+        stored._replace(payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
+        for one, stored in zip(said, entries, strict=True)
+    ]
+    return of, conversation(message for one in shown for message in messages(one.payload))

@@ -1,0 +1,182 @@
+"""What is in effect of long logs, remembered: entries never change, so only what came since is read again.
+
+A session of thousands of entries takes tens of milliseconds to go through. What is remembered is that of a certain
+number of entries of a certain row, which the salt tells from every other one with its key. A read asks for what its own
+transaction finds in the row: so nothing remembered is ever stale, whoever else writes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Integer, Select, Text, bindparam, case, func, literal_column, select, type_coerce
+
+from taskplane.sessions.domain.history import Reading
+from taskplane.sessions.domain.payload import messages
+from taskplane.sessions.domain.repeats import HEAD, id_in, repeats
+from taskplane.sessions.domain.replay import Line
+from taskplane.sessions.domain.session import Session
+from taskplane.sessions.sql.loading import read_payloads
+from taskplane.sessions.tables import entry
+from taskplane.storage.prepared import KeyQuery
+
+# Of all sessions together; one takes about half a kilobyte.
+_MOST_ENTRIES: Final = 100_000
+# Of one session: clients that read older pages need what there was when they began.
+_MOST_OF_ONE: Final = 4
+# Payloads that are read at once.
+_SOME: Final = 16
+
+# Tenant, owner, context id and salt.
+_Key = tuple[str, str, str, int]
+
+
+class Known(NamedTuple):
+    """What is in effect, with the ids of its messages and what repeats, see `domain.repeats`.
+
+    `pushed` has the ids of all messages of the pushed history, `kept` the indexes of those that are shown.
+    """
+
+    reading: Reading
+    ids: Mapping[int, bytes]
+    pushed: Sequence[bytes]
+    repeated: frozenset[int]
+    kept: Sequence[int]
+
+
+class Readings:
+    """Those that were used last. For any number of threads."""
+
+    def __init__(self, most: int = _MOST_ENTRIES) -> None:
+        """`most`: entries of all of them."""
+        self._most = most
+        self._size = 0
+        self._lock = Lock()
+        # Of each session by number of entries, in that order.
+        self._kept: OrderedDict[_Key, dict[int, Known]] = OrderedDict()
+
+    def newest(self, of: Session) -> Known | None:
+        """The one that has as many entries as the session, or else the one with the most that has fewer."""
+        key = _key(of)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return max((one for seq, one in found.items() if seq <= of.seq), key=_seq, default=None)
+
+    def keep(self, of: Session, known: Known) -> None:
+        """Remembers one of the session as it is."""
+        key = _key(of)
+        with self._lock:
+            found = self._kept.setdefault(key, {})
+            if known.reading.seq in found:
+                return
+            found[known.reading.seq] = known
+            self._size += known.reading.seq
+            if len(found) > _MOST_OF_ONE:
+                # The oldest read, not the shortest: somebody may be on an older page.
+                self._size -= found.pop(next(iter(found))).reading.seq
+            self._kept.move_to_end(key)
+            while self._size > self._most:
+                _, dropped = self._kept.popitem(last=False)
+                self._size -= sum(dropped)
+
+
+def _key(of: Session) -> _Key:
+    return of.tenant, of.owner, of.context_id, of.salt
+
+
+def _seq(known: Known) -> int:
+    return known.reading.seq
+
+
+_NOTHING: Final = literal_column("''", Text)
+# What differs from the column of that name.
+_SPARED: Final[Mapping[str, Any]] = {
+    "task_id": _NOTHING,
+    # Most are the same, and a text that is empty costs less.
+    "task_invocation_id": case(
+        (entry.c.task_invocation_id == entry.c.invocation_id, _NOTHING), else_=entry.c.task_invocation_id
+    ),
+    "off": type_coerce(entry.c.off, Integer),
+    "speaks": type_coerce(entry.c.speaks, Integer),
+}
+_head: Final = case((entry.c.speaks, func.substr(entry.c.payload, 1, HEAD)))
+
+
+def _lines_and_heads(_: int) -> Select[Any]:
+    """Of entries after one number up to another one: the fields of `Line`, as far as a reading needs them, and how the
+    payload begins of what was said."""
+    return (
+        select(*(_SPARED.get(name, entry.c[name]) for name in Line._fields))
+        .add_columns(_head)
+        .where(
+            entry.c.tenant == bindparam("a0"),
+            entry.c.owner == bindparam("b0"),
+            entry.c.context_id == bindparam("c0"),
+            entry.c.seq > bindparam("d0"),
+            entry.c.seq <= bindparam("e0"),
+        )
+        .order_by(entry.c.seq)
+    )
+
+
+_FIELDS: Final = itemgetter(slice(len(Line._fields)))
+_LINES_AND_HEADS: Final = KeyQuery(_lines_and_heads, "abcde")
+
+
+def read_known(conn: Connection, of: Session, readings: Readings) -> Known:
+    """What is in effect of the session's first `of.seq` entries. Reads what is not remembered."""
+    before = readings.newest(of)
+    if before is not None and before.reading.seq == of.seq:
+        return before
+    known = _followed(conn, of, before) if before is not None else None
+    if known is None:
+        lines, ids = _read(conn, of, 0)
+        known = made(conn, of, Reading.of(lines), ids)
+    readings.keep(of, known)
+    return known
+
+
+def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, bytes]) -> Known:
+    """`ids`: those of the messages, by the numbers of their entries."""
+    pushed: Sequence[bytes] = ()
+    if reading.push:
+        (payload,) = read_payloads(conn, of, [reading.push]).values()
+        pushed = [message.message_id.encode() for message in messages(payload)]
+    return Known(reading, ids, pushed, *repeats(reading, ids, pushed))
+
+
+def _followed(conn: Connection, of: Session, before: Known) -> Known | None:
+    """What `before` has become; None: an entry that steers came since."""
+    lines, ids = _read(conn, of, before.reading.seq)
+    reading = before.reading.followed_by(lines)
+    if reading is None:
+        return None
+    all_ids = {**before.ids, **ids}
+    return Known(reading, all_ids, before.pushed, *repeats(reading, all_ids, before.pushed))
+
+
+def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[int, bytes]]:
+    rows = _LINES_AND_HEADS.all(conn, [(of.tenant, of.owner, of.context_id, after, of.seq)])
+    lines = list(map(Line._make, map(_FIELDS, rows)))
+    return lines, ids_in(conn, of, {row[0]: row[-1] for row in rows if row[-1]})
+
+
+def ids_in(conn: Connection, of: Session, heads: Mapping[int, bytes]) -> dict[int, bytes]:
+    """The ids of messages by how their payloads begin; the few that this does not tell are read."""
+    ids: dict[int, bytes] = {}
+    unknown: list[int] = []
+    for seq, head in heads.items():
+        message_id = id_in(head)
+        if message_id is None:
+            unknown.append(seq)
+        else:
+            ids[seq] = message_id
+    for first in range(0, len(unknown), _SOME):
+        for seq, payload in read_payloads(conn, of, unknown[first : first + _SOME]).items():
+            ids[seq] = messages(payload)[0].message_id.encode()
+    return ids

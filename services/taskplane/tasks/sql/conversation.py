@@ -1,0 +1,205 @@
+"""A page of what the tasks of a session say, without reading again what has not changed.
+
+Of a task that was read before, the ids of its messages are remembered for its generation, which the salt of the row
+tells from that of every other row. Each read asks for the generations that its own transaction finds, so nothing
+remembered is ever stale; and of the messages themselves it reads only those of the tasks on its page.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Select, bindparam, select
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.storage.prepared import KeyQuery, Query
+from taskplane.tasks.domain.conversation import ids_spoken, once, spoken
+from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.sql.contents import contents
+from taskplane.tasks.sql.packing import unpack
+from taskplane.tasks.sql.statements import UIDS
+from taskplane.tasks.sql.texts import has_nul
+from taskplane.tasks.store import MAX_MESSAGES, MessageFilter, MessagePage
+from taskplane.tasks.tables import task
+
+# Of all sessions together, tasks among them; one takes about a hundred bytes.
+_MOST_IDS: Final = 300_000
+# Tasks whose content is read at once, and their bytes.
+_SOME: Final = 256
+_SOME_BYTES: Final = 16 * 1024 * 1024
+# A page ends early beyond so many bytes.
+_PAGE_BYTES: Final = 8 * 1024 * 1024
+
+
+class _Outline(NamedTuple):
+    """A task of the session. `tail`: bytes of events that are not in its snapshot."""
+
+    uid: str
+    salt: str
+    generation: int
+    snapshot_generation: int
+    size: int
+    folded_bytes: int
+    event_bytes: int
+
+    @property
+    def is_folded(self) -> bool:
+        return self.generation == self.snapshot_generation
+
+    @property
+    def bytes(self) -> int:
+        return self.size + self.event_bytes - self.folded_bytes
+
+
+def _outlines(_: int) -> Select[Any]:
+    columns = ("uid", "salt", "generation", "snapshot_generation", "snapshot_bytes", "folded_bytes", "event_bytes")
+    return (
+        select(*(task.c[name] for name in columns))
+        .where(
+            task.c.tenant == bindparam("a0"),
+            task.c.owner == bindparam("b0"),
+            task.c.context_id == bindparam("c0"),
+            task.c.superseded.is_(False),
+        )
+        .order_by(task.c.created_at, task.c.id)
+    )
+
+
+_OUTLINES: Final = KeyQuery(_outlines, "abc")
+_SNAPSHOTS: Final = Query(select(task.c.uid, task.c.snapshot).where(task.c.uid.in_(UIDS)), "uids")
+
+# Tenant, owner and context id.
+_Key = tuple[str, str, str]
+# The salt and the generation of a task, and the ids of its messages then.
+_Said = tuple[str, int, Sequence[str]]
+
+
+class Sayings:
+    """What tasks said, of the sessions that were read last. For any number of threads."""
+
+    def __init__(self, most: int = _MOST_IDS) -> None:
+        """`most`: ids of tasks and messages."""
+        self._most = most
+        self._size = 0
+        self._lock = Lock()
+        self._kept: OrderedDict[_Key, Mapping[str, _Said]] = OrderedDict()
+
+    def find(self, key: _Key) -> Mapping[str, _Said]:
+        """What is remembered of a session's tasks, by uid; nobody changes it."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key, {})
+
+    def keep(self, key: _Key, said: Mapping[str, _Said]) -> None:
+        """In place of what was remembered of the session."""
+        with self._lock:
+            self._size += _weight(said) - _weight(self._kept.pop(key, {}))
+            self._kept[key] = said
+            while self._size > self._most:
+                self._size -= _weight(self._kept.popitem(last=False)[1])
+
+
+def _weight(said: Mapping[str, _Said]) -> int:
+    return sum(1 + len(ids) for _, _, ids in said.values())
+
+
+def list_messages(conn: Connection, scope: Scope, query: MessageFilter, sayings: Sayings) -> MessagePage:
+    """See `TaskLog.messages`."""
+    if not 1 <= query.page_size <= MAX_MESSAGES:
+        raise Invalid(
+            f"a page has 1 to {MAX_MESSAGES} messages",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"must be between 1 and {MAX_MESSAGES}"},
+        )
+    key = (scope.tenant, scope.owner, query.context_id)
+    rows = _OUTLINES.all(conn, [key]) if not has_nul(query.context_id) else ()
+    outlines = [_Outline._make(row) for row in rows]
+    said = _ids(conn, outlines, key, sayings)
+    places = once(said, set(query.without))
+    end = len(places)
+    if query.before:
+        found = (at for at, (number, place) in enumerate(places) if said[number][place] == query.before)
+        end = next(found, -1)
+        if end < 0:
+            what = "names no message of this session"
+            raise Invalid(f"before {what}", reason="NO_SUCH_MESSAGE", fields={"before": what})
+    start = max(0, end - query.page_size)
+    while start > 0 and not _id_at(said, places[start]):
+        start -= 1
+    page = _messages(conn, outlines, places[start:end])
+    more = start > 0 or len(page) < end - start
+    return MessagePage(page, more)
+
+
+def _id_at(said: Sequence[Sequence[str]], place: tuple[int, int]) -> str:
+    return said[place[0]][place[1]]
+
+
+def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, sayings: Sayings) -> Sequence[Sequence[str]]:
+    """The ids of what each of the tasks says."""
+    known = sayings.find(key)
+    said: dict[str, _Said] = {}
+    unknown: list[_Outline] = []
+    for one in outlines:
+        before = known.get(one.uid)
+        if before is not None and before[0] == one.salt and before[1] == one.generation:
+            said[one.uid] = before
+        else:
+            unknown.append(one)
+    for some in _in_parts(unknown):
+        for uid, ids in _read_ids(conn, some).items():
+            said[uid] = ("", 0, ids)
+    if unknown:
+        for one in unknown:
+            said[one.uid] = (one.salt, one.generation, said[one.uid][2])
+        sayings.keep(key, said)
+    return [said[one.uid][2] for one in outlines]
+
+
+def _read_ids(conn: Connection, outlines: Sequence[_Outline]) -> dict[str, Sequence[str]]:
+    found: dict[str, Sequence[str]] = {}
+    for uid, snapshot in _SNAPSHOTS.all(conn, [one.uid for one in outlines if one.is_folded]):
+        found[uid] = ids_spoken(pb.TaskOutline.FromString(unpack(snapshot)))
+    for uid, content in contents(conn, [one.uid for one in outlines if not one.is_folded]).items():
+        found[uid] = ids_spoken(content.folded())
+    return found
+
+
+def _in_parts(outlines: Sequence[_Outline]) -> Iterator[Sequence[_Outline]]:
+    """As many at once as may be read at once."""
+    part: list[_Outline] = []
+    size = 0
+    for one in outlines:
+        if part and (len(part) == _SOME or size + one.bytes > _SOME_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += one.bytes
+    if part:
+        yield part
+
+
+def _messages(
+    conn: Connection, outlines: Sequence[_Outline], places: Sequence[tuple[int, int]]
+) -> Sequence[a2a.Message]:
+    """The messages at these places, oldest first, or the newest of them where they are large."""
+    wanted: dict[int, list[int]] = {}
+    for number, place in reversed(places):
+        wanted.setdefault(number, []).append(place)
+    found: list[a2a.Message] = []
+    size = 0
+    by_uid = {outlines[number].uid: places_ for number, places_ in wanted.items()}
+    for some in _in_parts([outlines[number] for number in wanted]):
+        tasks = contents(conn, [one.uid for one in some])
+        for one in some:
+            messages = spoken(tasks[one.uid].folded())
+            for place in by_uid[one.uid]:
+                size += messages[place].ByteSize()
+                if found and size > _PAGE_BYTES and found[-1].message_id:
+                    return found[::-1]
+                found.append(messages[place])
+    return found[::-1]

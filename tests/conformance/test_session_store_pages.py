@@ -1,0 +1,159 @@
+"""What the session log promises of the pages of a long conversation, on every engine: they are never of another one."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+import pytest
+from tests.conformance.session_log import (
+    ADA,
+    Sessions,
+    copy,
+    event,
+    message,
+    opened,
+    outcome,
+    pushed,
+    rewind,
+    undo,
+    user,
+)
+from tests.conftest import Migrated
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions import wire
+from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED
+from taskplane.sessions.sql import SqlSessionLog
+from taskplane.sessions.store import EntryFilter, EntryPage
+
+KINDS = (MESSAGE, OUTCOME, PUSHED, EVENT)
+
+
+@pytest.fixture
+async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
+    """An open session log."""
+    async with opened(await migrated("taskplane.sessions")) as sessions:
+        yield sessions
+
+
+def told(page: EntryPage) -> list[str]:
+    """What a page of messages and events says, oldest first."""
+    found: list[str] = []
+    for stored in reversed(page.entries):
+        entry = wire.entry(stored)
+        if entry.kind == pb.ENTRY_KIND_EVENT:
+            found.append(entry.data)
+        else:
+            said = entry.pushed.messages if entry.HasField("pushed") else [entry.message]
+            found += [each.parts[0].text for each in said]
+    return found
+
+
+async def paged(log: SqlSessionLog, size: int, context_id: str = "s") -> list[str]:
+    """All pages, from the newest one on, as one conversation; each but the last is full."""
+    found: list[str] = []
+    token = ""
+    while True:
+        query = EntryFilter(
+            effective=True, distinct=True, newest_first=True, kinds=KINDS, page_size=size, page_token=token
+        )
+        page = await log.entries(ADA, context_id, query)
+        said = told(page)
+        found[:0] = said
+        token = page.next_page_token
+        if not token:
+            return found
+        assert len(said) == size
+
+
+async def agree(sessions: Sessions, *others: SqlSessionLog) -> list[str]:
+    """The conversation, which is the same read at once, in pages of any size, by any process."""
+    said = await sessions.said("s")
+    for log in (sessions.log, *others):
+        assert await paged(log, 1_000) == said
+        assert await paged(log, 97) == said
+    return said
+
+
+def turns(first: int, count: int) -> list[pb.Entry]:
+    entries: list[pb.Entry] = []
+    for n in range(first, first + count):
+        entries += [user(f"i{n}"), outcome(f"i{n}", task_id=f"task-i{n}"), copy(f"i{n}", 2)]
+    return entries
+
+
+async def test_the_pages_are_the_conversation_whatever_comes_to_it(sessions: Sessions) -> None:
+    """T6, R3, R5, R8: read again after each step by the process that writes, and by another one."""
+    async with SqlSessionLog(sessions.engine) as other:
+        await sessions.append("s", *turns(0, 300))
+        assert len(await agree(sessions, other)) == 600
+        late = copy("i7", 3, "late")
+        again = user("again")
+        again.message.message_id = "i9?"
+        await sessions.append("s", late, again, user("i300"), user("x" * 120), user("y" * 120))
+        said = await agree(sessions, other)
+        assert said[14:17] == ["i7?", "i7.2", "late"]
+        assert said[-3:-2] == ["i300?"]
+        void = pb.Entry(id="v", kind=pb.ENTRY_KIND_VOID, target="i300")
+        for step, count in ((void, 602 + 1), (rewind("i10", "r"), 21), (undo("u"), 603), (rewind("i299", "r2"), 599)):
+            await sessions.append("s", step)
+            assert len(await agree(sessions, other)) == count, step.id
+        await sessions.append("s", user("after"), copy("i298", 9, "and late"))
+        assert (await agree(sessions, other))[-4:] == ["i298?", "i298.2", "and late", "after?"]
+
+
+async def test_a_pushed_history_is_paged_by_its_messages(sessions: Sessions) -> None:
+    """R7: also where some of it was rewound, and where messages repeat."""
+    await sessions.append("s", *turns(0, 200))
+    many = [message(f"p{n}", invocation=f"q{n // 2}") for n in range(200)]
+    many[5].message_id = many[3].message_id
+    await sessions.append("s", pushed("p", *many), user("A"), user("B"))
+    assert (await agree(sessions))[-3:] == ["p199", "A?", "B?"]
+    repeated = user("C")
+    repeated.message.message_id = "p7"
+    await sessions.append("s", repeated, rewind("q50", "r"))
+    assert await agree(sessions) == [f"p{n}" for n in range(100) if n != 5]
+    await sessions.append("s", undo("u"))
+    assert len(await agree(sessions)) == 199 + 2
+    await sessions.append("s", pushed("p2"))
+    assert await agree(sessions) == []
+
+
+async def test_pages_show_one_point_of_a_long_log(sessions: Sessions) -> None:
+    """R5: what comes between two pages tears nothing, whoever reads meanwhile."""
+    await sessions.append("s", *turns(0, 200))
+    query = EntryFilter(effective=True, distinct=True, newest_first=True, page_size=150)
+    first = await sessions.log.entries(ADA, "s", query)
+    before = await sessions.said("s")
+    found, token = told(first), first.next_page_token
+    for n in range(6):
+        await sessions.append("s", *([rewind("i100", "r")] if n == 1 else turns(200 + n, 1)))
+        await agree(sessions)
+        if token:
+            page = await sessions.log.entries(ADA, "s", replace(query, page_token=token))
+            assert page.session.version == first.session.version
+            found, token = told(page) + found, page.next_page_token
+    assert not token
+    assert found == before
+
+
+async def test_another_session_under_the_same_id_is_read_anew(sessions: Sessions) -> None:
+    """S4: also where it looks as old and as long as the one before."""
+    async with SqlSessionLog(sessions.engine) as other:
+        await sessions.append("s", *(user(f"one{n}") for n in range(600)))
+        assert (await agree(sessions, other))[:2] == ["one0?", "one1?"]
+        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+        await sessions.append("s", *(user(f"two{n}") for n in range(300)), *(copy(f"two{n}", 2) for n in range(300)))
+        assert (await agree(sessions, other))[:2] == ["two0?", "two0.2"]
+
+
+async def test_events_are_paged_with_the_messages(sessions: Sessions) -> None:
+    """R7, R10: where they stand; that a runtime feeds the session is said even where none is in effect."""
+    await sessions.append(
+        "s", *turns(0, 200), *(event(f"e{n}", f'{{"invocation_id": "f", "n": {n}}}') for n in range(9))
+    )
+    found = await paged(sessions.log, 50)
+    assert [text for text in found if text.startswith("{")] == [f'{{"invocation_id": "f", "n": {n}}}' for n in range(9)]
+    await sessions.append("s", rewind("f", "r"))
+    page = await sessions.log.entries(ADA, "s", EntryFilter(effective=True, kinds=[EVENT]))
+    assert (page.entries, page.has_events) == ([], True)

@@ -1,0 +1,142 @@
+"""What the tasks of a session say, a page at a time: always what they are, however much of it was read before."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.conformance.task_log import ADA, BOB, Plane, message, status
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain.task import WORKING
+from taskplane.tasks.sql import SqlTaskLog
+from taskplane.tasks.sql import conversation as sql
+from taskplane.tasks.store import MessageFilter, TaskFilter
+
+
+@pytest.fixture
+async def other(plane: Plane) -> AsyncIterator[SqlTaskLog]:
+    """The same log, read by somebody who writes nothing."""
+    async with SqlTaskLog(plane.engine) as log:
+        yield log
+
+
+async def flat(plane: Plane) -> list[a2a.Message]:
+    """The conversation, made of whole tasks and by going through all of it."""
+    listed = await plane.log.list(ADA, TaskFilter(context_id="c1", by_creation=True, page_size=100))
+    found: list[a2a.Message] = []
+    for task in listed.tasks:
+        own = list(task.history)
+        last = task.status.message
+        marks = last.metadata.fields
+        passing = "kagent_adk_partial" in marks or ("kind" in marks and marks["kind"].string_value == "status-message")
+        if last.message_id and not passing and last.message_id not in [each.message_id for each in own]:
+            own.append(last)
+        found += [each for each in own if each.message_id not in [before.message_id for before in found]]
+    return found
+
+
+async def paged(log: SqlTaskLog, size: int, *without: str) -> list[a2a.Message]:
+    found: list[a2a.Message] = []
+    before = ""
+    while True:
+        query = MessageFilter(context_id="c1", page_size=size, before=before, without=without)
+        page = await log.messages(ADA, query)
+        assert len(page.messages) <= size
+        found[:0] = page.messages
+        if not page.more:
+            return found
+        before = page.messages[0].message_id
+
+
+async def agree(plane: Plane, other: SqlTaskLog) -> list[str]:
+    """The ids of the conversation, on which all ways to read it agree."""
+    expected = await flat(plane)
+    for log in (plane.log, other):
+        for size in (1000, 3):
+            assert await paged(log, size) == expected
+    return [each.message_id for each in expected]
+
+
+async def test_the_pages_are_the_flatten_of_the_tasks_whatever_becomes_of_them(plane: Plane, other: SqlTaskLog) -> None:
+    """T5, T6: read after each step by the process that writes, and by another one."""
+    rows = [await plane.create() for _ in range(5)]
+    assert await agree(plane, other) == ["t1-m1", "t2-m1", "t3-m1", "t4-m1", "t5-m1"]
+    await plane.append(rows[1], status(WORKING, message("so f", "m2", partial=True)))
+    text = message("busy", "m3")
+    text.metadata.fields["kind"].string_value = "status-message"
+    await plane.append(rows[2], status(WORKING, text))
+    assert len(await agree(plane, other)) == 5
+    await plane.append(rows[1], status(WORKING, message("so far", "m2")))
+    await plane.complete(rows[0])
+    await plane.pause(rows[3])
+    assert (await agree(plane, other))[:4] == ["t1-m1", "t1-final", "t2-m1", "m2"]
+    await plane.say(rows[3], "i9")
+    await plane.complete(rows[2])
+    again = message("again", "t1-m1")
+    await plane.append(rows[4], status(WORKING, again))
+    assert await agree(plane, other) == [
+        *("t1-m1", "t1-final", "t2-m1", "m2", "t3-m1", "t3-final", "t4-m1", "t4-ask-1", "i9-m", "t5-m1")
+    ]
+    await plane.mark(1, "t3-i1")
+    assert "t3-final" not in await agree(plane, other)
+    await plane.mark(2)
+    assert "t3-final" in await agree(plane, other)
+    await plane.log.submit(ops.Delete(scope=ADA, task_id="t1"))
+    # What it had said first is now said first by another one.
+    assert (await agree(plane, other))[-1] == "t1-m1"
+
+
+async def test_a_document_is_read_as_it_was_written_last(plane: Plane, other: SqlTaskLog) -> None:
+    """T4, T6: and a task under the id and uid of one that is gone is another one."""
+    for step in range(3):
+        document = plane.document("d", "x")
+        document.task.context_id = "c1"
+        document.task.history.extend([message(f"said {step}", f"d{step}"), message("again", "d")])
+        await plane.log.submit(document)
+        assert await agree(plane, other) == [f"d{step}", "d"]
+    row = await plane.log.row(ADA, "d")
+    await plane.log.submit(ops.Delete(scope=ADA, task_id="d"))
+    for step in range(3):
+        document = plane.document("d", "x", uid=row.uid, salt="other")
+        document.task.context_id = "c1"
+        document.task.history.append(message("anew", f"n{step}"))
+        await plane.log.submit(document)
+    assert await agree(plane, other) == ["n2"]
+
+
+async def test_what_is_shown_elsewhere_is_left_out(plane: Plane) -> None:
+    """R5."""
+    for _ in range(4):
+        await plane.complete(await plane.create())
+    found = await paged(plane.log, 3, "t1-m1", "t3-final", "none")
+    assert [each.message_id for each in found] == ["t1-final", "t2-m1", "t2-final", "t3-m1", "t4-m1", "t4-final"]
+    assert (await plane.log.messages(BOB, MessageFilter(context_id="c1"))).messages == []
+    for before, without in (("none", ()), ("t1-m1", ("t1-m1",))):
+        with pytest.raises(Invalid) as refused:
+            await plane.log.messages(ADA, MessageFilter(context_id="c1", before=before, without=without))
+        assert refused.value.reason == "NO_SUCH_MESSAGE"
+    with pytest.raises(Invalid) as refused:
+        await plane.log.messages(ADA, MessageFilter(context_id="c1", page_size=1001))
+    assert refused.value.reason == "BAD_PAGE_SIZE"
+
+
+async def test_a_page_of_large_messages_ends_early(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only a few tasks are read at once."""
+    monkeypatch.setattr(sql, "_PAGE_BYTES", 25_000)
+    monkeypatch.setattr(sql, "_SOME_BYTES", 30_000)
+    for _ in range(5):
+        row = await plane.create()
+        await plane.complete(row, "x" * 10_000)
+    page = await plane.log.messages(ADA, MessageFilter(context_id="c1"))
+    assert [each.message_id for each in page.messages] == ["t4-m1", "t4-final", "t5-m1", "t5-final"]
+    assert page.more
+    assert len(await paged(plane.log, 1000)) == 10
+
+
+def test_an_outline_is_read_out_of_a_task() -> None:
+    """Its fields have the numbers and names of those of a task."""
+    for outline, whole in ((pb.TaskOutline, a2a.Task), (pb.MessageOutline, a2a.Message)):
+        for field in outline.DESCRIPTOR.fields:
+            assert whole.DESCRIPTOR.fields_by_name[field.name].number == field.number
