@@ -87,7 +87,9 @@ async def test_a_fork_reads_like_what_it_was_made_of(sessions: Sessions) -> None
     first, *_, last = await sessions.entries("f")
     assert (first.invocation_id, first.actor, first.task_id, first.request_hash) == ("A", "user:x", "", None)
     assert (last.invocation_id, last.task_invocation_id, last.generation, last.task_id) == ("C", "C", 4, "")
-    assert wire.entry(first).message == message("A?", invocation="A")
+    said = message("A?", invocation="A")
+    said.context_id = "f"
+    assert wire.entry(first).message == said
     assert await sessions.said("s") == before
     assert (await sessions.log.session(ADA, "s")).seq == 10
 

@@ -127,6 +127,24 @@ async def test_an_agent_may_take_one_task_of_a_session_at_a_time(plane: Plane, w
     assert await client.shown() == [one, f"half {one}", three, f"half {three}"]
 
 
+@each_version
+async def test_a_refused_message_is_taken_after_a_rewind_too(plane: Plane, way: Way) -> None:
+    """R3, REJECT: it was in nobody's history when the rewind was made, so there was nothing of it to cut."""
+    client = Client(plane, way, "reject")
+    one, two, _ = client.words
+    key = fresh()
+    first = asyncio.create_task(client.tell(one))
+    await client.works(one)
+    assert await client.refusal(two, idempotency_key=key) == (-32004, "SESSION_BUSY")
+    (said, *_) = await flat(plane, client.context)
+    body = {"before": said["metadata"][INVOCATION]}
+    assert (await plane.http.post(f"/api/sessions/{client.context}/rewind", json=body)).status_code == 200
+    assert state_of(await first) == "canceled"
+    client.agent.gates[two].set()
+    assert state_of(await client.tell(two, idempotency_key=key)) == "completed"
+    assert await client.shown() == [two, f"half {two}"]
+
+
 async def test_a_rewind_makes_room_for_the_turn_after_it(plane: Plane) -> None:
     """R6, REJECT: what the rewind cuts is no longer at work when the new turn begins."""
     client = Client(plane, Way("1.0", True), "reject")

@@ -116,10 +116,18 @@ class Session:
             assert [_text(message) for message in answer.json()["data"]["messages"]] == self.chronicle.texts
 
     async def _push(self) -> None:
-        kept = [turn for turn in self.chronicle.turns if self._rng.random() < 0.6]
-        self.steps.append(f"push {[turn.texts[0] for turn in kept]}")
-        names = [turn.invocation for turn in kept]
-        messages = [m for m in await _effective(self.http, self.id) if m["metadata"][INVOCATION] in names]
+        """Some of the turns, or parts of them."""
+        kept: list[Turn] = []
+        messages: list[Json] = []
+        left = iter(await _effective(self.http, self.id))
+        for turn in self.chronicle.turns:
+            whole = self._rng.random() < 0.7
+            said = [message for message, _ in zip(left, turn.texts, strict=False)]
+            said = [message for message in said if whole or self._rng.random() < 0.6]
+            if said and self._rng.random() < 0.6:
+                kept.append(Turn(turn.invocation, [_text(message) for message in said]))
+                messages += said
+        self.steps.append(f"push {[turn.texts for turn in kept]}")
         answer = await self.http.put(f"/api/sessions/{self.id}/effective_history", json={"messages": messages})
         assert answer.status_code == 200, answer.text
         self.chronicle.push(kept)

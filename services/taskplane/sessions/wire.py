@@ -131,6 +131,7 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
         if delta is not None:
             deltas[given.id] = delta
     elif which == "pushed":
+        given.pushed.ClearField("reduced_invocation_ids")
         listing = listed(given.pushed)
     tenant, owner, actor = scope
     # By position, since that is a third of the work: it is the order of the table.

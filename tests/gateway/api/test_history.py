@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -94,6 +95,31 @@ async def test_a_pushed_history_is_what_the_session_shows_from_then_on(plane: Pl
     assert [info.get("superseded", False) for info in infos] == [True, True, False]
     assert (await push(plane, context, {"messages": []})).status_code == 200
     assert await shown(plane, context) == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda said: said[:1],
+        lambda said: [said[0], *said[3:5]],
+        lambda said: [message("summary", "s"), said[-1]],
+        lambda said: [{**one, "messageId": fresh()} for one in said],
+        lambda said: said[:3],
+    ],
+    ids=["a question", "parts", "a summary", "other ids", "the beginning"],
+)
+async def test_a_pushed_history_may_keep_parts_of_turns(plane: Plane, edit: Callable[[list[Json]], list[Json]]) -> None:
+    """R5, R7, T6: what it leaves out does not come back from the tasks, then and after a further turn."""
+    context = await session_of(plane, "A", "B", "C")
+    kept = edit((await data(plane, f"/api/sessions/{context}/effective_history"))["messages"])
+    assert (await push(plane, context, {"messages": kept})).status_code == 200
+    assert await shown(plane, context) == texts(kept)
+    await say(plane, SEND, context, "D")
+    assert await shown(plane, context) == [*texts(kept), *echo("D")]
+    last = next(one for one in reversed(kept) if INVOCATION in one.get("metadata", {}))["metadata"][INVOCATION]
+    done = await post(plane, context, "rewind", {"before": last})
+    left = [one for one in kept if one.get("metadata", {}).get(INVOCATION) != last]
+    assert texts(done.json()["data"]["messages"]) == texts(left) == await shown(plane, context)
 
 
 async def test_a_pushed_turn_can_be_rewound(plane: Plane) -> None:

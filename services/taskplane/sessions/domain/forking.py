@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from taskplane.sessions.domain.history import InEffect, effective, rewinding, stands
 from taskplane.sessions.domain.operations import Fork
-from taskplane.sessions.domain.payload import keep_messages
+from taskplane.sessions.domain.payload import keep_messages, move_messages
 from taskplane.sessions.domain.replay import Line
-from taskplane.sessions.domain.session import PUSHED, Entry, Session
+from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, Entry, Session
 
 
 def origin(op: Fork) -> str:
@@ -46,12 +46,15 @@ def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Sessi
 def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
     """Entry `seq` of the new session, made of a stored one.
 
-    It keeps its turn and its place within its task, but not the task, and not the request: the turn is over.
+    It keeps its turn and its place within its task, but not the task, and not the request: the turn is over. What is
+    said in it is said in the new session, so that nobody answers in the old one.
     """
     payload, listed = stored.payload, stored.listed
     if one.kind == PUSHED:
-        names = listed.split("\n")
+        names = listed.replace(REDUCED, "").split("\n")
         payload, listed = keep_messages(payload, one.kept), "".join(f"{names[index]}\n" for index in one.kept)
+    if one.kind != EVENT:
+        payload = move_messages(payload, into.context_id)
     return stored._replace(
         context_id=into.context_id,
         seq=seq,

@@ -118,7 +118,7 @@ def stands(lines: Iterable[Line], invocation_id: str) -> bool:
     log = Replayed(lines)
     if invocation_id not in log.seen or not log.stands(invocation_id) or log.replaces(invocation_id):
         return False
-    return invocation_id not in _cut(log, lines)
+    return _is_pushed(log, invocation_id) or invocation_id not in _cut(log, lines)
 
 
 def cut(lines: Iterable[Line]) -> list[str]:
@@ -133,7 +133,7 @@ def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:
     for line in lines:
         name = line.invocation_id
         if name and line.is_of_a_turn and name not in in_effect:
-            if log.has(line) or _is_pushed(log, name):
+            if log.has(line) or (_is_pushed(log, name) and not _is_reduced(log, name)):
                 in_effect.add(name)
             else:
                 out[name] = None
@@ -144,6 +144,10 @@ def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:
 
 def _is_pushed(log: Replayed, name: str) -> bool:
     return log.push is not None and name in log.push.named and log.stands(name)
+
+
+def _is_reduced(log: Replayed, name: str) -> bool:
+    return log.push is not None and name in log.push.reduced
 
 
 def undoing(lines: Iterable[Line]) -> Literal["", "NOTHING_TO_UNDO", "TOO_LATE_TO_UNDO"]:

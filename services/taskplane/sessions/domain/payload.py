@@ -11,6 +11,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.sessions.domain.ids import is_id
+from taskplane.sessions.domain.session import REDUCED
 
 INVOCATION_KEY = "kagent_invocation_id"
 
@@ -59,6 +60,14 @@ _ENTRIES: Final = pb.Entries.ENTRIES_FIELD_NUMBER
 _WATCHED: Final = pb.WatchEntriesResponse.ENTRIES_FIELD_NUMBER
 
 
+def move_messages(payload: bytes | None, context_id: str) -> bytes:
+    """A stored payload whose messages are in another session, and in no task."""
+    entry = pb.Entry.FromString(payload or b"")
+    for message in [entry.message] if entry.HasField("message") else entry.pushed.messages:
+        message.context_id, message.task_id = context_id, ""
+    return entry.SerializeToString()
+
+
 def messages(payload: bytes | None) -> Sequence[a2a.Message]:
     """The A2A messages in a stored payload, in order."""
     entry = pb.Entry.FromString(payload or b"")
@@ -77,11 +86,15 @@ def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
 
 
 def listed(pushed: pb.Messages) -> str:
-    """The invocation that each message names in its metadata, or nothing, a line each."""
-    return "".join(f"{_invocation(message)}\n" for message in pushed.messages)
+    """The invocation that each message names in its metadata, or nothing, a line each; `REDUCED` before it where it
+    was reduced."""
+    names = map(invocation_in, pushed.messages)
+    reduced = set(pushed.reduced_invocation_ids)
+    return "".join(f"{REDUCED if name in reduced else ''}{name}\n" for name in names)
 
 
-def _invocation(message: a2a.Message) -> str:
+def invocation_in(message: a2a.Message) -> str:
+    """The invocation that a message names in its metadata; "" if it names none."""
     if not message.HasField("metadata"):
         return ""
     fields = message.metadata.fields

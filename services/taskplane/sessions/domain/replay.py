@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
+from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REDUCED, REWIND, UNDO, VOID
 
 # An entry without an invocation is a turn of its own, named by its number.
 Name = str | int
@@ -81,12 +81,16 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Push:
-    """A pushed history at `place`; `named` has the place of each invocation in it, `listed` that of each message."""
+    """A pushed history at `place`; `named` has the place of each invocation in it, `listed` that of each message.
+
+    Of the invocations `reduced` it keeps a part only: they are over, and so are their tasks.
+    """
 
     seq: int
     place: int
     named: dict[Name, int]
     listed: Sequence[tuple[int, Name]]
+    reduced: set[Name]
 
 
 class Replayed:
@@ -142,7 +146,9 @@ class Replayed:
         push = self.push
         if line.kind == EVENT and self.cuts(self._events[line.seq]):
             return False
-        if not self.stands(line.name) or (push is not None and (line.seq < push.seq or self.replaces(line.name))):
+        if not self.stands(line.name):
+            return False
+        if push is not None and (line.seq < push.seq or self.replaces(line.name) or line.name in push.reduced):
             return False
         # A pushed history replaces what was said before it, not the tasks that go on after it.
         return line.group == line.name or self.stands(line.group)
@@ -198,14 +204,19 @@ def _replay(
                 states[place] = state
         if kind == EVENT:
             events[seq] = place
+        if kind == VOID and off and _cuts(state, seen.get(target)):
+            # Begun anew after a rewind that found nothing of it to cut: from here on it is a turn like any other.
+            seen[target], states[at] = at, state
         if kind in (MESSAGE, OUTCOME) or name in voided:
             continue
         if kind == PUSHED:
-            pushed = Push(seq, at, {}, listed := [])
+            pushed = Push(seq, at, {}, listed := [], set())
             state = Cut(0, at, None, None, pushed)
             for invocation in listing.split("\n")[:-1]:
                 place += 1
-                of_message = invocation or -place
+                of_message = invocation.removeprefix(REDUCED) or -place
+                if of_message != invocation and invocation:
+                    pushed.reduced.add(of_message)
                 seen.setdefault(of_message, place)
                 pushed.named.setdefault(of_message, place)
                 states[place] = state
@@ -221,6 +232,14 @@ def _replay(
                 below = states[start]
                 state = Cut(start, at, below, state, below.push if below is not None else None)
     return state, place
+
+
+def _cuts(state: Cut | None, place: int | None) -> bool:
+    while place is not None and state is not None and not state.is_push:
+        if state.start <= place < state.end:
+            return True
+        state = state.below
+    return False
 
 
 def _intervals(state: Cut | None) -> tuple[list[int], list[int]]:

@@ -13,6 +13,8 @@ REWIND: Final = int(pb.ENTRY_KIND_REWIND)
 UNDO: Final = int(pb.ENTRY_KIND_UNDO)
 VOID: Final = int(pb.ENTRY_KIND_VOID)
 PUSHED: Final = int(pb.ENTRY_KIND_PUSHED)
+# Before an invocation in `Entry.listed` that was reduced; no id begins with it.
+REDUCED: Final = "\t"
 KINDS: Final = frozenset({MESSAGE, OUTCOME, EVENT, REWIND, UNDO, VOID, PUSHED})
 
 

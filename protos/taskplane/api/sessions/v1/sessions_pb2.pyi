@@ -134,19 +134,29 @@ Global___Session: _TypeAlias = Session  # noqa: Y015
 
 @_typing.final
 class Messages(_message.Message):
+    """A pushed history."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGES_FIELD_NUMBER: _builtins.int
+    REDUCED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
+    @_builtins.property
+    def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Set by the store: the invocations named in it of which a message was in effect that it does not have. Their tasks
+        are superseded, since they would show that message again; nothing that comes later of such a turn is in effect.
+        """
+
     def __init__(
         self,
         *,
         messages: _abc.Iterable[_a2a_pb2.Message] | None = ...,
+        reduced_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "reduced_invocation_ids", b"reduced_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

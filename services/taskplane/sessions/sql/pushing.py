@@ -1,0 +1,53 @@
+"""Pushed histories on their way into the log: each is compared with what was in effect before it."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import Connection
+
+from taskplane.sessions.domain.history import effective
+from taskplane.sessions.domain.operations import Append, Operation
+from taskplane.sessions.domain.payload import invocation_in, messages
+from taskplane.sessions.domain.pushing import named, reducing
+from taskplane.sessions.domain.session import EVENT, PUSHED, Entry, Session
+from taskplane.sessions.sql.loading import read_lines, read_payloads
+
+# Payloads in memory at once.
+_CHUNK: Final = 64
+
+
+def pushes(op: Operation) -> bool:
+    """Whether a pushed history is among what it stores."""
+    return isinstance(op, Append) and any(entry.kind == PUSHED for entry in op.entries)
+
+
+def compared(conn: Connection, of: Session, op: Operation, stored: Collection[str]) -> Operation:
+    """The operation with what its pushed histories reduce in the session; those that are `stored` stay as they are."""
+    if not isinstance(op, Append) or not pushes(op):
+        return op
+    return replace(op, entries=[_compared(conn, of, entry, stored) for entry in op.entries])
+
+
+def _compared(conn: Connection, of: Session, entry: Entry, stored: Collection[str]) -> Entry:
+    if entry.kind != PUSHED or entry.id in stored:
+        return entry
+    names = named(messages(entry.payload))
+    return reducing(entry, _said(conn, of, names)) if names else entry
+
+
+def _said(conn: Connection, of: Session, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    lines = {line.seq: line for line in read_lines(conn, of)}
+    found: Mapping[int, str] = {
+        one.seq: lines[one.seq].invocation_id
+        for one in effective(lines.values())
+        if one.kind == PUSHED or (one.kind != EVENT and lines[one.seq].invocation_id in names)
+    }
+    kept = {one.seq: set(one.kept) for one in effective(lines.values()) if one.kind == PUSHED}
+    seqs = list(found)
+    for first in range(0, len(seqs), _CHUNK):
+        for seq, payload in read_payloads(conn, of, seqs[first : first + _CHUNK]).items():
+            for index, message in enumerate(messages(payload)):
+                invocation = invocation_in(message) if seq in kept else found[seq]
+                if invocation in names and (seq not in kept or index in kept[seq]):
+                    yield invocation, message.message_id
