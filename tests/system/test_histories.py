@@ -122,7 +122,7 @@ class Session:
         left = iter(await _effective(self.http, self.id))
         for turn in self.chronicle.turns:
             whole = self._rng.random() < 0.7
-            said = [message for message, _ in zip(left, turn.texts, strict=False)]
+            said = [message for _, message in zip(turn.texts, left, strict=False)]
             said = [message for message in said if whole or self._rng.random() < 0.6]
             if said and self._rng.random() < 0.6:
                 kept.append(Turn(turn.invocation, [_text(message) for message in said]))

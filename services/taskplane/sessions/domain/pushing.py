@@ -14,8 +14,10 @@ def named(pushed: Sequence[a2a.Message]) -> frozenset[str]:
 
 
 def reducing(entry: Entry, said: Iterable[tuple[str, str]]) -> Entry:
-    """A pushed history to be stored, which says what it reduces. `said`: invocation and message id of what is in effect
-    before it, where it names the invocation."""
+    """A pushed history to be stored, which says what it reduces.
+
+    `said`: invocation and id of each message before it, in effect or not, whose invocation it names.
+    """
     payload = pb.Entry.FromString(entry.payload or b"")
     kept = {message.message_id for message in payload.pushed.messages}
     reduced = sorted({invocation for invocation, message_id in said if message_id not in kept})

@@ -1,16 +1,15 @@
-"""Pushed histories on their way into the log: each is compared with what was in effect before it."""
+"""Pushed histories on their way into the log: each is compared with what was said before it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import Connection
 
-from taskplane.sessions.domain.history import effective
 from taskplane.sessions.domain.operations import Append, Operation
-from taskplane.sessions.domain.payload import invocation_in, messages
+from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.pushing import named, reducing
-from taskplane.sessions.domain.session import EVENT, PUSHED, Entry, Session
+from taskplane.sessions.domain.session import PUSHED, Entry, Session
 from taskplane.sessions.sql.loading import read_lines, read_payloads
 
 # Payloads in memory at once.
@@ -37,17 +36,11 @@ def _compared(conn: Connection, of: Session, entry: Entry, stored: Collection[st
 
 
 def _said(conn: Connection, of: Session, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    lines = {line.seq: line for line in read_lines(conn, of)}
-    found: Mapping[int, str] = {
-        one.seq: lines[one.seq].invocation_id
-        for one in effective(lines.values())
-        if one.kind == PUSHED or (one.kind != EVENT and lines[one.seq].invocation_id in names)
+    found = {
+        line.seq: line.invocation_id for line in read_lines(conn, of) if line.speaks and line.invocation_id in names
     }
-    kept = {one.seq: set(one.kept) for one in effective(lines.values()) if one.kind == PUSHED}
     seqs = list(found)
     for first in range(0, len(seqs), _CHUNK):
         for seq, payload in read_payloads(conn, of, seqs[first : first + _CHUNK]).items():
-            for index, message in enumerate(messages(payload)):
-                invocation = invocation_in(message) if seq in kept else found[seq]
-                if invocation in names and (seq not in kept or index in kept[seq]):
-                    yield invocation, message.message_id
+            for message in messages(payload):
+                yield found[seq], message.message_id

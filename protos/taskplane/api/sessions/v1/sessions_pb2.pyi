@@ -144,8 +144,8 @@ class Messages(_message.Message):
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
     @_builtins.property
     def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Set by the store: the invocations named in it of which a message was in effect that it does not have. Their tasks
-        are superseded, since they would show that message again; nothing that comes later of such a turn is in effect.
+        """Set by the store: the invocations named in it under which something was said that it does not have. Their tasks are
+        superseded, since they would show that again; nothing that comes later of such a turn is in effect.
         """
 
     def __init__(
