@@ -6,6 +6,11 @@ import sys
 
 import pytest
 from tests.cli.command import environment, taskplane
+from typer.testing import CliRunner
+
+from taskplane.cli.app import app
+from taskplane.cli.options import Options
+from taskplane.cli.task import get_task
 
 HEAVY = {"grpc", "google.protobuf", "sqlalchemy", "alembic", "httpx", "orjson", "rich", "starlette", "uvicorn"}
 
@@ -69,6 +74,31 @@ def test_an_error_is_one_json_object_where_json_is_asked_for(unused_tcp_port: in
 
 def test_a_token_variable_that_is_not_set_is_said_before_anything_is_sent() -> None:
     done = taskplane("task", "list", "--token-env", "NO_SUCH_KEY")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "NO_SUCH_KEY" in done.stderr
     assert "export NO_SUCH_KEY=" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["notaurl", "", "ftp://host", "http://[bad", "http://host:99999"])
+def test_what_is_no_url_is_wrong_usage(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert get_task(Options(url), "x") == 2
+    assert "BAD_URL" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["chat", "-m", ""],
+        ["chat", "--session", ""],
+        ["user", "erase", " ", "-y"],
+        ["session", "show", ""],
+        ["session", "delete", "", "-y"],
+        ["session", "fork", "x", "--before", ""],
+        ["task", "list", "--session", ""],
+        ["tail", ""],
+    ],
+)
+def test_an_empty_argument_is_refused_and_never_taken_for_none(arguments: list[str]) -> None:
+    """It is a variable of a script that is not set."""
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, "it is empty" in done.output) == (2, True)

@@ -1,9 +1,13 @@
 """`taskplane session export` and `import` against a real plane."""
 
 import json
+import os
 from pathlib import Path
 
+import pytest
 from tests.cli.command import json_of, session_of, taskplane
+
+from taskplane.cli.session_file import opened
 
 
 def test_a_session_is_written_to_a_file_and_brought_in_again(url: str, tmp_path: Path) -> None:
@@ -17,6 +21,7 @@ def test_a_session_is_written_to_a_file_and_brought_in_again(url: str, tmp_path:
 
     again = taskplane("session", "import", str(file), "--url", url)
     assert (again.returncode, again.stderr.splitlines()[-1].strip()) == (1, "SESSION_EXISTS")
+    assert "--id" in again.stderr
     made = taskplane("session", "import", str(file), "--id", "another", "--url", url)
     assert (made.returncode, made.stdout) == (0, "session  another  hello there\n"), made.stderr
     shown = json_of(url, "session", "show", "another")
@@ -39,3 +44,47 @@ def test_a_file_that_is_not_whole_or_not_there_is_refused(url: str, tmp_path: Pa
     assert f"line {len(body.splitlines())}" in refused.stderr
     missing = taskplane("session", "import", str(tmp_path / "none"), "--url", url)
     assert (missing.returncode, missing.stderr.splitlines()[-1].strip()) == (2, "BAD_FILE")
+
+
+def test_a_file_is_replaced_whole_behind_its_links_and_nothing_beside_it_is_touched(tmp_path: Path) -> None:
+    file, link, beside = tmp_path / "file", tmp_path / "link", tmp_path / "file.part"
+    file.write_text("old")
+    file.chmod(0o640)
+    beside.write_text("of somebody else")
+    link.symlink_to("file")
+    with pytest.raises(KeyError), opened(link) as target:
+        target.write(b"half")
+        raise KeyError
+    assert file.read_text() == "old"
+    with opened(link) as target:
+        target.write(b"new")
+        assert file.read_text() == "old"
+    assert (link.is_symlink(), file.read_text(), file.stat().st_mode & 0o777) == (True, "new", 0o640)
+    assert beside.read_text() == "of somebody else"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.part", "link"]
+
+
+def test_a_link_to_nothing_yet_makes_what_it_names(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    with opened(tmp_path / "link") as target:
+        target.write(b"new")
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "file").read_text()) == (True, "new")
+
+
+def test_pipes_devices_and_open_files_are_written_and_stay_what_they_are(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for name in (pipe, Path(f"/dev/fd/{reader}")):
+        with opened(name) as target:
+            target.write(b"new")
+        assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert pipe.is_fifo()
+    with (tmp_path / "file").open("wb+") as file:
+        with opened(Path(f"/dev/fd/{file.fileno()}")) as target:
+            target.write(b"new")
+        assert file.read() == b"new"
+    with opened(Path("/dev/null")) as target:
+        target.write(b"new")
+    assert Path("/dev/null").is_char_device()

@@ -1,5 +1,6 @@
 """The commands within `taskplane chat`, on a pipe and on a terminal, against a real plane."""
 
+import json
 import os
 import pty
 import signal
@@ -85,6 +86,20 @@ def test_r8_undo_shows_again_what_the_rewind_cut(url: str) -> None:
     assert done.stderr.count("you> two") == 2
     assert "NOTHING_TO_UNDO" in done.stderr
     assert tasks_of(url, session) == ["one", "two"]
+
+
+def test_for_programs_stdout_has_events_only_and_stderr_the_errors_as_json(url: str) -> None:
+    """What a session or an undo shows again was an event before."""
+    session = session_of(url, "one", "two")
+    talk = ["/rewind 2", "/undo", "/sessions 1", "/nope", "three"]
+    done = taskplane(
+        "chat", "--url", url, "--session", session, "-o", "ndjson", stdin="".join(f"{line}\n" for line in talk)
+    )
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[0]["task"]["id"] == session
+    assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    (error,) = [json.loads(line)["error"] for line in done.stderr.splitlines() if line.startswith("{")]
+    assert error["code"] == "UNKNOWN_COMMAND"
 
 
 def test_r9_a_rewind_that_cannot_be_done_changes_nothing_and_says_why(url: str) -> None:

@@ -12,6 +12,10 @@ from tests.executor.scripted import Scripted
 from tests.gateway.api.conversing import INVOCATION, REWIND, WAYS, Way, data, flat, name_of, payload, state_of, texts
 from tests.gateway.plane import Event, Plane, fresh, open_all
 
+from taskplane.cli.chat import Chat
+from taskplane.cli.client.failures import Failure
+from taskplane.cli.connection import connected
+from taskplane.cli.options import Options
 from taskplane.executor.agent import Change, Complete, Policy, Text, Turn, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -173,6 +177,28 @@ async def test_who_is_refused_after_its_rewind_is_told_that_the_rewind_is_done(p
     details = error["data"][0]["metadata"]
     assert (error["code"], details["reason"], details["rewound"]) == (-32004, "SESSION_BUSY", "true")
     assert await client.shown() == [one]
+    client.agent.gates[one].set()
+    await first
+
+
+async def test_a_chat_that_is_refused_after_its_rewind_shows_what_is_left(plane: Plane) -> None:
+    """R11: nothing is restored that the server has cut, and the text that was not sent is offered again."""
+    client, other = Client(plane, Way("1.0", False), "reject"), Client(plane, Way("1.0", False), "interrupt")
+    other.context = client.context
+    one, two, three = client.words
+    first = asyncio.create_task(client.tell(one))
+    await client.works(one)
+    other.agent.gates[two].set()
+    await other.tell(two)
+    options = Options(plane.gateway.url, agent="reject")
+    async with connected(options) as connection:
+        chat = Chat(connection, options)
+        await chat.load(client.context)
+        with pytest.raises(Failure) as refused:
+            await chat.rewind(2, three)
+    assert refused.value.rewound
+    assert ([message.text for message in chat.conversation.messages], chat.offer) == ([one], three)
+    assert not chat.conversation.rewinding
     client.agent.gates[one].set()
     await first
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import GRPC, URL, Format, Grpc, TokenEnv, Url
+from taskplane.cli.arguments import GRPC, URL, Format, Grpc, TokenEnv, Url, filled
 from taskplane.cli.options import Options
 from taskplane.cli.session_app import session as session_group
 
@@ -60,9 +60,13 @@ def dev(
 
 @app.command()
 def chat(
-    message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="One message, for scripts.")] = "",
-    session: Annotated[str, typer.Option(metavar="ID", help="A session to go on with.")] = "",
-    agent: Annotated[str, typer.Option(metavar="NAME", help="An agent other than the default one.")] = "",
+    message: Annotated[
+        str, typer.Option("--message", "-m", metavar="TEXT", callback=filled, help="One message, for scripts.")
+    ] = "",
+    session: Annotated[str, typer.Option(metavar="ID", callback=filled, help="A session to go on with.")] = "",
+    agent: Annotated[
+        str, typer.Option(metavar="NAME", callback=filled, help="An agent other than the default one.")
+    ] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -75,8 +79,8 @@ def chat(
 
 @app.command()
 def tail(
-    task_id: Annotated[str, typer.Argument(metavar="[TASK]")] = "",
-    session: Annotated[str, typer.Option(metavar="ID", help="A session instead of a task.")] = "",
+    task_id: Annotated[str, typer.Argument(metavar="[TASK]", callback=filled)] = "",
+    session: Annotated[str, typer.Option(metavar="ID", callback=filled, help="A session instead of a task.")] = "",
     after: Annotated[str, typer.Option(metavar="CURSOR", help="Only events of the task after this one.")] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
@@ -90,8 +94,10 @@ def tail(
 
 @task.command("list")
 def task_list(
-    session: Annotated[str, typer.Option(metavar="ID", help="Only tasks of this session.")] = "",
-    state: Annotated[str, typer.Option(metavar="STATE", help="Only tasks in this state, such as working.")] = "",
+    session: Annotated[str, typer.Option(metavar="ID", callback=filled, help="Only tasks of this session.")] = "",
+    state: Annotated[
+        str, typer.Option(metavar="STATE", callback=filled, help="Only tasks in this state, such as working.")
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     url: Url = URL,
     token_env: TokenEnv = "",
@@ -105,7 +111,7 @@ def task_list(
 
 @task.command("get")
 def task_get(
-    task_id: Annotated[str, typer.Argument(metavar="TASK")],
+    task_id: Annotated[str, typer.Argument(metavar="TASK", callback=filled)],
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -118,7 +124,7 @@ def task_get(
 
 @task.command("cancel")
 def task_cancel(
-    task_id: Annotated[str, typer.Argument(metavar="TASK")],
+    task_id: Annotated[str, typer.Argument(metavar="TASK", callback=filled)],
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -173,9 +179,9 @@ def gc(
 
 @user.command("erase")
 def user_erase(
-    name: Annotated[str, typer.Argument(metavar="USER")],
+    name: Annotated[str, typer.Argument(metavar="USER", callback=filled)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="The tenant of the user.")] = "default",
+    tenant: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="The tenant of the user.")] = "default",
     grpc: Grpc = GRPC,
     output: Format = "text",
 ) -> None:

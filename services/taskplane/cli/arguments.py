@@ -6,10 +6,19 @@ import typer
 
 from taskplane.cli.options import Output
 
+
+def filled(context: typer.Context, param: typer.CallbackParam, value: str) -> str:
+    """What was given says something: an empty text is most often a variable of a script that is not set."""
+    given = context.get_parameter_source(param.name or "")
+    if given is not None and given.name == "COMMANDLINE" and not value.strip():
+        raise typer.BadParameter("it is empty.")
+    return value
+
+
 Url = Annotated[str, typer.Option("--url", envvar="TASKPLANE_URL", metavar="URL", help="The server.")]
 TokenEnv = Annotated[str, typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key.")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="How results are written.")]
-SessionId = Annotated[str, typer.Argument(metavar="SESSION")]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", callback=filled)]
 Grpc = Annotated[str, typer.Option("--grpc", metavar="HOST:PORT", help="The gRPC address of the plane.")]
 
 GRPC = "127.0.0.1:50050"

@@ -7,7 +7,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final
 
 from taskplane.cli import exits
@@ -79,7 +79,9 @@ class Chat:
         return self.conversation.latest is not None and self.conversation.latest.state in PAUSED
 
     def show(self, messages: Iterable[Message]) -> None:
-        """What was said before, user and agent."""
+        """What was said before, user and agent, for people: programs get what happens, and read the rest elsewhere."""
+        if self._options.output != "text":
+            return
         self._writer = self._new_writer()
         for message in messages:
             if message.role == "user":
@@ -114,8 +116,9 @@ class Chat:
     async def rewind(self, number: int, text: str = "") -> int:
         """Undoes the turn with this number and all after it; a `text` is the next turn, else the cut one is offered.
 
-        The exit code is that of the next turn. On any failure everything is as it was. Missing: there is no such turn.
-        Declined: it is the first one, or the server would not.
+        The exit code is that of the next turn. On any failure everything is as it was; but where the rewind was done
+        and only the next turn refused, the session is loaded anew. Missing: there is no such turn. Declined: it is the
+        first one, or the server would not.
         """
         turn = next((turn for turn in await self.turns() if turn.number == number), None)
         if turn is None:
@@ -127,6 +130,10 @@ class Chat:
         message = rewind_message(self.conversation.context_id, invocation, text, reference_task_ids=references)
         try:
             code = await self._exchange(message, text)
+        except Failure as failure:
+            if failure.rewound:
+                await self._left_by_rewind(number)
+            raise
         finally:
             self.conversation.restore()
         if self.conversation.notice:
@@ -167,6 +174,13 @@ class Chat:
             if self.asked:
                 note("The agent waits for your answer.")
             note(f"session {self.conversation.context_id}")
+
+    async def _left_by_rewind(self, number: int) -> None:
+        """What the server has left of the session; if it cannot be asked, what is known of that."""
+        self.conversation.rewound()
+        with suppress(Failure):
+            await self.load(self.conversation.context_id)
+        note(f"  rewound to before turn {number} all the same; /undo takes it back")
 
     async def _send(self, text: str) -> int:
         goes_to = self.conversation.next_message()
@@ -270,4 +284,4 @@ class Chat:
         except Ended:
             note("  the task had ended already")
         except Failure as failure:
-            complain(failure)
+            complain(failure, self._options.output)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskplane.cli import STARTED
 from taskplane.cli.client.failures import Failure
+from taskplane.cli.delivery import unwritable
 from taskplane.cli.ports import check_free
 from taskplane.cli.report import complain, first_of, note
 from taskplane.runtime.errors import Invalid, PlaneError
@@ -127,11 +128,14 @@ def _welcome(options: DevOptions, plane: "Plane") -> None:
     data = shown(options.database_url) if options.database_url else f"{options.data or DATA}/"
     demo = " (scripted, needs no API key)" if agent == DEMO else ""
     to = "" if url == "http://127.0.0.1:8080" else f" --url {url}"
-    print(
+    welcome = (
         f"taskplane {version('taskplane')} (Python {python})  data: {data}  agent: {agent}{demo}\n\n"
         f"A2A     {url}/  card: {url}/.well-known/agent-card.json\n"
         f"gRPC    {plane.grpc.address}  tasks, sessions, executor\n"
         f'Try     taskplane chat{to} -m "hello"\n'
-        f"ready in {time.perf_counter() - STARTED:.1f} s - press Ctrl-C to stop",
-        flush=True,
+        f"ready in {time.perf_counter() - STARTED:.1f} s - press Ctrl-C to stop"
     )
+    try:
+        print(welcome, flush=True)
+    except OSError as error:
+        raise unwritable(error) from error

@@ -7,6 +7,7 @@ import grpc
 
 from taskplane.cli import exits
 from taskplane.cli.client.failures import Failure, Unauthorized, Unreachable
+from taskplane.cli.delivery import delivered
 from taskplane.cli.options import Output
 from taskplane.cli.report import complain
 from taskplane.runtime.channel import client, connect
@@ -30,7 +31,7 @@ def run(
             return await command(client(channel, identity=identity, secret=secret, deadline=_DEADLINE))
 
     try:
-        return asyncio.run(main())
+        return delivered(lambda: asyncio.run(main()), output)
     except (Failure, PlaneError) as error:
         return complain(_told(error, address), output)
     except KeyboardInterrupt:

@@ -9,7 +9,8 @@ from taskplane.cli import exits
 from taskplane.cli.chat import Chat
 from taskplane.cli.client.failures import Failure
 from taskplane.cli.connection import Connection, connected, run
-from taskplane.cli.options import Options
+from taskplane.cli.delivery import delivered
+from taskplane.cli.options import Options, Output
 from taskplane.cli.render import printable
 from taskplane.cli.report import complain, note
 from taskplane.cli.slash import Command, obey, read_line
@@ -37,18 +38,22 @@ def _converse(options: Options, session: str) -> int:
         import_module("readline")
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        try:
+
+        def talked() -> int:
             talk = Chat(runner.run(stack.enter_async_context(connected(options))), options)
             runner.run(talk.load(session))
             talk.show(talk.conversation.messages)
-            return _ask_and_answer(runner, talk)
+            return _ask_and_answer(runner, talk, options.output)
+
+        try:
+            return delivered(talked, options.output)
         except Failure as failure:
             return complain(failure, options.output)
         finally:
             runner.run(stack.aclose())
 
 
-def _ask_and_answer(runner: asyncio.Runner, talk: Chat) -> int:
+def _ask_and_answer(runner: asyncio.Runner, talk: Chat, output: Output) -> int:
     while True:
         try:
             line = read_line(_ask(talk))
@@ -62,7 +67,7 @@ def _ask_and_answer(runner: asyncio.Runner, talk: Chat) -> int:
                 talk.farewell()
                 return exits.INTERRUPTED
         except Failure as failure:
-            complain(failure)
+            complain(failure, output)
             if talk.offer and (isinstance(line, str) or talk.offer != offered):
                 note("  Your message was not sent.")
 
@@ -79,7 +84,9 @@ def _ask(talk: Chat) -> str:
         if talk.offer:
             note(f"  your text was: {printable(talk.offer)}")
             talk.offer = ""
-        return input(prompt).strip()
+        # Not by input(), which would write it to an stdout that is no terminal, among the results.
+        print(prompt, end="", file=sys.stderr, flush=True)
+        return input().strip()
     offer = printable(talk.offer)
     readline.set_startup_hook(lambda: readline.insert_text(offer))
     try:

@@ -5,7 +5,7 @@ import sys
 from typing import Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import Ended, Failure, Missing, Unauthorized, Unreachable
+from taskplane.cli.client.failures import Ended, Failure, Missing, Misused, Unauthorized, Unreachable
 from taskplane.cli.options import Output
 from taskplane.runtime.errors import DeadlineExceeded, Invalid, PlaneError
 
@@ -14,6 +14,7 @@ _EXITS: Final[dict[type[Exception], int]] = {
     Unauthorized: exits.UNAUTHORIZED,
     Missing: exits.NOT_FOUND,
     Ended: exits.FAILED,
+    Misused: exits.USAGE,
     Invalid: exits.USAGE,
     DeadlineExceeded: exits.TIMED_OUT,
 }

@@ -5,14 +5,16 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import URL, Format, SessionId, TokenEnv, Url
+from taskplane.cli.arguments import URL, Format, SessionId, TokenEnv, Url, filled
 from taskplane.cli.options import Options
 
 session = typer.Typer(
     help="List, show, rewind, export and import sessions.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Before = Annotated[str, typer.Option("--before", metavar="INVOCATION", help="The turn, by its invocation.")]
+Before = Annotated[
+    str, typer.Option("--before", metavar="INVOCATION", callback=filled, help="The turn, by its invocation.")
+]
 
 
 @session.command("list")
@@ -110,7 +112,9 @@ def export(
 @session.command("import")
 def import_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An exported session; - is stdin.")],
-    new_id: Annotated[str, typer.Option("--id", metavar="ID", help="Another id than the session had.")] = "",
+    new_id: Annotated[
+        str, typer.Option("--id", metavar="ID", callback=filled, help="Another id than the session had.")
+    ] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",

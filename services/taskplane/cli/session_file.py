@@ -2,13 +2,17 @@
 
 import asyncio
 import os
+import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager, nullcontext
+from errno import ELOOP
 from pathlib import Path
+from stat import S_IMODE
 from typing import BinaryIO, Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import Unreachable
+from taskplane.cli.client.failures import Declined, Unreachable
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump
@@ -17,45 +21,45 @@ from taskplane.cli.session import show_row
 from taskplane.runtime.errors import Invalid
 
 _PIECE: Final = 256 * 1024
+# As many links in a row as Linux follows.
+_LINKS: Final = 40
 # How the last line begins. Without one the file is not whole.
 _LAST: Final = b'{"entries":'
 
 
 def export_session(options: Options, session_id: str, file: Path | None) -> int:
-    """Writes all of a session. A file is there when it is whole, and not before."""
+    """Writes all of a session. A regular file is there when it is whole, and not before; pipes and devices are written
+    as it comes, and stay what they are."""
 
     async def main(connection: Connection) -> int:
         async with connection.sessions.export(session_id) as pieces:
             if file is None:
                 await _write(pieces, sys.stdout.buffer)
                 return exits.OK
-            part = file.with_name(f"{file.name}.part")
             try:
-                with part.open("wb") as target:
+                with opened(file) as target:
                     await _write(pieces, target)
-                    target.flush()
-                    os.fsync(target.fileno())
-                part.replace(file)
-            finally:
-                part.unlink(missing_ok=True)
+            except OSError as error:
+                return complain(_unusable(file, error), options.output)
         note(f"Session {session_id} was written to {file}.")
         return exits.OK
 
-    try:
-        return run(options, main)
-    except OSError as error:
-        return complain(_unusable(file or Path("-"), error), options.output)
+    return run(options, main)
 
 
 def import_session(options: Options, file: Path, new_id: str) -> int:
     """Makes the session of an exported file, and shows it."""
 
     async def main(connection: Connection) -> int:
-        if str(file) == "-":
-            made = await connection.sessions.bring_in(_pieces(sys.stdin.buffer), new_id)
-        else:
-            with file.open("rb") as source:
+        try:
+            with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
                 made = await connection.sessions.bring_in(_pieces(source), new_id)
+        except OSError as error:
+            return complain(_unusable(file, error), options.output)
+        except Declined as refusal:
+            if refusal.code == "SESSION_EXISTS":
+                refusal.suggestion = "Name another id with --id."
+            raise
         if options.output == "text":
             show_row(options, made["session"])
             note(f"  {made['entries']} entries, {made['tasks']} tasks, {made['events']} events")
@@ -63,10 +67,40 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
             print(dump(made, indent=options.output == "json"))
         return exits.OK
 
-    try:
-        return run(options, main)
-    except OSError as error:
-        return complain(_unusable(file, error), options.output)
+    return run(options, main)
+
+
+@contextmanager
+def opened(file: Path) -> Generator[BinaryIO]:
+    """What `file` names, to be written. A regular file, or none yet, is replaced when all is written, and stays as it
+    is if that fails; links to it stay links. Anything else is written as it comes."""
+    place = _followed(file)
+    if place is None or (place.exists() and not place.is_file()):
+        with file.open("wb") as target:
+            yield target
+        return
+    part = place.with_name(f".taskplane-{secrets.token_hex(8)}.part")
+    with part.open("xb") as target:
+        try:
+            yield target
+            target.flush()
+            os.fsync(target.fileno())
+            if place.exists():
+                part.chmod(S_IMODE(place.stat().st_mode))
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _followed(file: Path) -> Path | None:
+    """Where links lead. None: to a file that some process has open, which has no other name that is sure."""
+    for _ in range(_LINKS):
+        if not file.is_symlink():
+            return file
+        if file.parent.resolve().is_relative_to("/proc"):
+            return None
+        file = file.parent / file.readlink()
+    raise OSError(ELOOP, os.strerror(ELOOP), str(file))
 
 
 async def _write(pieces: AsyncIterator[bytes], target: BinaryIO) -> None:
@@ -86,4 +120,4 @@ async def _pieces(source: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def _unusable(file: Path, error: OSError) -> Invalid:
-    return Invalid(f"{file} cannot be used: {error.strerror}", reason="BAD_FILE")
+    return Invalid(f"{file} cannot be used: {error.strerror or error}", reason="BAD_FILE")

@@ -6,7 +6,7 @@ import pytest
 
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.events import Message, classify, read_message
-from taskplane.cli.client.failures import Declined, Missing
+from taskplane.cli.client.failures import Declined, Missing, of_rpc
 from taskplane.cli.client.session import TaskInfo
 
 TEXTS = {"u1": "first", "u2": "second", "u3": "third"}
@@ -97,6 +97,19 @@ def test_r11_an_error_restores_everything_and_what_arrived_meanwhile_is_not_lost
     latest = conversation.latest
     assert latest is not None
     assert latest.state == "completed"
+
+
+def test_r11_a_rewind_that_was_done_though_the_next_turn_was_refused_restores_nothing() -> None:
+    conversation = Conversation("c")
+    for event in (turn(1), turn(2, "working")):
+        conversation.apply(classify(event))
+    conversation.rewind("i2")
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "metadata": {"rewound": "true"}}
+    assert of_rpc({"code": -32004, "message": "busy", "data": [info]}).rewound
+    conversation.rewound()
+    conversation.restore()
+    conversation.apply(classify(status(2, "completed", "b2")))
+    assert (ids(conversation), tasks(conversation), conversation.rewinding) == (["u1", "a1"], ["t1"], False)
 
 
 def test_r11_only_one_rewind_at_a_time() -> None:

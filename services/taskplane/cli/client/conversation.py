@@ -4,7 +4,8 @@ It has no interface and does no I/O. Feed it events in the order they arrive wit
 `progress`, `artifacts` and `tasks`. Events may be applied twice, as after a snapshot: nothing is shown twice.
 
 A rewind has three steps: `rewind` hides what is cut at once, then either the answer comes with `apply` and replaces
-everything, or it failed and `restore` shows everything again, with what arrived meanwhile.
+everything, or it failed and `restore` shows everything again, with what arrived meanwhile. Where the rewind was done
+and only what was to follow it failed, `rewound` lets go of what was hidden.
 """
 
 import logging
@@ -161,6 +162,21 @@ class Conversation:
     def restore(self) -> None:
         """The rewind failed: everything is shown again. Does nothing where none is under way."""
         self._cut = None
+
+    def rewound(self) -> None:
+        """The rewind was done, though no answer says what is left: what it hid is gone. The server knows better, so
+        load the session anew where it can be reached. Does nothing where no rewind is under way."""
+        cut = self._cut
+        if cut is None:
+            return
+        self._cut = None
+        self._shown = [shown for shown in self._shown if not cut.hides(shown)]
+        self._gone.tasks |= cut.tasks
+        self._gone.invocations |= cut.invocations
+        self._session.remove(cut.tasks)
+        for growing in (self._live, self._progress):
+            for task_id in cut.tasks:
+                growing.pop(task_id, None)
 
     def undone(self, messages: Iterable[Message], tasks: Iterable[TaskInfo]) -> None:
         """A rewind was taken back: these are the messages and the tasks of the session now."""

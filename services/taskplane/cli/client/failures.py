@@ -7,13 +7,23 @@ from typing import Any, Final, cast
 class Failure(Exception):
     """A call did not give what was asked for. `code` is stable, for programs; the words are for people."""
 
-    def __init__(self, message: str, *, code: str, suggestion: str = "", retry_after: float | None = None) -> None:
-        """`retry_after` is in seconds; None: the server did not say."""
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        suggestion: str = "",
+        retry_after: float | None = None,
+        rewound: bool = False,
+    ) -> None:
+        """`retry_after` is in seconds; None: the server did not say. `rewound`: the rewind that the call asked for was
+        done all the same, and what it cut is not to be shown again."""
         super().__init__(message)
         self.message = message
         self.code = code
         self.suggestion = suggestion
         self.retry_after = retry_after
+        self.rewound = rewound
 
 
 class Unreachable(Failure):
@@ -22,6 +32,10 @@ class Unreachable(Failure):
 
 class NobodyThere(Unreachable):
     """No connection could be made, so nothing was sent."""
+
+
+class Misused(Failure):
+    """What the user named cannot be used, so nothing was sent."""
 
 
 class Unauthorized(Failure):
@@ -50,7 +64,8 @@ def of_rpc(error: Mapping[str, Any]) -> Failure:
     info = _detail(details, "ErrorInfo")
     delay = str(_detail(details, "RetryInfo").get("retryDelay", ""))
     code = str(info.get("reason") or f"RPC{number}")
-    suggestion = str(_mapping(info.get("metadata")).get("suggestion") or "")
+    metadata = _mapping(info.get("metadata"))
+    suggestion = str(metadata.get("suggestion") or "")
     message = str(error.get("message") or "the server gave no reason")
     kind: type[Failure] = Declined
     if number == -32001:
@@ -59,7 +74,8 @@ def of_rpc(error: Mapping[str, Any]) -> Failure:
         kind = Ended
     elif delay:
         kind = Unreachable
-    return kind(message, code=code, suggestion=suggestion, retry_after=_seconds(delay))
+    rewound = metadata.get("rewound") == "true"
+    return kind(message, code=code, suggestion=suggestion, retry_after=_seconds(delay), rewound=rewound)
 
 
 def of_http(status: int, body: object, retry_after: float | None) -> Failure:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from taskplane.cli.client.failures import Failure, NobodyThere, Unreachable, of_http
+from taskplane.cli.client.failures import Failure, Misused, NobodyThere, Unreachable, of_http
 from taskplane.cli.client.sse import SseDecoder, SseEvent
 
 # The server sends at least a comment every 3 s; so much silence means that the connection is dead.
@@ -34,9 +34,10 @@ class Http:
     def __init__(self, url: str, *, token: str = "", user: str = "") -> None:
         """`url`: of the server, with or without a path. `token`: sent as a bearer token. `user`: sent as `X-User-Id`,
         which only a development server honours. Proxies that the environment names are used, not for loopback.
+        Misused `BAD_URL`: it is not one of HTTP.
         """
         self.url = url.rstrip("/")
-        host = urlsplit(self.url).hostname or ""
+        host = _host(self.url)
         headers = {"User-Agent": "taskplane"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -165,7 +166,7 @@ def _told(url: str) -> Generator[None]:
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise Failure(f"{url} is not a URL: {error}", code="BAD_URL") from error
+        raise _bad_url(url, str(error)) from error
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise NobodyThere(
             f"Nobody answers at {url}.",
@@ -176,6 +177,21 @@ def _told(url: str) -> Generator[None]:
         raise Unreachable(f"{url} has been silent for too long.", code="SILENT") from error
     except httpx.HTTPError as error:
         raise Unreachable(f"The connection to {url} broke: {error}", code="CONNECTION_LOST") from error
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _bad_url(url, str(error)) from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise _bad_url(url, "it begins with http:// or https:// and names a host")
+    return host
+
+
+def _bad_url(url: str, why: str) -> Misused:
+    return Misused(f'"{url}" is not the URL of a server: {why}', code="BAD_URL", suggestion="--url http://HOST:PORT")
 
 
 def _refused(response: httpx.Response) -> Failure:

@@ -1,0 +1,44 @@
+"""What becomes of a command whose stdout takes no more."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskplane.cli.delivery import delivered
+
+
+def printed() -> int:
+    print("a result")
+    return 1
+
+
+def test_an_stdout_that_is_full_is_a_typed_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once, and when it is told at the end only."""
+    for buffering in (1, -1):
+        with open("/dev/full", "w", buffering) as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert delivered(printed, "json") == 2
+        error = json.loads(capsys.readouterr().err)["error"]
+        assert (error["code"], "No space left" in error["message"]) == ("BAD_OUTPUT", True)
+
+
+def test_a_reader_who_left_has_seen_enough(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert delivered(printed) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_about_a_file_is_none_of_stdout(tmp_path: Path) -> None:
+    def missing() -> int:
+        return len((tmp_path / "none").read_text())
+
+    with pytest.raises(FileNotFoundError):
+        delivered(missing)
