@@ -112,6 +112,8 @@ class _Watch:
             }
             if entry.task_id:
                 shown["taskId"] = entry.task_id
+            if entry.kind == sb.ENTRY_KIND_VOID and entry.off:
+                shown["takenBack"] = True
             if entry.HasField("message"):
                 shown["message"] = v0_3.message(entry.message)
             yield "entry-added", shown
