@@ -76,7 +76,9 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.UpdateSessionResponse(session=wire.session(await self._log.update(wire.update(request, _scope()))))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        await self._log.delete(ops.Delete(scope=_scope(), context_id=request.context_id))
+        await self._log.delete(
+            ops.Delete(scope=_scope(), context_id=request.context_id, expected_version=request.expected_version)
+        )
         return pb.DeleteSessionResponse()
 
     async def AppendEntries(self, request: pb.AppendEntriesRequest, context: Context) -> pb.AppendEntriesResponse:

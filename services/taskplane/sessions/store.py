@@ -119,7 +119,10 @@ class SessionLog(Protocol):
         ...
 
     async def delete(self, op: ops.Delete) -> Session:
-        """Removes the session with all its entries, in one transaction; their ids are free again. NotFound."""
+        """Removes the session with all its entries, in one transaction; their ids are free again.
+
+        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
+        """
         ...
 
     async def append(self, op: ops.Append) -> ops.Appended:

@@ -252,6 +252,14 @@ def cancel(request: pb.CancelTaskRequest) -> None:
     known("metadata", request.metadata)
 
 
+def delete(request: pb.DeleteTaskRequest) -> None:
+    """Of DeleteTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("expected_generation", request.expected_generation)
+    problems.done()
+
+
 def task_id(value: str, field: str = "task_id") -> None:
     """Of every request that names one task and nothing else."""
     problems = _Problems()

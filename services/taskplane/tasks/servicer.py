@@ -196,8 +196,10 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._wire.fill(record, row, task)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        checks.task_id(request.task_id)
-        await self._log.submit(ops.Delete(scope=_scope(), task_id=request.task_id))
+        checks.delete(request)
+        await self._log.submit(
+            ops.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
+        )
         return pb.DeleteTaskResponse()
 
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:

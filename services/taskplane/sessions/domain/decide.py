@@ -71,9 +71,12 @@ def _changed(session: Session, now: int) -> Session:
 
 
 def _delete(found: Found, op: ops.Delete, _now: int) -> Outcome:
-    if found.session is None:
+    was = found.session
+    if was is None:
         return session_not_found(op.context_id)
-    return Write(session=found.session, answer=found.session, delete=True)
+    if op.expected_version and op.expected_version != was.version:
+        return version_mismatch(op.context_id, op.expected_version, was.version)
+    return Write(session=was, answer=was, delete=True)
 
 
 def _append(found: Found, op: ops.Append, now: int) -> Outcome:

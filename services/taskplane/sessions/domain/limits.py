@@ -147,7 +147,7 @@ def check(op: ops.Operation) -> None:
             if op.seq < 0:
                 raise Invalid("a number is not negative", fields={"seq": "is not negative"})
         case ops.Delete():
-            pass
+            _check_version(op.expected_version)
 
 
 def _check_steering(entry: Entry, expected_version: int) -> None:

@@ -190,7 +190,8 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND.
+        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
+        `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

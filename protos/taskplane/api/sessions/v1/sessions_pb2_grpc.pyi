@@ -32,7 +32,9 @@ class SessionHistoryStub:
     NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
-    """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND."""
+    """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
+    `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+    """
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
     """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
     is stored already is answered with what is stored; where both name a request hash and the hashes differ, or it is
@@ -169,7 +171,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DeleteSessionRequest,
         context: _aio.ServicerContext[_sessions_pb2.DeleteSessionRequest, _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]:
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND."""
+        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
+        `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+        """
 
     @_abc_1.abstractmethod
     def AppendEntries(

@@ -253,7 +253,8 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND.
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
+        `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -73,7 +73,9 @@ class TaskStoreStub:
     until it names another turn or another context.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
-    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND."""
+    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
+    `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    """
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
     """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
     PERMISSION_DENIED `SERVICE_ONLY`: without `context_id`, which lists those of every session, it is for services.
@@ -251,7 +253,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.DeleteTaskRequest, _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]:
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND."""
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
+        `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """
 
     @_abc_1.abstractmethod
     def ListUncopied(
