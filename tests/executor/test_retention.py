@@ -18,7 +18,7 @@ from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
 from taskplane.executor.expiry import Expiry
 from taskplane.executor.history import SessionLog
 from taskplane.runtime.channel import client
-from taskplane.runtime.errors import PermissionDenied, Unavailable
+from taskplane.runtime.errors import PermissionDenied, PlaneError, Unavailable
 from taskplane.runtime.principal import Principal
 
 OPERATOR = ANN._replace(actor="operator", service=True)
@@ -199,6 +199,7 @@ async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stor
             entry = sessions.Entry(id=f"e-{who.owner}", kind=sessions.ENTRY_KIND_EVENT, invocation_id="x")
             entry.data = '{"invocation_id": "x", "actions": {"state_delta": {"user:name": "n", "user:b": 1, "own": 2}}}'
             await stores.sessions(who).AppendEntries(sessions.AppendEntriesRequest(context_id="c1", entries=[entry]))
+            await half_import(plane, who)
         theirs = await of(plane, BOB)
         gone = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())
         assert (gone.sessions, gone.tasks, gone.canceled, gone.state_keys, gone.more) == (3, 4, 2, 2, False)
@@ -210,6 +211,24 @@ async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stor
         await eventually(lambda: running(plane), lambda count: count == 1)
         again = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())
         assert again == pb.EraseOwnerResponse()
+        assert await left_of_import(plane, ANN) == {"IMPORT_REPLACED"}
+        assert await left_of_import(plane, BOB) == {"IMPORT_CUT"}
+
+
+async def half_import(plane: Plane, who: Principal) -> None:
+    page: dict[str, Any] = {"context_id": "half", "import_id": "i", "number": 1, "data": b"x"}
+    await plane.stores.sessions(who).StageImport(sessions.StageImportRequest(**page))
+    await plane.stores.tasks(who).StageImport(tasks.StageImportRequest(**page))
+
+
+async def left_of_import(plane: Plane, who: Principal) -> set[str]:
+    """Why it cannot be finished, as either store says."""
+    names: dict[str, Any] = {"context_id": "half", "import_id": "i", "pages": 1}
+    with pytest.raises(PlaneError) as of_session:
+        await plane.stores.sessions(who).CommitImport(sessions.CommitImportRequest(**names))
+    with pytest.raises(PlaneError) as of_tasks:
+        await plane.stores.tasks(who).CommitImport(tasks.CommitImportRequest(**names))
+    return {of_session.value.reason, of_tasks.value.reason}
 
 
 async def running(plane: Plane) -> int:

@@ -126,6 +126,10 @@ class SessionLog:
         """Deletes the state of the caller's owner with every agent; how many keys that were."""
         return (await self._service.DeleteUserState(pb.DeleteUserStateRequest())).deleted
 
+    async def drop_imports(self) -> None:
+        """Forgets what is staged of imports of the caller's owner."""
+        await self._service.DropImport(pb.DropImportRequest())
+
     async def delete(self, context_id: str, expected_version: int = 0) -> None:
         """Deletes the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given."""
         await self._service.DeleteSession(

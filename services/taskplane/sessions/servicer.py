@@ -43,6 +43,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "StageImport": Access.USER,
     _HISTORY + "CommitImport": Access.USER,
     _HISTORY + "DropImport": Access.USER,
+    _HISTORY + "DropAbandonedImports": Access.SERVICE,
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
@@ -141,6 +142,11 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
         await self._log.drop_import(_scope(), request.context_id, request.import_id)
         return pb.DropImportResponse()
+
+    async def DropAbandonedImports(
+        self, request: pb.DropAbandonedImportsRequest, context: Context
+    ) -> pb.DropAbandonedImportsResponse:
+        return pb.DropAbandonedImportsResponse(pages=await self._log.drop_abandoned_imports())
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
         return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))

@@ -264,7 +264,11 @@ class SessionLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forgets what is staged, by this import or ("") by any."""
+        """Forgets what is staged, by this import or ("") by any; of this session or ("") of any of the owner's."""
+        ...
+
+    async def drop_abandoned_imports(self) -> int:
+        """Forgets what is staged of any owner and was not gone on with for an hour; how many pages."""
         ...
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:

@@ -118,7 +118,11 @@ class SessionHistoryStub:
     `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
     """
     DropImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropImportRequest, _sessions_pb2.DropImportResponse]
-    """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
+    """Forgets the pages; those of any import where none is named, and of any session of the caller where that is not
+    named, either. Does nothing where there are none.
+    """
+    DropAbandonedImports: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropAbandonedImportsRequest, _sessions_pb2.DropAbandonedImportsResponse]
+    """Forgets the pages of all owners with which nobody went on for an hour. For services only."""
     ListExpired: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListExpiredRequest, _sessions_pb2.ListExpiredResponse]
     """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
     only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
@@ -359,7 +363,17 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DropImportRequest,
         context: _aio.ServicerContext[_sessions_pb2.DropImportRequest, _abc.Awaitable[_sessions_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DropImportResponse]:
-        """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
+        """Forgets the pages; those of any import where none is named, and of any session of the caller where that is not
+        named, either. Does nothing where there are none.
+        """
+
+    @_abc_1.abstractmethod
+    def DropAbandonedImports(
+        self,
+        request: _sessions_pb2.DropAbandonedImportsRequest,
+        context: _aio.ServicerContext[_sessions_pb2.DropAbandonedImportsRequest, _abc.Awaitable[_sessions_pb2.DropAbandonedImportsResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.DropAbandonedImportsResponse]:
+        """Forgets the pages of all owners with which nobody went on for an hour. For services only."""
 
     @_abc_1.abstractmethod
     def ListExpired(
