@@ -83,6 +83,18 @@ async def test_of_racing_renames_at_one_version_one_wins(sessions: Sessions) -> 
         await sessions.log.update(ops.Update(scope=ADA, context_id="s", title="x", expected_version=-1))
 
 
+async def test_a_session_is_deleted_at_the_version_that_is_expected(sessions: Sessions) -> None:
+    """C16: one that was written to since stays."""
+    await sessions.append("s", user("A"))
+    with pytest.raises(Conflict) as refused:
+        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s", expected_version=1))
+    assert (refused.value.reason, refused.value.metadata) == ("VERSION_MISMATCH", {"version": "2"})
+    assert len(await sessions.entries("s")) == 1
+    with pytest.raises(Invalid):
+        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s", expected_version=-1))
+    assert (await sessions.log.delete(ops.Delete(scope=ADA, context_id="s", expected_version=2))).version == 2
+
+
 async def test_entries_are_numbered_without_a_gap_and_kept_as_they_were_given(sessions: Sessions) -> None:
     answer = await sessions.append("s", user("A", request_hash=HASH), outcome("A"))
     assert (answer.session.seq, answer.session.version, answer.appended, list(answer.known)) == (2, 3, 2, [])

@@ -146,6 +146,21 @@ async def test_text_that_no_database_may_hold_is_refused_everywhere(sessions: Se
     assert (await sessions.append("s", event("f", "\0"))).session.seq == 3
 
 
+@pytest.mark.parametrize("context_id", [".", ".."])
+async def test_a_session_that_no_path_can_name_is_not_begun(sessions: Sessions, context_id: str) -> None:
+    """S: in whatever way; whoever sends a path takes such a part out of it."""
+    with pytest.raises(Invalid) as refused:
+        await sessions.append(context_id, user("A"))
+    assert (refused.value.reason, set(refused.value.fields)) == ("BAD_ID", {"context_id"})
+    with pytest.raises(Invalid):
+        await sessions.log.create(create(context_id))
+    with pytest.raises(Invalid):
+        await sessions.log.stage_import(ADA, context_id, "i", 1, b"")
+    await sessions.append("s", user("A"))
+    with pytest.raises(Invalid):
+        await sessions.log.fork(ops.Fork(scope=ADA, context_id="s", new_context_id=context_id))
+
+
 async def test_page_sizes_and_filters_that_cannot_be_given_are_refused(sessions: Sessions) -> None:
     await sessions.append("s", user("A"))
     for size in (0, -1, 1001):

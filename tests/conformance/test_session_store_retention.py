@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from sqlalchemy import and_, select, update
 from tests.conformance.session_log import ADA, Sessions, event, opened, user
 from tests.conftest import Migrated
 
@@ -11,6 +12,8 @@ from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.store import ExpiredSession
+from taskplane.sessions.tables import session_import
+from taskplane.storage.staging import GIVEN_UP
 
 BOB = Scope(ADA.tenant, "bob", "bob")
 DELTA = '{"invocation_id": "E", "actions": {"state_delta": {"a": 1, "user:b": 2, "user:c": 3, "app:d": 4}}}'
@@ -52,6 +55,50 @@ async def test_a_session_that_was_written_to_lately_is_not_listed(sessions: Sess
     for age, limit in ((-1.0, 10), (float("nan"), 10), (1e12, 10), (1.0, 0), (1.0, 1001)):
         with pytest.raises(Invalid):
             await sessions.log.expired(age, None, limit)
+
+
+async def test_a_place_that_was_never_given_is_refused(sessions: Sessions) -> None:
+    """C16: nor is it looked for."""
+    for place in (
+        ExpiredSession("", "", "", -(1 << 62) * 1_000_000, 0),
+        ExpiredSession("", "", "", 1 << 62, 0),
+        ExpiredSession("", "a\0", "", 1, 0),
+        ExpiredSession("", "", "\0", 1, 0),
+    ):
+        with pytest.raises(Invalid) as refused:
+            await sessions.log.expired(0.0, place, 10)
+        assert refused.value.fields
+
+
+async def test_what_is_staged_goes_with_its_owner_or_when_nobody_went_on_with_it(sessions: Sessions) -> None:
+    """C16: of one owner at once; of all owners what is an hour old and has no page that is younger."""
+    log = sessions.log
+    for scope, context_id in ((ADA, "a"), (ADA, "b"), (BOB, "a"), (BOB, "b")):
+        for number in (1, 2):
+            await log.stage_import(scope, context_id, "i", number, b"x")
+    for field, names in (("context_id", ("", "i")), ("import_id", ("a", "\0"))):
+        with pytest.raises(Invalid) as refused:
+            await log.drop_import(ADA, *names)
+        assert set(refused.value.fields) == {field}
+    await log.drop_import(ADA, "", "")
+    assert await staged(sessions) == [
+        (BOB.owner, "a", 1),
+        (BOB.owner, "a", 2),
+        (BOB.owner, "b", 1),
+        (BOB.owner, "b", 2),
+    ]
+    assert await log.drop_abandoned_imports() == 0
+    old = update(session_import).values(created_at=session_import.c.created_at - GIVEN_UP)
+    young = and_(session_import.c.context_id == "a", session_import.c.number == 2)
+    await sessions.engine.write(lambda conn: conn.execute(old.where(~young)).rowcount)
+    assert await log.drop_abandoned_imports() == 2
+    assert await staged(sessions) == [(BOB.owner, "a", 1), (BOB.owner, "a", 2)]
+
+
+async def staged(sessions: Sessions) -> list[tuple[str, str, int]]:
+    columns = (session_import.c.owner, session_import.c.context_id, session_import.c.number)
+    query = select(*columns).order_by(*columns)
+    return await sessions.engine.read(lambda conn: [(row[0], row[1], row[2]) for row in conn.execute(query)])
 
 
 async def test_the_state_of_one_owner_is_removed_and_that_of_others_is_not(sessions: Sessions) -> None:

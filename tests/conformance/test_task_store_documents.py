@@ -36,6 +36,10 @@ async def test_a_replacement_that_expects_another_generation_changes_nothing(pla
         await plane.put("doc", "three", expected_generation=1)
     row, task = await plane.log.get(ADA, "doc")
     assert (row.generation, task.artifacts[0].parts[0].text) == (2, "two")
+    with pytest.raises(Conflict) as refused:
+        await plane.log.submit(ops.Delete(scope=ADA, task_id="doc", expected_generation=1))
+    assert (refused.value.reason, refused.value.metadata) == ("GENERATION_MISMATCH", {"generation": "2"})
+    await plane.log.submit(ops.Delete(scope=ADA, task_id="doc", expected_generation=2))
 
 
 async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:

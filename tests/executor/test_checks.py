@@ -39,3 +39,14 @@ def test_data_of_24_levels_is_taken_and_one_more_is_not(kinds: str, width: int) 
     with pytest.raises(Invalid) as refused:
         checks.submit(request)
     assert refused.value.reason == "TOO_DEEP"
+
+
+def test_no_turn_begins_a_session_that_no_path_can_name() -> None:
+    """S: nobody could look at it."""
+    request = pb.SubmitRequest()
+    request.request.message.parts.add().text = "x"
+    for context_id in (".", ".."):
+        request.request.message.context_id = context_id
+        with pytest.raises(Invalid) as refused:
+            checks.submit(request)
+        assert set(refused.value.fields) == {"message.context_id"}

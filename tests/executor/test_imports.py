@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.executor.plane import ANN, Stores, open_stores
@@ -13,8 +14,9 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.imports import Imports
 from taskplane.runtime.channel import LocalChannel, client
-from taskplane.runtime.errors import Conflict, NotFound
+from taskplane.runtime.errors import Conflict, NotFound, PlaneError
 from taskplane.runtime.principal import Principal
+from taskplane.storage import staging
 
 NAMES = {"context_id": "c", "import_id": "i"}
 
@@ -76,6 +78,22 @@ async def test_a_sweep_keeps_the_tasks_of_a_session_that_came(tmp_path: Path) ->
         assert (await stores.tasks().GetTask(pb.GetTaskRequest(task_id="t"))).record.context_id == "c"
         await stores.tasks().DropImport(pb.DropImportRequest(context_id="c"))
         assert (await stores.tasks().GetTask(pb.GetTaskRequest(task_id="t"))).record.context_id == "c"
+
+
+async def test_a_sweep_forgets_pages_that_nobody_went_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C16: whoever's they are, and although nobody imports anything more."""
+    async with open_stores(tmp_path) as stores:
+        page: dict[str, Any] = {**NAMES, "number": 1, "data": b"x"}
+        await stores.sessions().StageImport(sb.StageImportRequest(**page))
+        await stores.tasks().StageImport(pb.StageImportRequest(**page))
+        for given_up, reason in ((staging.GIVEN_UP, "IMPORT_CUT"), (0, "IMPORT_REPLACED")):
+            monkeypatch.setattr(staging, "GIVEN_UP", given_up)
+            await sweeper(stores, 3600.0).sweep("executor")
+            with pytest.raises(PlaneError) as of_session:
+                await stores.sessions().CommitImport(sb.CommitImportRequest(**NAMES, pages=1))
+            with pytest.raises(PlaneError) as of_tasks:
+                await stores.tasks().CommitImport(pb.CommitImportRequest(**NAMES, pages=1))
+            assert of_session.value.reason == of_tasks.value.reason == reason
 
 
 async def test_whoever_begins_anew_shuts_out_who_began_before(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
 from taskplane.executor.expiry import Expiry
 from taskplane.executor.history import SessionLog
 from taskplane.runtime.channel import client
-from taskplane.runtime.errors import PermissionDenied
+from taskplane.runtime.errors import PermissionDenied, PlaneError, Unavailable
 from taskplane.runtime.principal import Principal
 
 OPERATOR = ANN._replace(actor="operator", service=True)
@@ -47,6 +47,16 @@ async def of(plane: Plane, who: Principal = ANN) -> tuple[set[str], set[str]]:
     listed = await plane.stores.sessions(who).ListSessions(sessions.ListSessionsRequest())
     found = await plane.stores.tasks(who).ListTasks(tasks.ListTasksRequest(page_size=100, include_superseded=True))
     return {each.context_id for each in listed.sessions}, {each.context_id for each in found.records}
+
+
+async def listed(plane: Plane) -> set[str]:
+    found = await plane.stores.tasks().ListTasks(tasks.ListTasksRequest(context_id="c"))
+    return {each.id for each in found.records}
+
+
+async def version(plane: Plane) -> int:
+    found = await plane.stores.sessions().GetSession(sessions.GetSessionRequest(context_id="c"))
+    return found.session.version
 
 
 def expiry(plane: Plane, ttl: float) -> Expiry:
@@ -117,6 +127,58 @@ async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores) ->
         assert await of(plane) == ({"c"}, {"c"})
 
 
+@pytest.mark.parametrize("deleted", [False, True], ids=["said before the deletion", "said after it"])
+async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(stores: Stores, deleted: bool) -> None:
+    """C16: the session is deleted as it was found or not at all, and then the tasks that were seen with it."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        old = await plane.run("one", context_id="c")
+        ttl = await age(plane)
+        let_go, sent = asyncio.Event(), list[asyncio.Task[pb.SubmitResponse]]()
+
+        async def hold(request: Any) -> None:
+            await let_go.wait()
+
+        async def begin(request: Any) -> None:
+            # Its task is there, and what it says comes to the session now or when that is gone.
+            del stores.channel.before["DeleteSession"]
+            if deleted:
+                stores.channel.before["AppendEntries"] = hold
+            created = stores.calls["CreateTask"]
+            sent.append(asyncio.create_task(plane.submit("stay", context_id="c")))
+            await eventually(lambda: listed(plane), lambda found: len(found) == 2)
+            assert stores.calls["CreateTask"] == created + 1
+            if not deleted:
+                await eventually(lambda: version(plane), lambda now: now > before)
+
+        before = await version(plane)
+        stores.channel.before["DeleteSession"] = begin
+        assert await expiry(plane, ttl).sweep() == int(deleted)
+        let_go.set()
+        new = (await sent[0]).task.task_id
+        await eventually(lambda: of(plane), lambda found: found == ({"c"}, {"c"}))
+        assert await listed(plane) == ({new} if deleted else {old.id, new})
+        assert (await plane.task(new)).status.state == a2a.TASK_STATE_WORKING
+
+
+async def test_a_deletion_that_stopped_half_way_is_made_up_for(stores: Stores) -> None:
+    """C16: nobody else would find the tasks of a session that is gone."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        await plane.run("one", context_id="c")
+        await plane.run("two", context_id="c")
+        sweeping = expiry(plane, await age(plane))
+
+        async def fail(request: Any) -> None:
+            del stores.channel.before["DeleteTask"]
+            raise Unavailable("the store is away")
+
+        stores.channel.before["DeleteTask"] = fail
+        with pytest.raises(Unavailable):
+            await sweeping.sweep()
+        assert await of(plane) == (set(), {"c"})
+        await sweeping.sweep()
+        assert await of(plane) == (set(), set())
+
+
 async def test_an_executor_deletes_old_sessions_by_itself(stores: Stores) -> None:
     """C16: as its settings say."""
     async with open_plane(stores, ("a", Talking().agent), session_ttl=0.5, expire_every=0.1) as plane:
@@ -137,6 +199,7 @@ async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stor
             entry = sessions.Entry(id=f"e-{who.owner}", kind=sessions.ENTRY_KIND_EVENT, invocation_id="x")
             entry.data = '{"invocation_id": "x", "actions": {"state_delta": {"user:name": "n", "user:b": 1, "own": 2}}}'
             await stores.sessions(who).AppendEntries(sessions.AppendEntriesRequest(context_id="c1", entries=[entry]))
+            await half_import(plane, who)
         theirs = await of(plane, BOB)
         gone = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())
         assert (gone.sessions, gone.tasks, gone.canceled, gone.state_keys, gone.more) == (3, 4, 2, 2, False)
@@ -148,6 +211,24 @@ async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stor
         await eventually(lambda: running(plane), lambda count: count == 1)
         again = await plane.executor(OPERATOR).EraseOwner(pb.EraseOwnerRequest())
         assert again == pb.EraseOwnerResponse()
+        assert await left_of_import(plane, ANN) == {"IMPORT_REPLACED"}
+        assert await left_of_import(plane, BOB) == {"IMPORT_CUT"}
+
+
+async def half_import(plane: Plane, who: Principal) -> None:
+    page: dict[str, Any] = {"context_id": "half", "import_id": "i", "number": 1, "data": b"x"}
+    await plane.stores.sessions(who).StageImport(sessions.StageImportRequest(**page))
+    await plane.stores.tasks(who).StageImport(tasks.StageImportRequest(**page))
+
+
+async def left_of_import(plane: Plane, who: Principal) -> set[str]:
+    """Why it cannot be finished, as either store says."""
+    names: dict[str, Any] = {"context_id": "half", "import_id": "i", "pages": 1}
+    with pytest.raises(PlaneError) as of_session:
+        await plane.stores.sessions(who).CommitImport(sessions.CommitImportRequest(**names))
+    with pytest.raises(PlaneError) as of_tasks:
+        await plane.stores.tasks(who).CommitImport(tasks.CommitImportRequest(**names))
+    return {of_session.value.reason, of_tasks.value.reason}
 
 
 async def running(plane: Plane) -> int:

@@ -1,7 +1,7 @@
 """TaskStore as its callers know it, over real channels: create, append, read, list, documents, copies, rights."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable
 
 import pytest
 from google.protobuf import json_format
@@ -43,6 +43,30 @@ async def url(migrated: Migrated) -> str:
 async def plane(url: str) -> AsyncGenerator[Plane, None]:
     async with opened(url, lease_ttl=60.0) as plane:
         yield plane
+
+
+async def test_what_no_import_or_export_can_be_is_refused_by_its_field(plane: Plane) -> None:
+    """C14: and is no fault of the store."""
+    store = plane.store()
+    await store.CreateTask(creation())
+    stage = pb.StageImportRequest(context_id="..", import_id="i", number=1)
+    for field, call in (
+        ("generation", drained(store.ExportTask(pb.ExportTaskRequest(task_id="t", generation=-1)))),
+        ("import_id", store.DropImport(pb.DropImportRequest(context_id="c", import_id="\0"))),
+        ("context_id", store.DropImport(pb.DropImportRequest(import_id="i"))),
+        ("expected_generation", store.DeleteTask(pb.DeleteTaskRequest(task_id="t", expected_generation=-1))),
+        ("context_id", store.StageImport(stage)),
+        ("context_id", store.CreateTask(creation(context_id="."))),
+        ("task.id", store.PutTask(pb.PutTaskRequest(task=a2a.Task(id=".", context_id="c")))),
+    ):
+        with pytest.raises(Invalid) as refused:
+            await call
+        assert set(refused.value.fields) == {field}
+
+
+async def drained(stream: AsyncIterable[pb.ExportTaskResponse]) -> None:
+    async for _ in stream:
+        pass
 
 
 def test_every_method_has_a_line_in_the_policy() -> None:

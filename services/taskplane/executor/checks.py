@@ -40,6 +40,8 @@ def submit(request: pb.SubmitRequest) -> None:
     for name in ("message_id", "context_id", "task_id"):
         if problem := _of_id(getattr(message, name)):
             wrong.setdefault(f"message.{name}", problem)
+    if message.context_id in (".", "..") and not message.task_id:
+        wrong["message.context_id"] = "is neither . nor .., which no path can name"
     if len(message.reference_task_ids) > MAX_REFERENCES:
         wrong["message.reference_task_ids"] = f"are more than {MAX_REFERENCES}"
     _refuse(wrong)

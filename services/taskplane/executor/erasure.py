@@ -1,7 +1,8 @@
 """Deletes all that there is of an owner, in both stores.
 
-Tasks go before sessions and are looked for again after them: whoever begins a turn saves its message first and makes
-the task then, so of a turn that begins meanwhile at least one is seen.
+What is staged of imports goes first, so that none of it becomes visible later. Tasks go before sessions and are looked
+for again after them: whoever begins a turn saves its message first and makes the task then, so of a turn that begins
+meanwhile at least one is seen.
 """
 
 import time
@@ -22,6 +23,8 @@ _WORKING: Final = 3.0
 async def erase_owner(store: TaskStoreStub, sessions: SessionLog) -> pb.EraseOwnerResponse:
     """Deletes what the caller's owner has; `more` says that the time was up. Done again, it goes on."""
     began = time.monotonic()
+    await sessions.drop_imports()
+    await store.DropImport(tasks.DropImportRequest())
     gone = pb.EraseOwnerResponse()
     found = True
     while found:

@@ -126,9 +126,15 @@ class SessionLog:
         """Deletes the state of the caller's owner with every agent; how many keys that were."""
         return (await self._service.DeleteUserState(pb.DeleteUserStateRequest())).deleted
 
-    async def delete(self, context_id: str) -> None:
-        """Deletes the session with its entries. NotFound."""
-        await self._service.DeleteSession(pb.DeleteSessionRequest(context_id=context_id))
+    async def drop_imports(self) -> None:
+        """Forgets what is staged of imports of the caller's owner."""
+        await self._service.DropImport(pb.DropImportRequest())
+
+    async def delete(self, context_id: str, expected_version: int = 0) -> None:
+        """Deletes the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given."""
+        await self._service.DeleteSession(
+            pb.DeleteSessionRequest(context_id=context_id, expected_version=expected_version)
+        )
 
     async def session(self, context_id: str) -> pb.Session:
         """The session as it is now. NotFound: the caller has no such session."""

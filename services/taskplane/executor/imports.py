@@ -1,7 +1,8 @@
 """Imports that got no further than their tasks: the session was to follow, and whoever was to make it is gone.
 
 A session is visible last, so until then nobody misses it, and its tasks are to go. First what is staged of the session
-is dropped, so that it cannot follow any more; only then is it decided by whether it is there.
+is dropped, so that it cannot follow any more; only then is it decided by whether it is there. What did not even get so
+far is forgotten by the stores after an hour.
 """
 
 import logging
@@ -31,6 +32,8 @@ class Imports:
 
     async def sweep(self, actor: str) -> None:
         """Looks at those that are due. Unavailable and the like are the caller's while they are looked for."""
+        await self._history.DropAbandonedImports(sessions.DropAbandonedImportsRequest())
+        await self._store.DropAbandonedImports(pb.DropAbandonedImportsRequest())
         asked = pb.ListUnfinishedImportsRequest(min_age=self._after)
         for one in (await self._store.ListUnfinishedImports(asked)).imports:
             try:

@@ -43,6 +43,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "StageImport": Access.USER,
     _HISTORY + "CommitImport": Access.USER,
     _HISTORY + "DropImport": Access.USER,
+    _HISTORY + "DropAbandonedImports": Access.SERVICE,
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
@@ -76,7 +77,9 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.UpdateSessionResponse(session=wire.session(await self._log.update(wire.update(request, _scope()))))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        await self._log.delete(ops.Delete(scope=_scope(), context_id=request.context_id))
+        await self._log.delete(
+            ops.Delete(scope=_scope(), context_id=request.context_id, expected_version=request.expected_version)
+        )
         return pb.DeleteSessionResponse()
 
     async def AppendEntries(self, request: pb.AppendEntriesRequest, context: Context) -> pb.AppendEntriesResponse:
@@ -139,6 +142,11 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
         await self._log.drop_import(_scope(), request.context_id, request.import_id)
         return pb.DropImportResponse()
+
+    async def DropAbandonedImports(
+        self, request: pb.DropAbandonedImportsRequest, context: Context
+    ) -> pb.DropAbandonedImportsResponse:
+        return pb.DropAbandonedImportsResponse(pages=await self._log.drop_abandoned_imports())
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
         return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))

@@ -119,7 +119,10 @@ class SessionLog(Protocol):
         ...
 
     async def delete(self, op: ops.Delete) -> Session:
-        """Removes the session with all its entries, in one transaction; their ids are free again. NotFound."""
+        """Removes the session with all its entries, in one transaction; their ids are free again.
+
+        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
+        """
         ...
 
     async def append(self, op: ops.Append) -> ops.Appended:
@@ -261,7 +264,11 @@ class SessionLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forgets what is staged, by this import or ("") by any."""
+        """Forgets what is staged, by this import or ("") by any; of this session or ("") of any of the owner's."""
+        ...
+
+    async def drop_abandoned_imports(self) -> int:
+        """Forgets what is staged of any owner and was not gone on with for an hour; how many pages."""
         ...
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:

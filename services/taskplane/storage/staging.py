@@ -2,7 +2,7 @@
 
 What is staged belongs to an owner and a name, one thing at a time under each: whoever begins anew replaces what was
 there, and whoever was replaced can stage and commit no more. What nobody went on with for an hour goes with the next
-beginning.
+beginning, and with a sweep.
 """
 
 import struct
@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    exists,
     func,
     insert,
     select,
@@ -33,7 +34,7 @@ from sqlalchemy.exc import IntegrityError
 from taskplane.runtime.errors import Conflict, Invalid
 from taskplane.storage.dialects import Dialect
 
-# Microseconds after which a page that nobody went on with is given up.
+# Microseconds after which what nobody went on with is given up.
 GIVEN_UP: Final = 3_600_000_000
 _SIZE: Final = struct.Struct("!I")
 
@@ -73,7 +74,7 @@ def stage(conn: Connection, table: Table, dialect: Dialect, of: Stage, number: i
     lock(conn, dialect, of)
     now = time.time_ns() // 1000
     if number == 1:
-        conn.execute(delete(table).where(table.c.created_at < now - GIVEN_UP, table.c.number > 0))
+        drop_given_up(conn, table, now)
         conn.execute(delete(table).where(*_of(table), table.c.number > 0), _key(of))
     elif newest(conn, table, of) == number:
         return
@@ -98,7 +99,10 @@ def records(conn: Connection, table: Table, of: Stage, pages: int) -> Iterator[b
     query = select(table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))
     rest = b""
     for number in range(1, pages + 1):
-        rest += bytes(conn.execute(query, {**_key(of), "of_number": number}).scalar_one())
+        piece: bytes | None = conn.execute(query, {**_key(of), "of_number": number}).scalar_one_or_none()
+        if piece is None:
+            raise replaced(of.context_id)
+        rest += bytes(piece)
         place = 0
         while len(rest) - place >= _SIZE.size:
             end = place + _SIZE.size + _SIZE.unpack_from(rest, place)[0]
@@ -127,6 +131,36 @@ def drop_pages(conn: Connection, table: Table, of: Stage) -> None:
     if of.import_id:
         where.append(table.c.import_id == of.import_id)
     conn.execute(delete(table).where(*where), _key(of))
+
+
+def staged(conn: Connection, table: Table, tenant: str, owner: str) -> list[str]:
+    """The names under which something is kept of this owner, at most 100 of them, in order."""
+    query = (
+        select(table.c.context_id)
+        .where(table.c.tenant == bindparam("tenant"), table.c.owner == bindparam("owner"))
+        .distinct()
+        .order_by(table.c.context_id)
+        .limit(100)
+    )
+    return list(conn.execute(query, {"tenant": tenant, "owner": owner}).scalars())
+
+
+def given_up(conn: Connection, table: Table, now: int) -> bool:
+    """Whether there may be something that nobody went on with at `now` (microseconds since 1970)."""
+    query = select(table.c.number).where(table.c.created_at < bindparam("before"), table.c.number > 0).limit(1)
+    return conn.execute(query, {"before": now - GIVEN_UP}).first() is not None
+
+
+def drop_given_up(conn: Connection, table: Table, now: int) -> int:
+    """Removes what nobody went on with, of all owners; how many pages."""
+    newer = table.alias("newer")
+    goes_on = exists().where(
+        *(newer.c[name] == table.c[name] for name in ("context_id", "owner", "tenant")),
+        newer.c.number > 0,
+        newer.c.created_at >= bindparam("before", type_=BigInteger),
+    )
+    old = delete(table).where(table.c.created_at < bindparam("before", type_=BigInteger), table.c.number > 0, ~goes_on)
+    return conn.execute(old, {"before": now - GIVEN_UP}).rowcount
 
 
 def page(conn: Connection, table: Table, of: Stage, number: int) -> tuple[str, bytes] | None:

@@ -55,6 +55,11 @@ class _Problems:
         elif _CONTROL.search(value):
             self.add(field, "has control characters")
 
+    def in_path(self, field: str, value: str) -> None:
+        """The id of something new: a client can name it in a path."""
+        if value in (".", ".."):
+            self.add(field, "is neither . nor ..")
+
     def time(self, field: str, stamp: Timestamp) -> None:
         """A moment of the years 1 to 9999, all that RFC 3339 can write."""
         if not (_LEAST_SECONDS <= stamp.seconds <= _MOST_SECONDS and 0 <= stamp.nanos < 1_000_000_000):
@@ -139,6 +144,8 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     problems.name("context_id", request.context_id)
     problems.name("agent", request.agent)
     problems.name("task_id", request.task_id, required=False)
+    problems.in_path("context_id", request.context_id)
+    problems.in_path("task_id", request.task_id)
     problems.name("claim_for", request.claim_for, required=False)
     problems.request_hash(request.request_hash)
     problems.message(request.message, message)
@@ -252,6 +259,14 @@ def cancel(request: pb.CancelTaskRequest) -> None:
     known("metadata", request.metadata)
 
 
+def delete(request: pb.DeleteTaskRequest) -> None:
+    """Of DeleteTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("expected_generation", request.expected_generation)
+    problems.done()
+
+
 def task_id(value: str, field: str = "task_id") -> None:
     """Of every request that names one task and nothing else."""
     problems = _Problems()
@@ -265,6 +280,8 @@ def put(request: pb.PutTaskRequest) -> None:
     problems = _Problems()
     problems.name("task.id", task.id, required=False)
     problems.name("task.context_id", task.context_id)
+    problems.in_path("task.id", task.id)
+    problems.in_path("task.context_id", task.context_id)
     problems.name("agent", request.agent, required=False)
     problems.at_least("expected_generation", request.expected_generation)
     if task.status.state and int(task.status.state) not in STATES:
@@ -338,6 +355,22 @@ def context_id(value: str) -> None:
     task_id(value, "context_id")
 
 
+def drop_import(request: pb.DropImportRequest) -> None:
+    """Of DropImport."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id, required=bool(request.import_id))
+    problems.name("import_id", request.import_id, required=False)
+    problems.done()
+
+
+def export(request: pb.ExportTaskRequest) -> None:
+    """Of ExportTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("generation", request.generation)
+    problems.done()
+
+
 def one_import(request: pb.StageImportRequest | pb.CommitImportRequest | pb.FinishImportRequest) -> None:
     """Of every request that names one import."""
     problems = _Problems()
@@ -350,6 +383,7 @@ def stage_import(request: pb.StageImportRequest) -> None:
     """Of StageImport."""
     one_import(request)
     problems = _Problems()
+    problems.in_path("context_id", request.context_id)
     problems.at_least("number", request.number, 1)
     problems.done()
 

@@ -56,6 +56,7 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "CommitImport": Access.USER,
     _STORE + "FinishImport": Access.USER,
     _STORE + "DropImport": Access.USER,
+    _STORE + "DropAbandonedImports": Access.SERVICE,
     _STORE + "ListUnfinishedImports": Access.SERVICE,
     _STORE + "CollectGarbage": Access.SERVICE,
     _QUEUE + "Claim": Access.SERVICE,
@@ -196,8 +197,10 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._wire.fill(record, row, task)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        checks.task_id(request.task_id)
-        await self._log.submit(ops.Delete(scope=_scope(), task_id=request.task_id))
+        checks.delete(request)
+        await self._log.submit(
+            ops.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
+        )
         return pb.DeleteTaskResponse()
 
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
@@ -254,7 +257,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return session_wire.figures(figures(infos, await self._log.now()))
 
     def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
-        checks.task_id(request.task_id)
+        checks.export(request)
         return exported(self._log, _scope(), request.task_id, request.generation)
 
     async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
@@ -273,9 +276,14 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return pb.FinishImportResponse()
 
     async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
-        checks.context_id(request.context_id)
+        checks.drop_import(request)
         await self._log.drop_import(_scope(), request.context_id, request.import_id)
         return pb.DropImportResponse()
+
+    async def DropAbandonedImports(
+        self, request: pb.DropAbandonedImportsRequest, context: Context
+    ) -> pb.DropAbandonedImportsResponse:
+        return pb.DropAbandonedImportsResponse(pages=await self._log.drop_abandoned_imports())
 
     async def ListUnfinishedImports(
         self, request: pb.ListUnfinishedImportsRequest, context: Context

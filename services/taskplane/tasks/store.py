@@ -351,8 +351,12 @@ class TaskLog(Protocol):
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """Forgets what is staged and deletes the tasks of an import that was not finished.
 
-        Of this one, or ("") of any.
+        Of this one, or ("") of any; of this session or ("") of any of the owner's.
         """
+        ...
+
+    async def drop_abandoned_imports(self) -> int:
+        """Forgets what is staged of any owner and was not gone on with for an hour; how many pages."""
         ...
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain import steering
+from taskplane.sessions.domain.ids import is_segment
 from taskplane.sessions.domain.operations import Found, Operation, Outcome, Write
-from taskplane.sessions.domain.refusals import key_reused, session_not_found, version_mismatch
+from taskplane.sessions.domain.refusals import key_reused, no_segment, session_not_found, version_mismatch
 from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repeats
 
 
@@ -42,6 +43,8 @@ def _begin(scope: Scope, context_id: str, first: ops.NewSession, now: int) -> Se
 def _create(found: Found, op: ops.Create, now: int) -> Outcome:
     was = found.session
     if was is None:
+        if not is_segment(op.context_id):
+            return no_segment("context_id")
         first = ops.NewSession(agent=op.agent, title=op.title, source=op.source, salt=op.salt)
         begun = _begin(op.scope, op.context_id, first, now)
         return Write(session=begun, answer=ops.Created(session=begun, created=True), new=True)
@@ -71,15 +74,20 @@ def _changed(session: Session, now: int) -> Session:
 
 
 def _delete(found: Found, op: ops.Delete, _now: int) -> Outcome:
-    if found.session is None:
+    was = found.session
+    if was is None:
         return session_not_found(op.context_id)
-    return Write(session=found.session, answer=found.session, delete=True)
+    if op.expected_version and op.expected_version != was.version:
+        return version_mismatch(op.context_id, op.expected_version, was.version)
+    return Write(session=was, answer=was, delete=True)
 
 
 def _append(found: Found, op: ops.Append, now: int) -> Outcome:
     was = found.session
     if was is None and op.create is None:
         return session_not_found(op.context_id)
+    if was is None and not is_segment(op.context_id):
+        return no_segment("context_id")
     known: list[Entry] = []
     given = op.entries
     if found.stored:

@@ -115,7 +115,8 @@ def _entry(given: pb.Entry, of: Session) -> Given:
         listing = listed(given.pushed)
     restored = pb.Entry(state_delta=given.state_delta) if given.HasField("state_delta") else pb.Entry()
     restored.artifact_versions.update(given.artifact_versions)
-    payload = (pack(given, which) or b"") + restored.SerializeToString(deterministic=True)
+    said_here = pack(given, which) or b""
+    payload = said_here + restored.SerializeToString(deterministic=True)
     created_at = micros(given.created_at)
     check_time("created_at", created_at)
     entry = Entry(
@@ -138,7 +139,7 @@ def _entry(given: pb.Entry, of: Session) -> Given:
         payload or None,
         created_at,
     )
-    check_imported(entry)
+    check_imported(entry, len(said_here))
     return Given(entry, own)
 
 

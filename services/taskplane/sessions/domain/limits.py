@@ -6,7 +6,8 @@ from typing import Final
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.ids import MAX_ID, has_control
+from taskplane.sessions.domain.ids import MAX_ID, has_control, is_segment
+from taskplane.sessions.domain.refusals import no_segment
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
 
 MAX_TITLE: Final = 1000
@@ -19,6 +20,8 @@ DIGEST: Final = 32
 # Bytes of payload that one answer may hold: the replies on our channels are limited to 64 MiB.
 PAGE_BYTES: Final = 8 * 1024 * 1024
 REPLY_BYTES: Final = 60 * 1024 * 1024
+# Bytes of payload that an entry may have: what a request may have.
+MAX_ENTRY: Final = 4 * 1024 * 1024
 
 
 def check_id(field: str, value: str, *, required: bool = True) -> None:
@@ -58,6 +61,20 @@ def check_stage(context_id: str, import_id: str, number: int) -> None:
         raise Invalid("pages are numbered from 1", fields={"number": "is at least 1"})
 
 
+def check_new_session(field: str, context_id: str) -> None:
+    """Invalid `BAD_ID`: no client could name such a session in a path."""
+    if not is_segment(context_id):
+        raise no_segment(field)
+
+
+def check_after_expired(tenant: str, owner: str, context_id: str, created_at: int) -> None:
+    """Invalid unless it can be what `expired` gave."""
+    check_text("after.tenant", tenant)
+    check_text("after.owner", owner)
+    check_text("after.context_id", context_id)
+    check_time("after.created_at", created_at)
+
+
 def check_expired(min_age: float, limit: int) -> None:
     """Invalid `BAD_AGE`: not 0 to a hundred years; `BAD_LIMIT`: not 1 to 1,000."""
     if not 0 <= min_age <= 100 * MAX_AGE:
@@ -92,6 +109,7 @@ def check_fork(op: ops.Fork) -> None:
     """Invalid where there could be no such fork."""
     check_id("context_id", op.context_id)
     check_id("new_context_id", op.new_context_id)
+    check_new_session("new_context_id", op.new_context_id)
     check_id("before_invocation_id", op.before, required=False)
     check_text("title", op.title)
 
@@ -147,7 +165,7 @@ def check(op: ops.Operation) -> None:
             if op.seq < 0:
                 raise Invalid("a number is not negative", fields={"seq": "is not negative"})
         case ops.Delete():
-            pass
+            _check_version(op.expected_version)
 
 
 def _check_steering(entry: Entry, expected_version: int) -> None:
@@ -182,8 +200,15 @@ def _check_entries(entries: Sequence[Entry]) -> None:
             _check_entry(f"entries[{index}]", entry)
 
 
-def check_imported(entry: Entry) -> None:
-    """Invalid where the entry could not be stored."""
+def check_imported(entry: Entry, size: int) -> None:
+    """Invalid where the entry could not be stored, or (`ENTRY_TOO_LARGE`) not have come in a request.
+
+    `size`: bytes of its payload, without the state that the store adds to one that steers.
+    """
+    if size > MAX_ENTRY or len(entry.payload or b"") > REPLY_BYTES:
+        raise Invalid(
+            f"the entry has {len(entry.payload or b'')} bytes; {MAX_ENTRY} is the most", reason="ENTRY_TOO_LARGE"
+        )
     if not _is_plain(entry):
         _check_entry("the entry", entry)
 

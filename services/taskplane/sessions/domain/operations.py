@@ -37,10 +37,11 @@ class Update:
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Removes a session with all its entries. Answer: the `Session` as it was."""
+    """Removes a session with all its entries. `expected_version` 0: any. Answer: the `Session` as it was."""
 
     scope: Scope
     context_id: str
+    expected_version: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

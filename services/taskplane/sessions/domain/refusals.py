@@ -43,6 +43,11 @@ def invocation_not_found(invocation_id: str) -> NotFound:
     )
 
 
+def no_segment(field: str) -> Invalid:
+    """No client could name it in a path."""
+    return Invalid(f"{field} is no name", reason="BAD_ID", fields={field: "is neither . nor .."})
+
+
 def session_exists(context_id: str) -> AlreadyExists:
     """There is a session with this id that was not made by this request."""
     return AlreadyExists(

@@ -192,6 +192,7 @@ class SqlSessionLog:
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
         """See `SessionLog.stage_import`."""
         limits.check_stage(context_id, import_id, number)
+        limits.check_new_session("context_id", context_id)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
 
@@ -204,13 +205,28 @@ class SqlSessionLog:
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """See `SessionLog.drop_import`."""
-        limits.check_id("context_id", context_id)
+        limits.check_id("context_id", context_id, required=bool(import_id))
+        limits.check_id("import_id", import_id, required=False)
+        if not context_id:
+            while some := await self._engine.read(importing.staged, scope):
+                for each in some:
+                    await self.drop_import(scope, each, "")
+            return
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.drop, of, self._engine.dialect)
+
+    async def drop_abandoned_imports(self) -> int:
+        """See `SessionLog.drop_abandoned_imports`."""
+        now = time.time_ns() // 1000
+        if not await self._engine.read(importing.given_up, now):
+            return 0
+        return await self._engine.write(importing.drop_given_up, now)
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
         """See `SessionLog.expired`."""
         limits.check_expired(min_age, limit)
+        if after is not None:
+            limits.check_after_expired(after.tenant, after.owner, after.context_id, after.created_at)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(retention.list_expired, before, after, limit)
 

@@ -1,12 +1,14 @@
 """The rules of an executor's item: it counts once, only under the current fence, and never past an unread message."""
 
+from typing import Final
+
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.operations import Append, Appended, Found, Write
 from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row
 
-MAX_EVENTS = 50_000
-MAX_BYTES = 64 * 1024 * 1024
+MAX_EVENTS: Final = 50_000
+MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 def append(found: Found, op: Append, now: int) -> Write | Appended:

@@ -183,11 +183,7 @@ def _put(found: Found, op: ops.Put, now: int) -> Outcome:
         )
     at = row.generation if row is not None else 0
     if op.expected_generation and op.expected_generation != at:
-        return Conflict(
-            f"task {op.task.id} is at generation {at}, not {op.expected_generation}",
-            reason="GENERATION_MISMATCH",
-            metadata={"generation": str(at)},
-        )
+        return _generation_mismatch(op.task.id, op.expected_generation, at)
     if not op.task.context_id:
         return Invalid("a task needs a context", reason="NO_CONTEXT", fields={"context_id": "is required"})
     state = int(op.task.status.state)
@@ -251,10 +247,20 @@ def _new_document(op: ops.Put, now: int) -> Row:
     )
 
 
+def _generation_mismatch(task_id: str, expected: int, at: int) -> Conflict:
+    return Conflict(
+        f"task {task_id} is at generation {at}, not {expected}",
+        reason="GENERATION_MISMATCH",
+        metadata={"generation": str(at)},
+    )
+
+
 def _delete(found: Found, op: ops.Delete, now: int) -> Outcome:
     row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
+    if op.expected_generation and op.expected_generation != row.generation:
+        return _generation_mismatch(op.task_id, op.expected_generation, row.generation)
     if row.origin == DOCUMENT or row.state in TERMINAL:
         return Write(row=row, events=(), answer=ops.Done(row=row), delete=True)
     draft = canceled(row, op.scope.actor, now, found.open_text)

@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.append import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
@@ -43,6 +44,12 @@ from taskplane.tasks.domain.task import (
 _SECOND: Final = 1_000_000
 _LONGEST: Final = 255
 _MOST: Final = 1 << 62
+# Beyond what an executor may write come messages of users, marks and the end, and what was streamed is said once more
+# where a run is lost.
+_MOST_EVENTS: Final = MAX_EVENTS + 1000
+_MOST_LOGGED: Final = 2 * MAX_BYTES
+# A task has to fit into a reply with its record around it, and an event, too.
+_MOST_CONTENT: Final = MAX_BYTES - 64 * 1024
 _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     CREATED: ("task",),
     MESSAGE: ("message", "status_update"),
@@ -84,11 +91,14 @@ class Making:
         self._events: list[Event] = []
         self._state = 0
         self._values: dict[str, int | str | None] = {}
+        self._logged = 0
         self._superseded = False
         self._partial: tuple[int, str] | None = None
         times = (given.created_at, given.status_at, given.updated_at)
         checks = {
-            "its ids are not ones": _are_ids(given.uid, given.id) and _is_text(given.agent),
+            "its ids are not ones": _are_ids(given.uid, given.id)
+            and given.id not in (".", "..")
+            and _is_text(given.agent),
             "its origin is none": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
             "its times are none": all(0 < micros(one) < _MOST for one in times),
             "its numbers do not go together": 1 <= given.generation < _MOST
@@ -103,6 +113,7 @@ class Making:
         for what, holds in checks.items():
             if not holds:
                 raise wrong(line, what)
+        _check_content(line, given.task.ByteSize())
 
     @property
     def complete(self) -> bool:
@@ -130,6 +141,13 @@ class Making:
         what = self._refusal(given)
         if what:
             raise wrong(line, what)
+        payload = one.event.SerializeToString()
+        self._logged += len(payload)
+        _check_content(line, len(payload))
+        if self._logged > _MOST_LOGGED or len(self._events) == _MOST_EVENTS:
+            raise wrong(
+                line, f"the log is over the limit of {MAX_EVENTS} events or {MAX_BYTES} bytes", "TASK_TOO_LARGE"
+            )
         begins = one.kind in (CREATED, MESSAGE)
         changed = int(given.changed_to) if given.HasField("changed_to") else None
         self._events.append(
@@ -147,7 +165,7 @@ class Making:
                 given.request_hash if begins else None,
                 given.artifact_id if given.HasField("artifact_id") else None,
                 one.speaks,
-                one.event.SerializeToString(),
+                payload,
                 micros(one.created_at),
                 changed,
             )
@@ -249,6 +267,7 @@ class Making:
             task = fold(task, more)
         size = sum(len(event.payload) for event in events)
         snapshot = task.SerializeToString()
+        _check_content(self.line, len(snapshot))
         row = row._replace(
             snapshot_generation=row.generation, snapshot_bytes=len(snapshot), event_bytes=size, folded_bytes=size
         )
@@ -373,6 +392,12 @@ def micros(stamp: Timestamp) -> int:
 def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
     """Why a line cannot be taken."""
     return Invalid(f"line {line}: {what}", reason=reason, metadata={"line": str(line)})
+
+
+def _check_content(line: int, size: int) -> None:
+    """Invalid `TASK_TOO_LARGE`: nobody could read it again."""
+    if size > _MOST_CONTENT:
+        raise wrong(line, f"has a content of {size} bytes; {_MOST_CONTENT} is the most", "TASK_TOO_LARGE")
 
 
 def _are_ids(*ids: str) -> bool:

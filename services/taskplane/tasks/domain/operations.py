@@ -93,10 +93,14 @@ class Put:
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Removes a task. A live managed one is canceled first, in the same transaction. Answer: `Done`."""
+    """Removes a task. A live managed one is canceled first, in the same transaction. Answer: `Done`.
+
+    `expected_generation` 0: any.
+    """
 
     scope: Scope
     task_id: str
+    expected_generation: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

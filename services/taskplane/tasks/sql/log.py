@@ -231,6 +231,11 @@ class SqlTaskLog:
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """See `TaskLog.drop_import`."""
+        if not context_id:
+            while some := await self._engine.read(importing.staged, scope):
+                for each in some:
+                    await self.drop_import(scope, each, "")
+            return
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         for uid in await self._engine.write(importing.dropped, of, self._engine.dialect):
             with suppress(NotFound):
@@ -238,6 +243,13 @@ class SqlTaskLog:
                 if (row.tenant, row.owner, row.context_id) == of[:3]:
                     await self.submit(ops.Delete(scope=scope, task_id=row.id))
         await self.finish_import(scope, context_id, import_id)
+
+    async def drop_abandoned_imports(self) -> int:
+        """See `TaskLog.drop_abandoned_imports`."""
+        now = time.time_ns() // 1000
+        if not await self._engine.read(importing.given_up, now):
+            return 0
+        return await self._engine.write(importing.drop_given_up, now)
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
         """See `TaskLog.unfinished_imports`."""

@@ -144,6 +144,11 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.FromString,
                 _registered_method=True)
+        self.DropAbandonedImports = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/DropAbandonedImports',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropAbandonedImportsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropAbandonedImportsResponse.FromString,
+                _registered_method=True)
         self.ListExpired = channel.unary_unary(
                 '/taskplane.api.sessions.v1.SessionHistory/ListExpired',
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.SerializeToString,
@@ -190,7 +195,8 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND.
+        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
+        `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -344,7 +350,15 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DropImport(self, request, context):
-        """Forgets the pages; those of any import where none is named. Does nothing where there are none.
+        """Forgets the pages; those of any import where none is named, and of any session of the caller where that is not
+        named, either. Does nothing where there are none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropAbandonedImports(self, request, context):
+        """Forgets the pages of all owners with which nobody went on for an hour. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -478,6 +492,11 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.DropImport,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.SerializeToString,
+            ),
+            'DropAbandonedImports': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropAbandonedImports,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropAbandonedImportsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropAbandonedImportsResponse.SerializeToString,
             ),
             'ListExpired': grpc.unary_unary_rpc_method_handler(
                     servicer.ListExpired,
@@ -1084,6 +1103,33 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/DropImport',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropAbandonedImports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/DropAbandonedImports',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropAbandonedImportsRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropAbandonedImportsResponse.FromString,
             options,
             channel_credentials,
             insecure,

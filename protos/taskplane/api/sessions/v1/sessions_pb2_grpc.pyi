@@ -32,7 +32,9 @@ class SessionHistoryStub:
     NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
-    """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND."""
+    """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
+    `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+    """
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
     """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
     is stored already is answered with what is stored; where both name a request hash and the hashes differ, or it is
@@ -116,7 +118,11 @@ class SessionHistoryStub:
     `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
     """
     DropImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropImportRequest, _sessions_pb2.DropImportResponse]
-    """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
+    """Forgets the pages; those of any import where none is named, and of any session of the caller where that is not
+    named, either. Does nothing where there are none.
+    """
+    DropAbandonedImports: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropAbandonedImportsRequest, _sessions_pb2.DropAbandonedImportsResponse]
+    """Forgets the pages of all owners with which nobody went on for an hour. For services only."""
     ListExpired: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListExpiredRequest, _sessions_pb2.ListExpiredResponse]
     """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
     only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
@@ -169,7 +175,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DeleteSessionRequest,
         context: _aio.ServicerContext[_sessions_pb2.DeleteSessionRequest, _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]:
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND."""
+        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
+        `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+        """
 
     @_abc_1.abstractmethod
     def AppendEntries(
@@ -355,7 +363,17 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DropImportRequest,
         context: _aio.ServicerContext[_sessions_pb2.DropImportRequest, _abc.Awaitable[_sessions_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DropImportResponse]:
-        """Forgets the pages; those of any import where none is named. Does nothing where there are none."""
+        """Forgets the pages; those of any import where none is named, and of any session of the caller where that is not
+        named, either. Does nothing where there are none.
+        """
+
+    @_abc_1.abstractmethod
+    def DropAbandonedImports(
+        self,
+        request: _sessions_pb2.DropAbandonedImportsRequest,
+        context: _aio.ServicerContext[_sessions_pb2.DropAbandonedImportsRequest, _abc.Awaitable[_sessions_pb2.DropAbandonedImportsResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.DropAbandonedImportsResponse]:
+        """Forgets the pages of all owners with which nobody went on for an hour. For services only."""
 
     @_abc_1.abstractmethod
     def ListExpired(

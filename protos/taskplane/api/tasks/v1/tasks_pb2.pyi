@@ -1141,15 +1141,19 @@ class DeleteTaskRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
+    EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
+    expected_generation: _builtins.int
+    """0: any."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
+        expected_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_generation", b"expected_generation", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2573,6 +2577,7 @@ class DropImportRequest(_message.Message):
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     IMPORT_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
+    """Empty: any, of any import."""
     import_id: _builtins.str
     """Empty: any."""
     def __init__(
@@ -2603,6 +2608,40 @@ class DropImportResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DropImportResponse: _TypeAlias = DropImportResponse  # noqa: Y015
+
+@_typing.final
+class DropAbandonedImportsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropAbandonedImportsRequest: _TypeAlias = DropAbandonedImportsRequest  # noqa: Y015
+
+@_typing.final
+class DropAbandonedImportsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGES_FIELD_NUMBER: _builtins.int
+    pages: _builtins.int
+    def __init__(
+        self,
+        *,
+        pages: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pages", b"pages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropAbandonedImportsResponse: _TypeAlias = DropAbandonedImportsResponse  # noqa: Y015
 
 @_typing.final
 class ListUnfinishedImportsRequest(_message.Message):

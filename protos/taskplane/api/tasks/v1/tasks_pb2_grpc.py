@@ -150,6 +150,11 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportResponse.FromString,
                 _registered_method=True)
+        self.DropAbandonedImports = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/DropAbandonedImports',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropAbandonedImportsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropAbandonedImportsResponse.FromString,
+                _registered_method=True)
         self.ListUnfinishedImports = channel.unary_unary(
                 '/taskplane.api.tasks.v1.TaskStore/ListUnfinishedImports',
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUnfinishedImportsRequest.SerializeToString,
@@ -253,7 +258,8 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND.
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
+        `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -361,8 +367,15 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DropImport(self, request, context):
-        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named. Does
-        nothing where there is none.
+        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named, and
+        of any session of the caller where that is not named, either. Does nothing where there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropAbandonedImports(self, request, context):
+        """Forgets the pages of all owners with which nobody went on for an hour. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -503,6 +516,11 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.DropImport,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportResponse.SerializeToString,
+            ),
+            'DropAbandonedImports': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropAbandonedImports,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropAbandonedImportsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropAbandonedImportsResponse.SerializeToString,
             ),
             'ListUnfinishedImports': grpc.unary_unary_rpc_method_handler(
                     servicer.ListUnfinishedImports,
@@ -1137,6 +1155,33 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/DropImport',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropAbandonedImports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/DropAbandonedImports',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropAbandonedImportsRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DropAbandonedImportsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -73,7 +73,9 @@ class TaskStoreStub:
     until it names another turn or another context.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
-    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND."""
+    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
+    `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    """
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
     """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
     PERMISSION_DENIED `SERVICE_ONLY`: without `context_id`, which lists those of every session, it is for services.
@@ -126,9 +128,11 @@ class TaskStoreStub:
     FinishImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.FinishImportRequest, _tasks_pb2.FinishImportResponse]
     """Their session is there, too: nothing of the import needs to be remembered."""
     DropImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropImportRequest, _tasks_pb2.DropImportResponse]
-    """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named. Does
-    nothing where there is none.
+    """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named, and
+    of any session of the caller where that is not named, either. Does nothing where there is none.
     """
+    DropAbandonedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropAbandonedImportsRequest, _tasks_pb2.DropAbandonedImportsResponse]
+    """Forgets the pages of all owners with which nobody went on for an hour. For services only."""
     ListUnfinishedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUnfinishedImportsRequest, _tasks_pb2.ListUnfinishedImportsResponse]
     """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
     INVALID_ARGUMENT `BAD_AGE`.
@@ -251,7 +255,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.DeleteTaskRequest, _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]:
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND."""
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
+        `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """
 
     @_abc_1.abstractmethod
     def ListUncopied(
@@ -382,9 +388,17 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DropImportRequest,
         context: _aio.ServicerContext[_tasks_pb2.DropImportRequest, _abc.Awaitable[_tasks_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DropImportResponse]:
-        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named. Does
-        nothing where there is none.
+        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named, and
+        of any session of the caller where that is not named, either. Does nothing where there is none.
         """
+
+    @_abc_1.abstractmethod
+    def DropAbandonedImports(
+        self,
+        request: _tasks_pb2.DropAbandonedImportsRequest,
+        context: _aio.ServicerContext[_tasks_pb2.DropAbandonedImportsRequest, _abc.Awaitable[_tasks_pb2.DropAbandonedImportsResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.DropAbandonedImportsResponse]:
+        """Forgets the pages of all owners with which nobody went on for an hour. For services only."""
 
     @_abc_1.abstractmethod
     def ListUnfinishedImports(
