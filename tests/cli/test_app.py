@@ -90,7 +90,7 @@ def test_what_is_no_url_is_wrong_usage(url: str, capsys: pytest.CaptureFixture[s
     [
         ["chat", "-m", ""],
         ["chat", "--session", ""],
-        ["user", "erase", " ", "-y"],
+        ["user", "erase", "", "-y"],
         ["session", "show", ""],
         ["session", "delete", "", "-y"],
         ["session", "fork", "x", "--before", ""],

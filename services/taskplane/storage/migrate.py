@@ -74,8 +74,8 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     script = _script(package)
     before = _current(conn, package)
     _refuse_unknown(package, before)
-    goal = script.get_revision(revision)
-    wanted = goal.revision if goal is not None else None
+    # There is none below the first.
+    wanted: str | None = getattr(script.get_revision(revision), "revision", None)
     guarding = _guards(package)(dialect_of(conn))
     if before != wanted:
         guards.remove(conn, guarding)
