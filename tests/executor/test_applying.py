@@ -126,16 +126,23 @@ async def test_a_pushed_history_is_applied_and_is_what_the_next_turn_sees(stores
     Blind(stores)
     async with open_plane(stores, ("a", agent)) as plane:
         one, _ = await turns(plane, "one", "two")
-        await stores.sessions().AppendEntries(pushed(*one.history, said("pushed")))
+
+        async def shown() -> list[a2a.Message]:
+            asked = sessions.GetSessionTaskRequest(context_id="c")
+            return list((await stores.sessions().GetSessionTask(asked)).task.history)
+
+        turn = (await eventually(shown, lambda history: len(history) == 4))[:2]
+        await stores.sessions().AppendEntries(pushed(*turn, said("pushed")))
         assert not await applied(plane)
         await plane.executor().ApplySession(pb.ApplySessionRequest(context_id="c"))
         assert await applied(plane)
         (three,) = await turns(plane, "three")
-        assert [text(message) for message in agent.turns[-1].history] == ["one", "pushed"]
+        kept = [*map(text, turn), "pushed"]
+        assert [text(message) for message in agent.turns[-1].history] == kept
         assert await listed(plane) == [one.id, three.id]
         rewound = (await rewind(plane, invocation(three), "four")).rewound
-        assert [text(message) for message in rewound.task.history] == ["one", "pushed"]
-        assert not rewound.task.history[1].HasField("metadata")
+        assert [text(message) for message in rewound.task.history] == kept
+        assert not rewound.task.history[-1].HasField("metadata")
         task = await plane.at_rest(pb.SubmitResponse(task=rewound.next))
         assert await listed(plane) == [one.id, task.id]
 
