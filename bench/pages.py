@@ -21,6 +21,8 @@ WARM: Final = 20
 
 PAGE: Final = 100
 _SESSION: Final = "long"
+# What the long one is made of.
+_SMALL: Final = "one"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ READS: Final = (
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds: the first read of a process that has read nothing yet, and the median of those that follow it."""
+    """Milliseconds: the first read of the session by a process that has read another one, and the median of those that
+    follow it."""
 
     cold: float
     warm: float
@@ -82,11 +85,11 @@ async def _build(port: int) -> None:
     begun = time.perf_counter()
     async with load.connect(port) as connection:
         asked = load.message("tool")
-        asked["message"]["contextId"] = "one"
+        asked["message"]["contextId"] = _SMALL
         if await connection.post("SendMessage", asked) != 200:
             raise load.WrongAnswer("not 200")
         await connection.body()
-        exported = await connection.get("/api/sessions/one/export")
+        exported = await connection.get(f"/api/sessions/{_SMALL}/export")
         lines = await asyncio.to_thread(repeated, exported, TASKS)
         status, answer = await connection.put_up(f"/api/sessions/import?id={_SESSION}", "application/x-ndjson", lines)
         if status != 201:
@@ -96,7 +99,7 @@ async def _build(port: int) -> None:
 
 async def _times(port: int, read: Read) -> Times:
     async with load.connect(port) as connection:
-        await connection.get_json("/api/sessions")
+        await connection.get(f"/api/sessions/{_SMALL}/{read.route}")
         taken = [await _time(connection, read) for _ in range(1 + WARM)]
     return Times(taken[0], statistics.median(taken[1:]))
 

@@ -33,9 +33,9 @@ third of a millisecond.
 
 PAGES = "## Reading a long session"
 BEHIND_PAGES = f"""A session of {MESSAGES:,} messages in {TASKS:,} tasks, read over HTTP from one process on SQLite
-files. `first` is the first read of a process that has just started and has read nothing of the session, `then` the
-median of the {WARM} reads after it. What a page shows is looked up by index; what has to be known of all the rest, the
-order and the ids of its messages, is gone through once by a process and remembered as long as it is true.
+files. `first` is the first read of the session by a process that was started for it and has read another one, `then`
+the median of the {WARM} reads after it. What a page shows is looked up by index; what has to be known of all the rest,
+the order and the ids of its messages, is gone through once by a process and remembered as long as it is true.
 """
 
 
