@@ -53,7 +53,9 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
     """The process is started again."""
     context = uuid4().hex
     first, second = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
+    await at_rest(four)
     whole = await user.shown(context)
+    # Nothing else is under way that would come past the failpoint first.
     await four.kill(name)
     await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
     call = asyncio.ensure_future(user.rewind(invocation(second), context, words, key=key))
@@ -114,6 +116,7 @@ async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_swee
         whole = await user.shown(context)
         for task in reversed(tasks):
             await user.rewind(invocation(task), context)
+        await at_rest(four)
         await four.kill(name)
         await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
         undo = xb.UndoRewindRequest(context_id=context, idempotency_key=context)
