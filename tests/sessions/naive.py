@@ -1,7 +1,7 @@
 """The effective history once more, slowly: a reference that keeps whole worlds of sets, one for every place of the log,
 and looks everything up by scanning; and logs to try it on."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
@@ -22,10 +22,12 @@ class World:
     cut: frozenset[Name] = frozenset()
     # Numbers of events that stand where something is out, whatever their invocation is.
     events: frozenset[int] = frozenset()
+    # Sightings of messages of the pushed history that are out.
+    messages: frozenset[int] = frozenset()
     replaced: frozenset[Name] = frozenset()
     push: int = 0
     before: "World | None" = None
-    # How many sightings there were when it began; 0 for the worlds that no rewind made.
+    # How many sightings there were when it began.
     since: int = 0
 
 
@@ -37,11 +39,20 @@ class Naive:
     worlds: list[World] = field(default_factory=list[World])
     # How many sightings there were when each event came.
     events: dict[int, int] = field(default_factory=dict[int, int])
+    # The sighting with which a turn was begun anew: those before are forgotten.
+    anew: dict[Name, int] = field(default_factory=dict[Name, int])
 
     def place(self, name: Name, push: int) -> int | None:
-        in_push = [i for i, (who, where) in enumerate(self.sightings) if who == name and where == push != 0]
-        anywhere = [i for i, (who, _) in enumerate(self.sightings) if who == name]
+        anywhere = [i for i, (who, _) in enumerate(self.sightings) if who == name and i >= self.anew.get(name, 0)]
+        in_push = [i for i in anywhere if self.sightings[i][1] == push != 0]
         return next(iter(in_push or anywhere), None)
+
+    def out(self, world: World) -> frozenset[Name]:
+        return self.still(world.cut, world)
+
+    def still(self, names: Collection[Name], world: World) -> frozenset[Name]:
+        """Without the turns that were begun anew since that world began."""
+        return frozenset(name for name in names if self.anew.get(name, 0) <= world.since)
 
     def voided(self) -> set[Name]:
         last = {line.target: line for line in self.lines if line.kind == VOID}
@@ -55,6 +66,8 @@ class Naive:
         self.sightings.clear()
         self.worlds.clear()
         self.events.clear()
+        self.anew.clear()
+        void_now: set[Name] = set()
         world = World()
         void = self.voided()
         for line in self.lines:
@@ -66,12 +79,20 @@ class Naive:
             self.see(line.name, 0, world)
             if line.kind == EVENT:
                 self.events[line.seq] = entered
+            if line.kind == VOID and not line.off:
+                void_now.add(line.target)
+            elif line.kind == VOID and line.target in void_now:
+                void_now.remove(line.target)
+                if line.target in self.out(world):
+                    self.see(line.target, 0, world)
+                    self.anew[line.target] = len(self.sightings) - 1
             if line.name in void:
                 continue
             if line.kind == PUSHED:
                 names = line.listed.split("\n")[:-1]
                 own: set[Name] = {line.name} if fresh else set()
-                world = World(replaced=frozenset({who for who, _ in self.sightings} - own - set(names)), push=line.seq)
+                others = {who for who, _ in self.sightings} - own - set(names)
+                world = World(replaced=frozenset(others), push=line.seq, since=entered)
                 for index, name in enumerate(names):
                     self.see(name or -(line.seq * 1000 + index), line.seq, world)
             elif line.kind == UNDO and world.before is not None:
@@ -79,18 +100,26 @@ class Naive:
             elif line.kind in (REWIND, EVENT) and line.target:
                 start = self.place(line.target, world.push)
                 if start is not None and start < entered:
-                    then = self.worlds[start]
+                    was, then = world, self.worlds[start]
                     known = {who for who, _ in self.sightings[:entered]}
                     gone = {who for who in known if start <= (self.place(who, then.push) or 0) < entered}
                     events = then.events | {seq for seq, at in self.events.items() if start <= at < entered}
-                    world = replace(then, cut=then.cut | gone, events=events, before=world, since=entered)
+                    messages = then.messages | {
+                        i
+                        for i, (who, where) in enumerate(self.sightings)
+                        if where == then.push != 0 and start <= self.sightings.index((who, where)) < entered
+                    }
+                    cut, replaced = self.out(then) | gone, self.still(then.replaced, then)
+                    world = replace(then, cut=cut, replaced=replaced, events=events, messages=messages)
+                    world = replace(world, before=was, since=entered)
         return world
 
     def has(self, line: Line, world: World) -> bool:
-        out = world.cut | self.voided()
+        out = self.out(world) | self.voided()
         if line.seq in world.events:
             return False
-        return line.seq >= world.push and line.name not in out | world.replaced and line.group not in out
+        replaced = self.still(world.replaced, world)
+        return line.seq >= world.push and line.name not in out | replaced and line.group not in out
 
     def of_turns(self) -> list[Line]:
         return [
@@ -102,7 +131,7 @@ class Naive:
         found: list[str] = []
         for name in dict.fromkeys(line.invocation_id for line in self.of_turns() if line.invocation_id):
             pushed = any(who == name and where == world.push != 0 for who, where in self.sightings)
-            if pushed and name not in world.cut | self.voided():
+            if pushed and name not in self.out(world) | self.voided():
                 continue
             if not any(self.has(line, world) for line in self.of_turns() if line.name == name):
                 found.append(name)
@@ -111,7 +140,8 @@ class Naive:
     def stands(self, name: str) -> bool:
         cut = self.cut()
         world = self.run()
-        return self.place(name, 0) is not None and name not in {*world.cut, *world.replaced, *self.voided(), *cut}
+        out = {*self.out(world), *self.still(world.replaced, world), *self.voided(), *cut}
+        return self.place(name, 0) is not None and name not in out
 
     def undoing(self) -> str:
         world = self.run()
@@ -127,7 +157,6 @@ class Naive:
 
     def effective(self) -> list[tuple[int, tuple[int, ...]]]:
         world = self.run()
-        out = world.cut | self.voided()
         shown: list[tuple[tuple[int, int, int], int]] = []
         for line in self.lines:
             says = line.speaks if line.kind in (MESSAGE, OUTCOME) else line.kind == EVENT and not line.target
@@ -137,8 +166,10 @@ class Naive:
                 shown.append(((first, line.generation, line.seq), line.seq))
         result: list[tuple[int, tuple[int, ...]]] = [(seq, ()) for _, seq in sorted(shown)]
         if world.push:
-            listed = [who for who, where in self.sightings if where == world.push]
-            result.insert(0, (world.push, tuple(i for i, who in enumerate(listed) if who not in out)))
+            listed = [(i, who) for i, (who, where) in enumerate(self.sightings) if where == world.push]
+            gone = self.voided()
+            kept = (n for n, (i, who) in enumerate(listed) if i not in world.messages and who not in gone)
+            result.insert(0, (world.push, tuple(kept)))
         return result
 
 
@@ -148,7 +179,7 @@ names = st.sampled_from(INVOCATIONS)
 
 @st.composite
 def lines(draw: st.DrawFn) -> list[Line]:
-    kinds = st.sampled_from([MESSAGE] * 6 + [OUTCOME, EVENT, EVENT, REWIND, REWIND, UNDO, VOID, PUSHED])
+    kinds = st.sampled_from([MESSAGE] * 6 + [OUTCOME, EVENT, EVENT, REWIND, REWIND, UNDO, VOID, VOID, PUSHED])
     found: list[Line] = []
     for seq in range(1, draw(st.integers(1, 14)) + 1):
         kind = draw(kinds)

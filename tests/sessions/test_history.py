@@ -172,6 +172,15 @@ def test_a_void_stands_whatever_is_rewound() -> None:
     assert turns("A", "B").void("A").rewind("B", "r").shown == []
 
 
+def test_a_voided_turn_that_was_cut_is_begun_anew_by_an_un_void_once() -> None:
+    """R4: an un-void of what is not voided, or not any more, brings nothing back that a rewind cut."""
+    cut_void = turns("A", "B").user("C").void("C").rewind("B", "r")
+    anew = cut_void.void("C", off=True)
+    assert anew.shown == ["A?", "A.", "C?"]
+    assert anew.rewind("C", "r2").void("C", off=True).shown == ["A?", "A."]
+    assert turns("A", "B").rewind("B", "r").void("B", off=True).shown == ["A?", "A."]
+
+
 def test_a_voided_rewind_is_none() -> None:
     assert turns("A", "B").rewind("B", "r").void("r").shown == ["A?", "A.", "B?", "B."]
 

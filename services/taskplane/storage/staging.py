@@ -33,6 +33,7 @@ from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime.errors import Conflict, Invalid
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.engine import Engine
 
 # Microseconds after which what nobody went on with is given up.
 GIVEN_UP: Final = 3_600_000_000
@@ -161,6 +162,12 @@ def drop_given_up(conn: Connection, table: Table, now: int) -> int:
     )
     old = delete(table).where(table.c.created_at < bindparam("before", type_=BigInteger), table.c.number > 0, ~goes_on)
     return conn.execute(old, {"before": now - GIVEN_UP}).rowcount
+
+
+async def drop_abandoned(engine: Engine, table: Table) -> int:
+    """Removes what nobody went on with for an hour, of all owners; how many pages. Only a read where there is none."""
+    now = time.time_ns() // 1000
+    return await engine.write(drop_given_up, table, now) if await engine.read(given_up, table, now) else 0
 
 
 def page(conn: Connection, table: Table, of: Stage, number: int) -> tuple[str, bytes] | None:

@@ -163,8 +163,7 @@ class Replayed:
 
     def place(self, name: Name) -> int:
         """That of an invocation that was seen: the one in the pushed history, if that names it."""
-        place = self.seen[name]
-        return self.push.named.get(name, place) if self.push is not None else place
+        return _place(self.state, self.seen, name)
 
     def cuts(self, place: int) -> bool:
         """Whether a rewind that counts cuts this place."""
@@ -185,6 +184,8 @@ def _replay(
     state: Cut | None = None
     # What was cut when each place was reached.
     states: dict[int, Cut | None] = {}
+    # Those voided so far, where this was not taken back; `voided` is what they are in the end.
+    void: set[Name] = set()
     place = 0
     for seq, kind, invocation_id, _, task_invocation_id, _, target, off, _, listing in lines:
         if kind == REWIND and off:
@@ -204,9 +205,14 @@ def _replay(
                 states[place] = state
         if kind == EVENT:
             events[seq] = place
-        if kind == VOID and off and _cuts(state, seen.get(target)):
-            # Begun anew after a rewind that found nothing of it to cut: from here on it is a turn like any other.
-            seen[target], states[at] = at, state
+        if kind == VOID and not off:
+            void.add(target)
+        elif kind == VOID and target in void:
+            void.discard(target)
+            if target in seen and _cuts(state, _place(state, seen, target)):
+                # Begun anew after a rewind that found nothing of it to cut: from here on it is a turn like any other.
+                place += 1
+                seen[target], states[place] = place, state
         if kind in (MESSAGE, OUTCOME) or name in voided:
             continue
         if kind == PUSHED:
@@ -225,17 +231,21 @@ def _replay(
             if state is not None and not state.is_push:
                 state = state.before
         elif target and kind in (REWIND, EVENT):
-            start = seen.get(target)
-            if state is not None and state.push is not None:
-                start = state.push.named.get(target, start)
-            if start is not None and start < at:
+            start = _place(state, seen, target) if target in seen else at
+            if start < at:
                 below = states[start]
                 state = Cut(start, at, below, state, below.push if below is not None else None)
     return state, place
 
 
-def _cuts(state: Cut | None, place: int | None) -> bool:
-    while place is not None and state is not None and not state.is_push:
+def _place(state: Cut | None, seen: Mapping[Name, int], name: Name) -> int:
+    push = state.push if state is not None else None
+    # The place in a pushed history is never before the one where it was seen, unless it was begun anew after that.
+    return seen[name] if push is None else max(seen[name], push.named.get(name, 0))
+
+
+def _cuts(state: Cut | None, place: int) -> bool:
+    while state is not None and not state.is_push:
         if state.start <= place < state.end:
             return True
         state = state.below

@@ -14,11 +14,11 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.decide import decide
 from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
-from taskplane.sessions.domain.session import Entry, Session
+from taskplane.sessions.domain.session import PUSHED, Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
 from taskplane.sessions.sql.loading import read_lines
-from taskplane.sessions.sql.pushing import compared, pushes
+from taskplane.sessions.sql.pushing import compared
 from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
@@ -36,14 +36,12 @@ def key_of(op: Operation) -> Key:
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
-    # These read the whole log, which is nothing to be waited for on the event loop.
+    # What is `_LARGE` reads the whole log, which is nothing to be waited for on the event loop.
     if isinstance(op, ops.Rewind | ops.Undo):
         return _LARGE + len(op.entry.payload or b"")
-    if pushes(op):
-        size += _LARGE
     if isinstance(op, ops.Append):
         for entry in op.entries:
-            size += _OVERHEAD + len(entry.payload or b"")
+            size += (_LARGE if entry.kind == PUSHED else _OVERHEAD) + len(entry.payload or b"")
     return size
 
 
@@ -69,8 +67,8 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
         was = sessions.get(key)
-        if was is not None:
-            op = compared(conn, was, op, [each.id for each in known.values()])
+        if was is not None and isinstance(op, ops.Append):
+            op = compared(conn, was, op, known)
         found = Found(session=was, stored=known)
         if was is not None and ops.needs_lines(op, known):
             found.lines, found.changes = read_lines(conn, was), states.changes(conn, was)

@@ -50,21 +50,6 @@ def drop(conn: Connection, of: Stage, dialect: Dialect) -> None:
     staging.drop(conn, session_import, of)
 
 
-def staged(conn: Connection, scope: Scope) -> Sequence[str]:
-    """Some of the ids under which something of this owner is staged."""
-    return staging.staged(conn, session_import, scope.tenant, scope.owner)
-
-
-def given_up(conn: Connection, now: int) -> bool:
-    """Whether `drop_given_up` would find something. `now`: microseconds since 1970."""
-    return staging.given_up(conn, session_import, now)
-
-
-def drop_given_up(conn: Connection, now: int) -> int:
-    """See `SessionLog.drop_abandoned_imports`."""
-    return staging.drop_given_up(conn, session_import, now)
-
-
 def _check_free(conn: Connection, of: Stage, dialect: Dialect) -> None:
     if sql.find_locked(conn, dialect, [(of.tenant, of.owner, of.context_id)]):
         raise session_exists(of.context_id)

@@ -29,6 +29,8 @@ from taskplane.sessions.store import (
     UnappliedSession,
     UnsettledPage,
 )
+from taskplane.sessions.tables import session_import
+from taskplane.storage import staging
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
@@ -208,7 +210,7 @@ class SqlSessionLog:
         limits.check_id("context_id", context_id, required=bool(import_id))
         limits.check_id("import_id", import_id, required=False)
         if not context_id:
-            while some := await self._engine.read(importing.staged, scope):
+            while some := await self._engine.read(staging.staged, session_import, scope.tenant, scope.owner):
                 for each in some:
                     await self.drop_import(scope, each, "")
             return
@@ -217,10 +219,7 @@ class SqlSessionLog:
 
     async def drop_abandoned_imports(self) -> int:
         """See `SessionLog.drop_abandoned_imports`."""
-        now = time.time_ns() // 1000
-        if not await self._engine.read(importing.given_up, now):
-            return 0
-        return await self._engine.write(importing.drop_given_up, now)
+        return await staging.drop_abandoned(self._engine, session_import)
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
         """See `SessionLog.expired`."""

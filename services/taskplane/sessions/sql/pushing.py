@@ -1,12 +1,12 @@
 """Pushed histories on their way into the log: each is compared with what was said before it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import Connection
 
-from taskplane.sessions.domain.operations import Append, Operation
+from taskplane.sessions.domain.operations import Append
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.pushing import named, reducing
 from taskplane.sessions.domain.session import PUSHED, Entry, Session
@@ -16,21 +16,16 @@ from taskplane.sessions.sql.loading import read_lines, read_payloads
 _CHUNK: Final = 64
 
 
-def pushes(op: Operation) -> bool:
-    """Whether a pushed history is among what it stores."""
-    return isinstance(op, Append) and any(entry.kind == PUSHED for entry in op.entries)
-
-
-def compared(conn: Connection, of: Session, op: Operation, stored: Collection[str]) -> Operation:
-    """The operation with what its pushed histories reduce in the session; those that are `stored` stay as they are."""
-    if not isinstance(op, Append) or not pushes(op):
+def compared(conn: Connection, of: Session, op: Append, stored: Container[str]) -> Append:
+    """The operation with what its pushed histories reduce in the session; those whose ids are `stored` stay as they
+    are."""
+    new = {entry.id for entry in op.entries if entry.kind == PUSHED and entry.id not in stored}
+    if not new:
         return op
-    return replace(op, entries=[_compared(conn, of, entry, stored) for entry in op.entries])
+    return replace(op, entries=[_compared(conn, of, each) if each.id in new else each for each in op.entries])
 
 
-def _compared(conn: Connection, of: Session, entry: Entry, stored: Collection[str]) -> Entry:
-    if entry.kind != PUSHED or entry.id in stored:
-        return entry
+def _compared(conn: Connection, of: Session, entry: Entry) -> Entry:
     names = named(messages(entry.payload))
     return reducing(entry, _said(conn, of, names)) if names else entry
 

@@ -73,21 +73,6 @@ def dropped(conn: Connection, of: Stage, dialect: Dialect) -> Sequence[str]:
     return [uid for uid in kept[1].decode().split("\n") if uid]
 
 
-def staged(conn: Connection, scope: Scope) -> Sequence[str]:
-    """Some of the ids under which something of this owner is staged."""
-    return staging.staged(conn, task_import, scope.tenant, scope.owner)
-
-
-def given_up(conn: Connection, now: int) -> bool:
-    """Whether `drop_given_up` would find something. `now`: microseconds since 1970."""
-    return staging.given_up(conn, task_import, now)
-
-
-def drop_given_up(conn: Connection, now: int) -> int:
-    """See `TaskLog.drop_abandoned_imports`."""
-    return staging.drop_given_up(conn, task_import, now)
-
-
 def unfinished(conn: Connection, before: int) -> Sequence[Unfinished]:
     """See `TaskLog.unfinished_imports`. `before`: microseconds since 1970."""
     return [Unfinished._make(row) for row in conn.execute(_UNFINISHED, {"before": before})]

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.storage import staging
 from taskplane.storage.committer import Batch, Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
@@ -43,6 +44,7 @@ from taskplane.tasks.store import (
     TaskPage,
     Unfinished,
 )
+from taskplane.tasks.tables import task_import
 
 
 class SqlTaskLog:
@@ -232,7 +234,7 @@ class SqlTaskLog:
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """See `TaskLog.drop_import`."""
         if not context_id:
-            while some := await self._engine.read(importing.staged, scope):
+            while some := await self._engine.read(staging.staged, task_import, scope.tenant, scope.owner):
                 for each in some:
                     await self.drop_import(scope, each, "")
             return
@@ -246,10 +248,7 @@ class SqlTaskLog:
 
     async def drop_abandoned_imports(self) -> int:
         """See `TaskLog.drop_abandoned_imports`."""
-        now = time.time_ns() // 1000
-        if not await self._engine.read(importing.given_up, now):
-            return 0
-        return await self._engine.write(importing.drop_given_up, now)
+        return await staging.drop_abandoned(self._engine, task_import)
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
         """See `TaskLog.unfinished_imports`."""
