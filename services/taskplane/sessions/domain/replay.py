@@ -11,9 +11,11 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REDUCED, REWIND, UNDO, VOID
+
+_SAID: Final = frozenset((MESSAGE, OUTCOME))
 
 # An entry without an invocation is a turn of its own, named by its number.
 Name = str | int
@@ -203,6 +205,8 @@ def _replay(
             if name not in seen:
                 seen[name] = place
                 states[place] = state
+        if kind in _SAID:
+            continue
         if kind == EVENT:
             events[seq] = place
         if kind == VOID and not off:
@@ -213,7 +217,7 @@ def _replay(
                 # Begun anew after a rewind that found nothing of it to cut: from here on it is a turn like any other.
                 place += 1
                 seen[target], states[place] = place, state
-        if kind in (MESSAGE, OUTCOME) or name in voided:
+        if name in voided:
             continue
         if kind == PUSHED:
             pushed = Push(seq, at, {}, listed := [], set())

@@ -7,17 +7,16 @@ transaction finds in the row: so nothing remembered is ever stale, whoever else 
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Integer, Select, Text, bindparam, case, func, literal_column, select, type_coerce
+from sqlalchemy import Connection, Select, Text, and_, bindparam, case, func, literal_column, select
 
 from taskplane.sessions.domain.history import Reading
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.repeats import HEAD, id_in, repeats
 from taskplane.sessions.domain.replay import Line
-from taskplane.sessions.domain.session import Session
+from taskplane.sessions.domain.session import MESSAGE, OUTCOME, Session
 from taskplane.sessions.sql.loading import read_payloads
 from taskplane.sessions.tables import entry
 from taskplane.storage.prepared import KeyQuery
@@ -94,25 +93,27 @@ def _seq(known: Known) -> int:
 
 
 _NOTHING: Final = literal_column("''", Text)
-# What differs from the column of that name.
-_SPARED: Final[Mapping[str, Any]] = {
-    "task_id": _NOTHING,
-    # Most are the same, and a text that is empty costs less.
-    "task_invocation_id": case(
-        (entry.c.task_invocation_id == entry.c.invocation_id, _NOTHING), else_=entry.c.task_invocation_id
-    ),
-    "off": type_coerce(entry.c.off, Integer),
-    "speaks": type_coerce(entry.c.speaks, Integer),
-}
+# Most are the same, and a text that is empty costs less.
+_first_invocation: Final = case(
+    (entry.c.task_invocation_id == entry.c.invocation_id, _NOTHING), else_=entry.c.task_invocation_id
+)
+# What only few entries have, `off`, `target` and `listed`: each column costs a long log some milliseconds.
+_steering: Final = case(
+    (
+        and_(entry.c.kind != MESSAGE, entry.c.kind != OUTCOME),
+        case((entry.c.off, "1"), else_="0").concat(entry.c.target).concat("\n").concat(entry.c.listed),
+    )
+)
 _head: Final = case((entry.c.speaks, func.substr(entry.c.payload, 1, HEAD)))
 
 
-def _lines_and_heads(_: int) -> Select[Any]:
-    """Of entries after one number up to another one: the fields of `Line`, as far as a reading needs them, and how the
-    payload begins of what was said."""
+def _lines_and_heads(_: int) -> Select[*tuple[Any, ...]]:
+    """Of entries after one number up to another one: what a reading needs to know of them, and how the payload begins
+    of what was said."""
     return (
-        select(*(_SPARED.get(name, entry.c[name]) for name in Line._fields))
-        .add_columns(_head)
+        select(
+            entry.c.seq, entry.c.kind, entry.c.invocation_id, _first_invocation, entry.c.generation, _steering, _head
+        )
         .where(
             entry.c.tenant == bindparam("a0"),
             entry.c.owner == bindparam("b0"),
@@ -124,7 +125,6 @@ def _lines_and_heads(_: int) -> Select[Any]:
     )
 
 
-_FIELDS: Final = itemgetter(slice(len(Line._fields)))
 _LINES_AND_HEADS: Final = KeyQuery(_lines_and_heads, "abcde")
 
 
@@ -162,8 +162,18 @@ def _followed(conn: Connection, of: Session, before: Known) -> Known | None:
 
 def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[int, bytes]]:
     rows = _LINES_AND_HEADS.all(conn, [(of.tenant, of.owner, of.context_id, after, of.seq)])
-    lines = list(map(Line._make, map(_FIELDS, rows)))
-    return lines, ids_in(conn, of, {row[0]: row[-1] for row in rows if row[-1]})
+    lines: list[Line] = []
+    heads: dict[int, bytes] = {}
+    for seq, kind, invocation_id, first_invocation_id, generation, steering, head in rows:
+        target, off, listed = "", False, ""
+        if steering:
+            target, _, listed = steering[1:].partition("\n")
+            off = steering[0] == "1"
+        speaks = head is not None
+        if speaks:
+            heads[seq] = head
+        lines.append(Line(seq, kind, invocation_id, "", first_invocation_id, generation, target, off, speaks, listed))
+    return lines, ids_in(conn, of, heads)
 
 
 def ids_in(conn: Connection, of: Session, heads: Mapping[int, bytes]) -> dict[int, bytes]:
