@@ -347,6 +347,7 @@ async def test_a_rewind_that_cannot_be_is_refused_and_changes_nothing(plane: Pla
         ("undo_rewind", None, 409, "NOTHING_TO_UNDO"),
         ("undo_rewind", {"expectedVersion": "x"}, 400, "INVALID_ARGUMENT"),
         ("fork", {"before": "none"}, 404, "INVOCATION_NOT_FOUND"),
+        ("fork", {"before": ""}, 400, "INVALID_ARGUMENT"),
         ("fork", {"id": "a\nb"}, 400, "INVALID_ARGUMENT"),
     ):
         reply = await post(plane, context, what, body)

@@ -57,7 +57,8 @@ async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
     body = Fields(await read_options(plane, request), "", bad)
     asked = sb.ForkRequest(
         context_id=request.arguments["session"],
-        before_invocation_id=body.id("before"),
+        # An empty one is somebody's mistake: without it, all is taken over.
+        before_invocation_id=body.id("before", required=body.get("before") is not None),
         new_context_id=body.id("id"),
         title=body.text("name"),
     )
