@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import httpx
 import pytest
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
+from tests.support.processes import Process, start
 
 # Short leases and sweeps: what takes seconds in production takes tenths here.
 FAST: Mapping[str, str] = {
@@ -34,7 +34,7 @@ on_both_engines = pytest.mark.parametrize("plane", ["sqlite", "postgres"], indir
 class Plane:
     """The processes of one plane, by name: `dev`, or `tasks`, `sessions`, `executor` and `gateway`.
 
-    `tasks_url` and `sessions_url` name the databases of the stores, `data` has the logs.
+    `tasks_url` and `sessions_url` name the databases of the stores, `data` has the logs. `afresh` as in `processes`.
     """
 
     data: Path
@@ -46,25 +46,15 @@ class Plane:
     executor_target: str
     tasks_url: str
     sessions_url: str
-    processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict[str, asyncio.subprocess.Process])
+    afresh: bool = False
+    processes: dict[str, Process] = field(default_factory=dict[str, Process])
 
     async def start(self, *names: str, wait: bool = True, **extra: str) -> None:
         """Starts the named processes (all by default), with more settings, and waits until the plane is ready."""
         for name in names or tuple(self.commands):
-            log = (self.data / f"{name}.log").open("ab")
-            self.processes[name] = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-X",
-                "faulthandler",
-                "-m",
-                "taskplane.cli",
-                *self.commands[name],
-                env=self.environment | extra,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+            self.processes[name] = await start(
+                self.commands[name], self.environment | extra, self.data / f"{name}.log", afresh=self.afresh
             )
-            log.close()
         if wait:
             await self.ready()
 
@@ -183,7 +173,12 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
 
 @asynccontextmanager
 async def running(
-    mode: str, data: Path, extra: Mapping[str, str] | None = None, *arguments: str, server: Cluster | None = None
+    mode: str,
+    data: Path,
+    extra: Mapping[str, str] | None = None,
+    *arguments: str,
+    server: Cluster | None = None,
+    afresh: bool = False,
 ) -> AsyncGenerator[Plane]:
     """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed.
 
@@ -199,6 +194,7 @@ async def running(
             for store in ("TASKS", "SESSIONS"):
                 settings[f"TASKPLANE_{store}_DATABASE_URL"] = server.url(server.create())
         plane = four_processes(data, settings)
+    plane.afresh = afresh
     try:
         await plane.start()
         yield plane
