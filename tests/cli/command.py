@@ -1,18 +1,21 @@
-"""Runs the real command in processes of its own."""
+"""Runs the command in processes of its own."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import Pipe
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, TextIO, cast
 from uuid import uuid4
 
 import httpx
+from tests.support.processes import COPIES, Copy
 
 PROGRAM = (sys.executable, "-m", "taskplane.cli")
 PATIENCE = 60.0
@@ -25,27 +28,38 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def taskplane(
-    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, stdin: str = ""
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str = "",
+    afresh: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs one command to its end."""
-    return subprocess.run(
-        [*PROGRAM, *arguments],
-        env=environment(env),
-        cwd=cwd,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    """Runs one command to its end. `afresh`: as a new process, not a copy of one that has imported everything."""
+    if afresh or not COPIES:
+        return subprocess.run(
+            [*PROGRAM, *arguments],
+            env=environment(env),
+            cwd=cwd,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    with TemporaryDirectory() as name:
+        given, out, err = (Path(name) / file for file in ("stdin", "stdout", "stderr"))
+        given.write_text(stdin)
+        code = Copy(arguments, environment(env), out, err, stdin=given, folder=cwd).wait(PATIENCE)
+        return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
 @dataclass
 class Dev:
-    """A `taskplane dev` that is ready. `said` is what it printed until then."""
+    """A `taskplane dev` that is ready. `said` is what it printed until then, `output` what it prints after that."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | Copy"
     said: str
+    output: TextIO
 
     @property
     def url(self) -> str:
@@ -63,8 +77,8 @@ class Dev:
 
     def end(self) -> tuple[int, str]:
         """Waits for its end: the exit code, and what it printed on both outputs since it was ready."""
-        rest, _ = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, rest
+        rest = self.output.read()
+        return self.process.wait(PATIENCE), rest
 
     def _found(self, pattern: str) -> str:
         match = re.search(pattern, self.said, re.MULTILINE)
@@ -73,30 +87,45 @@ class Dev:
 
 
 @contextmanager
-def dev(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Generator[Dev]:
-    """`taskplane dev` on free ports, killed at the end if it still runs."""
+def dev(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, afresh: bool = False) -> Generator[Dev]:
+    """`taskplane dev` on free ports, killed at the end if it still runs. `afresh` as in `taskplane`."""
+    started = _new if afresh or not COPIES else _copied
+    process, output = started(("dev", "--port", "0", "--grpc-port", "0", *arguments), environment(env), cwd)
+    with output:
+        try:
+            said = ""
+            for line in output:
+                said += line
+                if line.startswith("ready in "):
+                    break
+            assert "ready in " in said, said
+            yield Dev(process, said, output)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait(PATIENCE)
+
+
+def _new(arguments: Sequence[str], env: Mapping[str, str], cwd: Path) -> "tuple[subprocess.Popen[str] | Copy, TextIO]":
     process = subprocess.Popen(
-        [*PROGRAM, "dev", "--port", "0", "--grpc-port", "0", *arguments],
-        env=environment(env),
+        [*PROGRAM, *arguments],
+        env=env,
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
-    try:
-        assert process.stdout is not None
-        said = ""
-        for line in process.stdout:
-            said += line
-            if line.startswith("ready in "):
-                break
-        assert "ready in " in said, said
-        yield Dev(process, said)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    assert process.stdout is not None
+    return process, cast("TextIO", process.stdout)
+
+
+def _copied(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: Path
+) -> "tuple[subprocess.Popen[str] | Copy, TextIO]":
+    reader, writer = Pipe(duplex=False)
+    with reader, writer:
+        return Copy(arguments, env, writer, folder=cwd), open(os.dup(reader.fileno()))
 
 
 def said(url: str, text: str, session: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tests.cli.command import Dev, dev
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Generator[Dev]:
     """A `taskplane dev` with the demo agent."""
-    with dev(cwd=tmp_path_factory.mktemp("plane")) as started:
+    with dev(cwd=tmp_path_factory.mktemp("plane"), afresh=True) as started:
         yield started
 
 

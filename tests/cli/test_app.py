@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.command import environment, taskplane
+from tests.cli.command import Dev, environment, taskplane
 from typer.testing import CliRunner
 
 from taskplane.cli.app import app
@@ -28,6 +28,23 @@ def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
     )
     assert done.stdout.startswith("Usage: taskplane")
     assert HEAVY.isdisjoint(done.stderr.split())
+
+
+def test_every_kind_of_command_imports_what_it_needs(plane: Dev) -> None:
+    """In new processes: the other tests run copies of one that has imported everything."""
+
+    def output(*arguments: str) -> str:
+        done = taskplane(*arguments, afresh=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    url = ("--url", plane.url)
+    said = json.loads(output("chat", "-m", "hello", "-o", "json", *url))
+    assert output("tail", said["taskId"], *url)
+    assert said["taskId"] in output("task", "get", said["taskId"], *url)
+    assert "hello" in output("session", "show", said["contextId"], *url)
+    assert output("session", "export", said["contextId"], *url)
+    assert output("gc", "--dry-run", "--grpc", plane.grpc)
 
 
 def test_a_mistyped_command_or_option_gets_a_suggestion() -> None:

@@ -101,7 +101,7 @@ def test_it_runs_on_one_postgresql_database(tmp_path: Path, cluster: Cluster) ->
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_c14_one_signal_drains_and_exits_0(tmp_path: Path, number: int) -> None:
-    with dev(cwd=tmp_path) as plane:
+    with dev(cwd=tmp_path, afresh=True) as plane:
         plane.signal(number)
         code, rest = plane.end()
     assert code == 0, rest
@@ -110,7 +110,7 @@ def test_c14_one_signal_drains_and_exits_0(tmp_path: Path, number: int) -> None:
 
 def test_c14_a_drain_lets_a_running_task_finish(tmp_path: Path) -> None:
     with (
-        dev("--data", "data", cwd=tmp_path) as plane,
+        dev("--data", "data", cwd=tmp_path, afresh=True) as plane,
         httpx.stream(
             "POST",
             plane.url,
@@ -133,7 +133,7 @@ def test_c14_a_drain_lets_a_running_task_finish(tmp_path: Path) -> None:
 
 
 def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    with dev("--data", "data", cwd=tmp_path) as plane:
+    with dev("--data", "data", cwd=tmp_path, afresh=True) as plane:
         taken = httpx.post(
             plane.url,
             json={
@@ -148,8 +148,7 @@ def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
         )
         assert "result" in taken.json()
         plane.signal(signal.SIGINT)
-        assert plane.process.stdout is not None
-        for line in plane.process.stdout:
+        for line in plane.output:
             if "Ctrl-C again" in line:
                 break
         plane.signal(signal.SIGINT)

@@ -32,7 +32,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str
     place = tmp_path_factory.mktemp("readme")
     (place / "taskplane").write_text(f'#!/bin/sh\nexec {" ".join(PROGRAM)} "$@"\n')
     (place / "taskplane").chmod(0o755)
-    with dev(cwd=place) as plane:
+    with dev(cwd=place, afresh=True) as plane:
         script = ["set -eu", 'taskplane() { ./taskplane "$@"; }']
         commands = [block for block in blocks("sh") if not starts_a_server(block)]
         for number, block in enumerate(commands):

@@ -1,19 +1,29 @@
-"""What a process of the plane imports until it is ready. The process that `processes` copies imports this."""
+"""What a process of the plane, or a command, imports until it works. The process that `processes` copies imports this."""
 
 import gc
+import pkgutil
 from importlib import import_module
 
+from taskplane import cli
+
+for _module in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}."):
+    if not _module.name.endswith("__main__"):
+        import_module(_module.name)
+
+# What those import when they need it.
 for _name in (
-    "taskplane.cli.app",
-    "taskplane.cli.composition",
-    "taskplane.cli.dev",
-    "taskplane.cli.serve",
+    "anyio._backends._asyncio",
+    "certifi",
+    "httpcore",
+    "rich.live",
+    "rich.markdown",
     "taskplane.runtime.process",
     "taskplane.sessions.guards",
     "taskplane.storage.postgresql",
     "taskplane.storage.sqlite",
     "taskplane.tasks.guards",
     "typer._adapters",
+    "typer._click.decorators",
     "uvicorn.lifespan.off",
     "uvloop",
 ):

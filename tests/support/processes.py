@@ -1,21 +1,27 @@
-"""Processes of the plane, started cheaply: copies of one process that has imported already what they are made of.
+"""Processes of the command `taskplane`, started cheaply: copies of one process that has imported what they are made of.
 
-A copy does what `python -m taskplane.cli` does, with arguments, an environment, a session and a log of its own, and is
-signalled and waited for like any process. Imports are most of what a start costs, and tests that kill start hundreds.
-With THOROUGH=1 there are no copies: every process has an interpreter of its own, as those of a release have.
+A copy does what `python -m taskplane.cli` does, with arguments, an environment, a session and outputs of its own, and
+is signalled and waited for like any process. Imports are most of what a start costs, and the tests start hundreds.
+What the interpreter itself does when it begins and ends is not in a copy: a test about that takes a new process. With
+THOROUGH=1 there are no copies at all.
 """
 
 import asyncio
 import faulthandler
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Protocol
 
 from taskplane.runtime import failpoints, settings
+
+PROGRAM = (sys.executable, "-X", "faulthandler", "-m", "taskplane.cli")
+COPIES = not os.environ.get("THOROUGH")
 
 _forkserver = get_context("forkserver")
 _forkserver.set_forkserver_preload(["tests.support.imported"])
@@ -39,33 +45,77 @@ class Process(Protocol):
         ...
 
 
-class _Copy:
-    def __init__(self, process: ForkServerProcess) -> None:
-        self._process = process
-        assert process.pid is not None
-        self.pid = process.pid
+class Copy:
+    """A running copy, in the words of `subprocess.Popen`.
+
+    It has the arguments and nothing but the environment. An output is a file to append to or the end of a pipe, which
+    the caller then closes; without `stderr` both go to `stdout`. It runs in `folder`, if one is given.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        stdout: "Path | Connection[str, str]",
+        stderr: Path | None = None,
+        *,
+        stdin: Path | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        given = (list(arguments), dict(environment), stdout, stderr, stdin, folder)
+        self._process: ForkServerProcess = _forkserver.Process(target=_run, args=given, daemon=True)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
 
     @property
     def returncode(self) -> int | None:
         return self._process.exitcode
 
+    @property
+    def sentinel(self) -> int:
+        """A descriptor that can be read once the process is gone."""
+        return self._process.sentinel
+
+    def poll(self) -> int | None:
+        return self.returncode
+
     def send_signal(self, signal: int, /) -> None:
         if self.returncode is None:
             os.kill(self.pid, signal)
 
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired("taskplane", timeout)
+        return self.returncode
+
+
+class _Awaited:
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+        self.pid = copy.pid
+        self.send_signal = copy.send_signal
+
+    @property
+    def returncode(self) -> int | None:
+        return self._copy.returncode
+
     async def wait(self) -> int:
         loop, gone = asyncio.get_running_loop(), asyncio.Event()
         # A descriptor for each who waits: a loop calls one for each descriptor.
-        watched = os.dup(self._process.sentinel)
+        watched = os.dup(self._copy.sentinel)
         loop.add_reader(watched, gone.set)
         try:
             await gone.wait()
         finally:
             loop.remove_reader(watched)
             os.close(watched)
-        code = self.returncode
-        assert code is not None
-        return code
+        return self._copy.wait()
 
 
 async def start(
@@ -73,32 +123,34 @@ async def start(
 ) -> Process:
     """Starts `taskplane` with these arguments and nothing but this environment; its outputs go to the end of `log`.
 
-    `afresh`: in an interpreter of its own, whose beginning and end are then part of what is tested.
+    `afresh`: as a new process in any case.
     """
-    if not afresh and not os.environ.get("THOROUGH"):
-        process = _forkserver.Process(target=_run, args=(list(arguments), dict(environment), log), daemon=True)
-        process.start()
-        return _Copy(process)
+    if COPIES and not afresh:
+        return _Awaited(Copy(arguments, environment, log))
     with log.open("ab") as output:
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-X",
-            "faulthandler",
-            "-m",
-            "taskplane.cli",
-            *arguments,
-            env=environment,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
+            *PROGRAM, *arguments, env=environment, stdout=output, stderr=output, start_new_session=True
         )
 
 
-def _run(arguments: list[str], environment: dict[str, str], log: Path) -> None:
+def _run(
+    arguments: list[str],
+    environment: dict[str, str],
+    stdout: "Path | Connection[str, str]",
+    stderr: Path | None,
+    stdin: Path | None,
+    folder: Path | None,
+) -> None:
     os.setsid()
-    with log.open("ab") as output:
-        for standard in (1, 2):
-            os.dup2(output.fileno(), standard)
+    if stdin is not None:
+        os.dup2(os.open(stdin, os.O_RDONLY), 0)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
+    os.dup2(_appending(stdout) if isinstance(stdout, Path) else stdout.fileno(), 1)
+    os.dup2(1 if stderr is None else _appending(stderr), 2)
+    if folder is not None:
+        os.chdir(folder)
+        # Where `python -m` looks first.
+        sys.path.insert(0, str(folder))
     faulthandler.enable()
     os.environ.clear()
     os.environ.update(environment)
@@ -108,3 +160,7 @@ def _run(arguments: list[str], environment: dict[str, str], log: Path) -> None:
     from taskplane.cli.__main__ import main
 
     main()
+
+
+def _appending(file: Path) -> int:
+    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
