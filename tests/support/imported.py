@@ -1,4 +1,4 @@
-"""What a process of the plane, or a command, imports until it works. The process that `processes` copies imports this."""
+"""What a process of the plane or a command imports until it works. The process that `processes` copies imports it."""
 
 import gc
 import pkgutil
