@@ -17,6 +17,8 @@ help:  ## what there is to make
 run: $(READY)  ## the whole plane in one process; ARGS="--port 8081" passes options on
 	@$(BIN)/taskplane dev $(ARGS)
 
+# Tests start many processes, and pytest compiles tests in a way of its own: what is compiled is kept in any case.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 

@@ -39,7 +39,9 @@ Each promise has a number. A test that holds it bears the number in its name or 
 from the tests by `make docs`, and a test fails when it is not true any more.
 
 `make test` is short enough for every change. The same tests go further where the environment says so: `THOROUGH=1`
-kills executors and gateways before PostgreSQL too, `KILLS=20` kills that often, `HISTORIES=500` makes so many sessions.
+kills executors and gateways before PostgreSQL too, starts each process in an interpreter of its own instead of copying
+one that has imported everything, and lets a slow reader's company send without a pause; `KILLS=20` kills that often,
+`HISTORIES=500` makes so many sessions.
 """
 
 _SETTINGS_HEAD: Final = """# Settings

@@ -48,6 +48,8 @@ class Http:
             headers=headers,
             timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT),
             trust_env=not loopback,
+            # To load the certificates takes longer than most calls, and plain HTTP has no use for them.
+            verify=urlsplit(self.url).scheme == "https",
         )
 
     async def __aenter__(self) -> Self:
