@@ -1,13 +1,13 @@
 """What every suite stands on: a fresh database on each engine. A third engine is one word in ENGINES."""
 
 import os
-import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from tests.support.postgres import CannotRun, Cluster, running
+from tests.support.schemas import copy_schema
 
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.storage.migrate import upgrade
@@ -55,34 +55,30 @@ async def engine(dsn: str) -> AsyncGenerator[Engine, None]:
 
 
 @pytest.fixture(scope="session")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
-    """Databases with the schema of a package, by engine and package: migrated once, then copied."""
-    return {("sqlite", ""): str(tmp_path_factory.mktemp("templates"))}
+def templates() -> dict[str, str]:
+    """PostgreSQL databases with the schema of a package, by package: migrated once, then copied."""
+    return {}
 
 
 @pytest.fixture
 async def migrated(
-    engine_name: str, request: pytest.FixtureRequest, tmp_path: Path, templates: dict[tuple[str, str], str]
+    engine_name: str, request: pytest.FixtureRequest, tmp_path: Path, templates: dict[str, str]
 ) -> AsyncGenerator[Migrated, None]:
     """`await migrated("taskplane.tasks")`: the URL of a fresh database with the schema of that package."""
     async with AsyncExitStack() as stack:
 
         async def on_sqlite(package: str) -> str:
-            if (engine_name, package) not in templates:
-                template = f"{templates['sqlite', '']}/{package}.db"
-                await upgrade(f"sqlite:///{template}", package)
-                templates[engine_name, package] = template
             copy = tmp_path / f"{package}.db"
-            shutil.copyfile(templates[engine_name, package], copy)
+            await copy_schema(package, copy)
             return f"sqlite:///{copy}"
 
         async def on_postgres(package: str) -> str:
             cluster: Cluster = request.getfixturevalue("cluster")
-            if (engine_name, package) not in templates:
+            if package not in templates:
                 template = cluster.create()
                 await upgrade(cluster.url(template), package)
-                templates[engine_name, package] = template
-            database = cluster.create(templates[engine_name, package])
+                templates[package] = template
+            database = cluster.create(templates[package])
             stack.callback(cluster.drop, database)
             return cluster.url(database)
 

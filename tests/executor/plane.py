@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.schemas import copy_schema
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
@@ -182,6 +184,10 @@ def text(message: a2a.Message) -> str:
 async def open_stores(directory: Path, *, database_url: str = "", **settings: Any) -> AsyncGenerator[Stores, None]:
     """Both stores, with short times: on SQLite files, or in the one database that is named."""
     services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY})
+    if not database_url:
+        for store in ("tasks", "sessions"):
+            if not (file := directory / f"{store}.db").exists():
+                await copy_schema(f"taskplane.{store}", file)
     url = database_url or f"sqlite:///{directory}/tasks.db"
     of_sessions = SessionsSettings(database_url=database_url or f"sqlite:///{directory}/sessions.db")
     values: dict[str, Any] = {"lease_ttl": 15.0, "renew_every": 0.3, "sweep_every": 0.2, "poll_every": 0.2, **settings}

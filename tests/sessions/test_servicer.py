@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
 from tests.conformance.session_log import HASH, copy, event, message, outcome, pushed, rewind, user
+from tests.conftest import Migrated
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -46,11 +47,13 @@ class Plane:
 
 
 @pytest.fixture(params=["local", "socket"])
-async def plane(request: pytest.FixtureRequest, dsn: str) -> AsyncGenerator[Plane, None]:
+async def plane(request: pytest.FixtureRequest, migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """The session history, migrated and served."""
     async with AsyncExitStack() as stack:
         services = Services(policy=POLICY)
-        room = await stack.enter_async_context(open_sessions(SessionsSettings(database_url=dsn), services))
+        room = await stack.enter_async_context(
+            open_sessions(SessionsSettings(database_url=await migrated("taskplane.sessions")), services)
+        )
         if request.param == "local":
             channel: grpc.aio.Channel = await stack.enter_async_context(LocalChannel(services))
         else:
