@@ -3,7 +3,7 @@
 A copy does what `python -m taskplane.cli` does, with arguments, an environment, a session and outputs of its own, and
 is signalled and waited for like any process. Imports are most of what a start costs, and the tests start hundreds.
 What the interpreter itself does when it begins and ends is not in a copy: a test about that takes a new process. With
-THOROUGH=1 there are no copies at all.
+THOROUGH=1, and where libraries do not bear to be copied, there are no copies at all.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import Protocol
 from taskplane.runtime import failpoints, settings
 
 PROGRAM = (sys.executable, "-X", "faulthandler", "-m", "taskplane.cli")
-COPIES = not os.environ.get("THOROUGH")
+COPIES = sys.platform == "linux" and not os.environ.get("THOROUGH")
 
 _forkserver = get_context("forkserver")
 _forkserver.set_forkserver_preload(["tests.support.imported"])
