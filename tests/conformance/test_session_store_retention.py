@@ -8,7 +8,7 @@ from sqlalchemy import and_, select, update
 from tests.conformance.session_log import ADA, Sessions, event, opened, user
 from tests.conftest import Migrated
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.errors import Conflict, Invalid
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.store import ExpiredSession
@@ -68,6 +68,38 @@ async def test_a_place_that_was_never_given_is_refused(sessions: Sessions) -> No
         with pytest.raises(Invalid) as refused:
             await sessions.log.expired(0.0, place, 10)
         assert refused.value.fields
+
+
+async def test_that_tasks_are_to_follow_their_session_is_remembered_with_its_deletion(sessions: Sessions) -> None:
+    """C16: for each owner, until they are gone or all of the owner is; not where the deletion is refused."""
+    log = sessions.log
+    for scope in (ADA, BOB):
+        for context_id, until in (("c", 5), ("c", 7), ("d", 5), ("e", 0)):
+            await log.create(ops.Create(scope=scope, context_id=context_id))
+            refused = ops.Delete(scope=scope, context_id=context_id, expected_version=9, tasks_until=8)
+            with pytest.raises(Conflict):
+                await log.delete(refused)
+            await log.delete(ops.Delete(scope=scope, context_id=context_id, tasks_until=until))
+
+    async def left() -> list[tuple[str, str, int]]:
+        return sorted((one.owner, one.context_id, one.tasks_until) for one in await log.remains(100))
+
+    bobs = [("bob", "c", 5), ("bob", "c", 7), ("bob", "d", 5)]
+    assert await left() == [(ADA.owner, *rest) for _, *rest in bobs] + bobs
+    assert len(await log.remains(4)) == 4
+    await log.drop_remains(ADA, "c", 6)
+    await log.drop_remains(ADA, "d", 4)
+    assert await left() == [(ADA.owner, "c", 7), (ADA.owner, "d", 5), *bobs]
+    assert await log.delete_user_state(BOB) == 0
+    assert await left() == [(ADA.owner, "c", 7), (ADA.owner, "d", 5)]
+    await log.drop_remains(ADA, "c", 7)
+    await log.drop_remains(ADA, "d", 5)
+    assert await left() == []
+    for bad in (log.remains(0), log.drop_remains(ADA, "c", 0), log.drop_remains(ADA, "", 1)):
+        with pytest.raises(Invalid):
+            await bad
+    with pytest.raises(Invalid):
+        await log.delete(ops.Delete(scope=ADA, context_id="c", tasks_until=1 << 62))
 
 
 async def test_what_is_staged_goes_with_its_owner_or_when_nobody_went_on_with_it(sessions: Sessions) -> None:

@@ -160,12 +160,13 @@ async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(st
         assert (await plane.task(new)).status.state == a2a.TASK_STATE_WORKING
 
 
-async def test_a_deletion_that_stopped_half_way_is_made_up_for(stores: Stores) -> None:
-    """C16: nobody else would find the tasks of a session that is gone."""
+@pytest.mark.parametrize("again", [False, True], ids=["gone for good", "begun anew"])
+async def test_a_deletion_that_stopped_half_way_is_made_up_for_by_any_executor(stores: Stores, again: bool) -> None:
+    """C16: nobody else would find the tasks of a session that is gone; those of one that is there have it again."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
         await plane.run("two", context_id="c")
-        sweeping = expiry(plane, await age(plane))
+        ttl = await age(plane)
 
         async def fail(request: Any) -> None:
             del stores.channel.before["DeleteTask"]
@@ -173,10 +174,16 @@ async def test_a_deletion_that_stopped_half_way_is_made_up_for(stores: Stores) -
 
         stores.channel.before["DeleteTask"] = fail
         with pytest.raises(Unavailable):
-            await sweeping.sweep()
+            await expiry(plane, ttl).sweep()
         assert await of(plane) == (set(), {"c"})
-        await sweeping.sweep()
-        assert await of(plane) == (set(), set())
+        if again:
+            await plane.run("three", context_id="c")
+        for _ in range(2):
+            assert await expiry(plane, ttl=0.0).sweep() == 0
+            assert await of(plane) == (({"c"}, {"c"}) if again else (set(), set()))
+        assert len(await listed(plane)) == (3 if again else 0)
+        left = await plane.stores.sessions(NOBODY).ListRemains(sessions.ListRemainsRequest())
+        assert not left.remains
 
 
 async def test_an_executor_deletes_old_sessions_by_itself(stores: Stores) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.timestamp_pb2 import Timestamp
 from tests.conformance.session_log import HASH, copy, event, message, outcome, pushed, rewind, user
 from tests.conftest import Migrated
 
@@ -221,6 +222,26 @@ async def test_a_rewind_and_its_undo_over_the_wire(plane: Plane) -> None:
         await ann.ListUnapplied(pb.ListUnappliedRequest())
     with pytest.raises(PermissionDenied):
         await ann.MarkApplied(pb.MarkAppliedRequest(context_id="s", seq=5))
+
+
+async def test_what_is_left_of_a_deleted_session_is_between_executors(plane: Plane) -> None:
+    """C16, S1: a user cannot have tasks deleted later, nor see what is to be."""
+    ann, executor = plane.acting(ANN), plane.acting(EXECUTOR)
+    await ann.AppendEntries(append("s", user("A")))
+    until = Timestamp(seconds=5, nanos=7_000)
+    for refused in (
+        ann.DeleteSession(pb.DeleteSessionRequest(context_id="s", tasks_until=until)),
+        ann.ListRemains(pb.ListRemainsRequest()),
+        ann.DropRemains(pb.DropRemainsRequest(context_id="s", tasks_until=until)),
+    ):
+        with pytest.raises(PermissionDenied):
+            await refused
+    await executor.DeleteSession(pb.DeleteSessionRequest(context_id="s", tasks_until=until))
+    with acting_as(Principal("", "", "executor", service=True)):
+        found = await executor.ListRemains(pb.ListRemainsRequest())
+    assert list(found.remains) == [pb.Remains(tenant="tenant", owner="ann", context_id="s", tasks_until=until)]
+    await executor.DropRemains(pb.DropRemainsRequest(context_id="s", tasks_until=until))
+    assert not (await executor.ListRemains(pb.ListRemainsRequest())).remains
 
 
 async def test_the_state_of_a_session_over_the_wire(ann: SessionHistoryStub) -> None:

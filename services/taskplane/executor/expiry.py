@@ -2,16 +2,15 @@
 
 Which tasks those are is seen first. Then the session is deleted if it is still at the version at which it was found,
 which is the one decision: every turn raises the version, so whoever began one before is not touched, and whoever begins
-one after it makes the session anew. Only then do the tasks go that were seen, and are as they were seen.
-
-The process may die in between, and its tasks stay then; whatever else fails is made up for by the next sweep.
+one after it makes the session anew. Only then do the tasks go that were seen, and are as they were seen. The session
+history remembers until when these were changed last, so any executor can go on where another one died.
 """
 
-import asyncio
 import logging
 import time
 from contextlib import suppress
-from typing import NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -25,15 +24,6 @@ from taskplane.runtime.principal import Principal, acting_as
 log = logging.getLogger(__name__)
 
 
-class _Due(NamedTuple):
-    """A session, and its tasks: each with the generation at which it was at rest."""
-
-    tenant: str
-    owner: str
-    context_id: str
-    tasks: list[tuple[str, int]]
-
-
 class Expiry:
     """Any number of executors may do so at the same time. `ttl`: seconds after the last change; 0: for ever."""
 
@@ -42,12 +32,13 @@ class Expiry:
         self._sessions = history
         self._actor = actor
         self._ttl = ttl
-        # Of which it is not known whether they are deleted whole.
-        self._left: list[_Due] = []
 
     async def sweep(self) -> int:
         """Deletes what is due; how many sessions. Errors of the stores are the caller's; the rest is found again."""
-        await self._make_up()
+        while remains := await self._sessions.remains():
+            for one in remains:
+                with acting_as(Principal(one.tenant, one.owner, self._actor, service=True)):
+                    await self._clear(one)
         deleted = 0
         last: sessions.ExpiredSession | None = None
         while self._ttl and (page := await self._sessions.expired(self._ttl, last)):
@@ -59,66 +50,52 @@ class Expiry:
             log.info("%d sessions expired and are deleted", deleted)
         return deleted
 
-    async def _make_up(self) -> None:
-        while self._left:
-            due = self._left[0]
-            with acting_as(Principal(due.tenant, due.owner, self._actor, service=True)):
-                if not await exists(self._sessions, due.context_id):
-                    await self._delete_tasks(due)
-            self._left.remove(due)
-
     async def _expire(self, expired: sessions.ExpiredSession) -> bool:
-        tasks = await self._at_rest(expired.context_id)
-        if tasks is None:
+        found = await self._store.ListUncopied(pb.ListUncopiedRequest(context_id=expired.context_id, limit=1))
+        if found.tasks:
             return False
-        due = _Due(expired.tenant, expired.owner, expired.context_id, tasks)
-        deleting = asyncio.create_task(self._delete(due, expired.version))
+        tasks = await self._tasks(expired.context_id)
+        if not all(map(self._is_due, tasks)):
+            return False
+        until = max((info.updated_at for info in tasks), key=Timestamp.ToMicroseconds, default=None)
         try:
-            return await asyncio.shield(deleting)
-        except asyncio.CancelledError:
-            # Nobody would find the tasks of a session that is gone.
-            await asyncio.wait([deleting])
-            if not deleting.cancelled() and (error := deleting.exception()):
-                log.warning("session %s may not be deleted whole: %s", due.context_id, error)
-            raise
-
-    async def _delete(self, due: _Due, version: int) -> bool:
-        self._left.append(due)
-        try:
-            await self._sessions.delete(due.context_id, version)
+            await self._sessions.delete(expired.context_id, expired.version, until)
         except (NotFound, Conflict):
-            self._left.remove(due)
             return False
-        await self._delete_tasks(due)
-        self._left.remove(due)
+        if until is not None:
+            await self._delete_tasks(expired.context_id, until)
         return True
 
-    async def _delete_tasks(self, due: _Due) -> None:
-        for task_id, generation in due.tasks:
-            with suppress(NotFound, Conflict):
-                await self._store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id, expected_generation=generation))
-
-    async def _at_rest(self, context_id: str) -> list[tuple[str, int]] | None:
-        """Its tasks; None: one of them is live, uncopied, or was changed lately: documents are, without their session.
+    def _is_due(self, info: pb.TaskInfo) -> bool:
+        """Whether it is not live and was not changed lately: documents are, without their session.
 
         What a rewind cut does not run, and waits for nobody.
         """
-        found = await self._store.ListUncopied(pb.ListUncopiedRequest(context_id=context_id, limit=1))
-        if found.tasks:
-            return None
-        tasks: list[tuple[str, int]] = []
-        page_token = ""
+        old = info.updated_at.seconds <= time.time() - self._ttl
+        return old and (info.state in TERMINAL or info.superseded)
+
+    async def _clear(self, left: sessions.Remains) -> None:
+        if await exists(self._sessions, left.context_id):
+            # It was begun anew, or brought in again with its tasks: they are that one's now.
+            await self._sessions.drop_remains(left.context_id, left.tasks_until)
+        else:
+            await self._delete_tasks(left.context_id, left.tasks_until)
+
+    async def _delete_tasks(self, context_id: str, until: Timestamp) -> None:
+        for info in await self._tasks(context_id):
+            if info.updated_at.ToMicroseconds() <= until.ToMicroseconds():
+                with suppress(NotFound, Conflict):
+                    await self._store.DeleteTask(
+                        pb.DeleteTaskRequest(task_id=info.task_id, expected_generation=info.generation)
+                    )
+        await self._sessions.drop_remains(context_id, until)
+
+    async def _tasks(self, context_id: str) -> list[pb.TaskInfo]:
+        tasks: list[pb.TaskInfo] = []
+        request = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=True, page_size=1000)
         while True:
-            request = pb.ListTaskInfosRequest(
-                context_id=context_id, include_superseded=True, page_size=1000, page_token=page_token
-            )
             page = await self._store.ListTaskInfos(request)
-            for info in page.infos:
-                if info.updated_at.seconds > time.time() - self._ttl:
-                    return None
-                if info.state not in TERMINAL and not info.superseded:
-                    return None
-                tasks.append((info.task_id, info.generation))
-            page_token = page.next_page_token
-            if not page_token:
+            tasks += page.infos
+            request.page_token = page.next_page_token
+            if not request.page_token:
                 return tasks

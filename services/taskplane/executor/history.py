@@ -130,11 +130,22 @@ class SessionLog:
         """Forgets what is staged of imports of the caller's owner."""
         await self._service.DropImport(pb.DropImportRequest())
 
-    async def delete(self, context_id: str, expected_version: int = 0) -> None:
-        """Deletes the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given."""
+    async def delete(self, context_id: str, expected_version: int = 0, tasks_until: Timestamp | None = None) -> None:
+        """Deletes the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given.
+
+        `tasks_until`: `remains` has it until its tasks of then are deleted, too.
+        """
         await self._service.DeleteSession(
-            pb.DeleteSessionRequest(context_id=context_id, expected_version=expected_version)
+            pb.DeleteSessionRequest(context_id=context_id, expected_version=expected_version, tasks_until=tasks_until)
         )
+
+    async def remains(self) -> Sequence[pb.Remains]:
+        """Some sessions of any owner that are deleted, while tasks of them are not; none: there are none at all."""
+        return (await self._service.ListRemains(pb.ListRemainsRequest())).remains
+
+    async def drop_remains(self, context_id: str, tasks_until: Timestamp) -> None:
+        """Its tasks of then are deleted."""
+        await self._service.DropRemains(pb.DropRemainsRequest(context_id=context_id, tasks_until=tasks_until))
 
     async def session(self, context_id: str) -> pb.Session:
         """The session as it is now. NotFound: the caller has no such session."""

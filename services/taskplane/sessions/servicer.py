@@ -6,6 +6,7 @@ from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
+from taskplane.runtime.errors import PermissionDenied
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import caller
 from taskplane.runtime.server import Access, Context
@@ -22,6 +23,7 @@ _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
 _UNAPPLIED_PAGE: Final = 100
 _EXPIRED_PAGE: Final = 100
+_REMAINS_PAGE: Final = 100
 
 # A service acts for the owner that its principal names, so it needs no line of its own, but for what is of all owners.
 POLICY: Final[dict[str, Access]] = {
@@ -49,6 +51,8 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "ListUnsettled": Access.SERVICE,
     _HISTORY + "MarkSettled": Access.SERVICE,
     _HISTORY + "ListExpired": Access.SERVICE,
+    _HISTORY + "ListRemains": Access.SERVICE,
+    _HISTORY + "DropRemains": Access.SERVICE,
     _HISTORY + "DeleteUserState": Access.SERVICE,
 }
 
@@ -77,8 +81,19 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.UpdateSessionResponse(session=wire.session(await self._log.update(wire.update(request, _scope()))))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
+        if request.HasField("tasks_until") and not caller().service:
+            raise PermissionDenied(
+                "only an executor deletes tasks with their session",
+                reason="SERVICE_ONLY",
+                fields={"tasks_until": "is for services only"},
+            )
         await self._log.delete(
-            ops.Delete(scope=_scope(), context_id=request.context_id, expected_version=request.expected_version)
+            ops.Delete(
+                scope=_scope(),
+                context_id=request.context_id,
+                expected_version=request.expected_version,
+                tasks_until=wire.micros(request.tasks_until),
+            )
         )
         return pb.DeleteSessionResponse()
 
@@ -165,6 +180,13 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def ListExpired(self, request: pb.ListExpiredRequest, context: Context) -> pb.ListExpiredResponse:
         after = wire.to_expired(request.after) if request.HasField("after") else None
         return wire.expired(await self._log.expired(request.min_age, after, request.limit or _EXPIRED_PAGE))
+
+    async def ListRemains(self, request: pb.ListRemainsRequest, context: Context) -> pb.ListRemainsResponse:
+        return wire.remains(await self._log.remains(request.limit or _REMAINS_PAGE))
+
+    async def DropRemains(self, request: pb.DropRemainsRequest, context: Context) -> pb.DropRemainsResponse:
+        await self._log.drop_remains(_scope(), request.context_id, wire.micros(request.tasks_until))
+        return pb.DropRemainsResponse()
 
     async def DeleteUserState(self, request: pb.DeleteUserStateRequest, context: Context) -> pb.DeleteUserStateResponse:
         return pb.DeleteUserStateResponse(deleted=await self._log.delete_user_state(_scope()))

@@ -72,6 +72,16 @@ class ExpiredSession(NamedTuple):
     version: int
 
 
+class Remains(NamedTuple):
+    """A session that is gone, and whose tasks that were changed last up to `tasks_until`, in microseconds since 1970,
+    are to follow."""
+
+    tenant: str
+    owner: str
+    context_id: str
+    tasks_until: int
+
+
 class UnsettledTurn(NamedTuple):
     """A turn that may have come to nothing. `task_id`: the task it was to be; empty: what it is was not decided."""
 
@@ -119,7 +129,8 @@ class SessionLog(Protocol):
         ...
 
     async def delete(self, op: ops.Delete) -> Session:
-        """Removes the session with all its entries, in one transaction; their ids are free again.
+        """Removes the session with all its entries, in one transaction; their ids are free again. `remains` has it from
+        then on, if tasks are to follow.
 
         NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
         """
@@ -278,6 +289,15 @@ class SessionLog(Protocol):
         """
         ...
 
+    async def remains(self, limit: int) -> Sequence[Remains]:
+        """Some of what is left of sessions of all owners. Invalid `BAD_LIMIT`."""
+        ...
+
+    async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
+        """The tasks that were changed last up to `until` are gone. Invalid `BAD_TIME`, `BAD_ID`."""
+        ...
+
     async def delete_user_state(self, scope: Scope) -> int:
-        """Removes the state of an owner with every agent, which outlives the sessions; how many keys that were."""
+        """Removes the state of an owner with every agent, which outlives the sessions, and what `remains` has of them;
+        how many keys that were."""
         ...

@@ -193,6 +193,17 @@ app_state: Final = Table(
     PrimaryKeyConstraint("agent", "tenant", "key", name="app_state_pkey"),
     sqlite_with_rowid=False,
 )
+# Sessions that are gone, and whose tasks of the other store that were changed last up to `tasks_until` are to follow.
+session_remains: Final = Table(
+    "session_remains",
+    metadata,
+    Column("owner", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    Column("tasks_until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("owner", "tenant", "context_id", "tasks_until", name="session_remains_pkey"),
+    sqlite_with_rowid=False,
+)
 Index(
     "entry_opens",
     entry.c.created_at,

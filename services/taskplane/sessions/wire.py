@@ -11,7 +11,7 @@ from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, UnappliedSession, UnsettledPage
+from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, Remains, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
 
@@ -212,6 +212,15 @@ def expired(sessions: Sequence[ExpiredSession]) -> pb.ListExpiredResponse:
 def to_expired(shown: pb.ExpiredSession) -> ExpiredSession:
     """The other way round."""
     return ExpiredSession(shown.tenant, shown.owner, shown.context_id, micros(shown.created_at), shown.version)
+
+
+def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
+    """What is left of sessions of any owner."""
+    response = pb.ListRemainsResponse()
+    for each in found:
+        shown = response.remains.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)
+        _set_time(shown.tasks_until, each.tasks_until)
+    return response
 
 
 def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:

@@ -79,7 +79,7 @@ def _delete(found: Found, op: ops.Delete, _now: int) -> Outcome:
         return session_not_found(op.context_id)
     if op.expected_version and op.expected_version != was.version:
         return version_mismatch(op.context_id, op.expected_version, was.version)
-    return Write(session=was, answer=was, delete=True)
+    return Write(session=was, answer=was, delete=True, tasks_until=op.tasks_until)
 
 
 def _append(found: Found, op: ops.Append, now: int) -> Outcome:

@@ -166,6 +166,8 @@ def check(op: ops.Operation) -> None:
                 raise Invalid("a number is not negative", fields={"seq": "is not negative"})
         case ops.Delete():
             _check_version(op.expected_version)
+            if op.tasks_until:
+                check_time("tasks_until", op.tasks_until)
 
 
 def _check_steering(entry: Entry, expected_version: int) -> None:

@@ -37,11 +37,15 @@ class Update:
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Removes a session with all its entries. `expected_version` 0: any. Answer: the `Session` as it was."""
+    """Removes a session with all its entries. `expected_version` 0: any. Answer: the `Session` as it was.
+
+    `tasks_until`, in microseconds since 1970: its tasks of then are to follow; 0: nothing is remembered of them.
+    """
 
     scope: Scope
     context_id: str
     expected_version: int = 0
+    tasks_until: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,8 +161,8 @@ Answer = Session | Created | Appended | Steered
 class Write:
     """What is to be written, and the answer once that is committed; it may be a refusal.
 
-    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries. `deltas`: what
-    those of the entries that are events change of the state, with their numbers.
+    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries, and `tasks_until`
+    is what stays. `deltas`: what those of the entries that are events change of the state, with their numbers.
     """
 
     session: Session
@@ -167,6 +171,7 @@ class Write:
     deltas: Sequence[tuple[int, Delta]] = ()
     new: bool = False
     delete: bool = False
+    tasks_until: int = 0
 
 
 Outcome = Write | Answer | PlaneError

@@ -117,10 +117,13 @@ def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect)
 def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
     changed: list[Sequence[Any]] = []
     gone: list[Session] = []
+    remains: list[tuple[Any, ...]] = []
     entries: list[Entry] = []
     for write in writes:
         if write.delete:
             gone.append(write.session)
+            if write.tasks_until:
+                remains.append((*sql.key_of(write.session), write.tasks_until))
             continue
         if not write.new:
             changed.append(sql.to_row(write.session))
@@ -128,6 +131,8 @@ def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
     for statement, rows in ((sql.UPDATE_SESSIONS, changed), (sql.INSERT_ENTRIES, entries), (sql.DELETE_SESSIONS, gone)):
         if rows:
             statement.execute(conn, rows)
+    if remains:
+        sql.insert_remains(dialect).execute(conn, sorted(remains))
     if any(write.deltas for write in writes):
         states.write(conn, writes, dialect)
 

@@ -25,6 +25,7 @@ from taskplane.sessions.store import (
     EntryFilter,
     EntryPage,
     ExpiredSession,
+    Remains,
     SessionPage,
     UnappliedSession,
     UnsettledPage,
@@ -228,6 +229,17 @@ class SqlSessionLog:
             limits.check_after_expired(after.tenant, after.owner, after.context_id, after.created_at)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(retention.list_expired, before, after, limit)
+
+    async def remains(self, limit: int) -> Sequence[Remains]:
+        """See `SessionLog.remains`."""
+        limits.check_limit(limit)
+        return await self._engine.read(retention.list_remains, limit)
+
+    async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
+        """See `SessionLog.drop_remains`."""
+        limits.check_id("context_id", context_id)
+        limits.check_time("tasks_until", until)
+        await self._engine.write(retention.drop_remains, scope, context_id, until)
 
     async def delete_user_state(self, scope: Scope) -> int:
         """See `SessionLog.delete_user_state`."""

@@ -1,12 +1,12 @@
-"""What retention looks for, and what is left of an owner when all sessions are gone."""
+"""What retention looks for, what is left of sessions that are gone, and of an owner whose sessions are all gone."""
 
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, select, tuple_
+from sqlalchemy import Connection, Delete, Table, bindparam, delete, select, tuple_
 
 from taskplane.sessions.domain.session import Scope
-from taskplane.sessions.store import ExpiredSession
-from taskplane.sessions.tables import session, user_state
+from taskplane.sessions.store import ExpiredSession, Remains
+from taskplane.sessions.tables import session, session_remains, user_state
 
 _KEY: Final = (session.c.created_at, session.c.context_id, session.c.owner, session.c.tenant)
 _after: Final = tuple_(*(bindparam(f"after_{column.name}", type_=column.type) for column in _KEY))
@@ -20,8 +20,18 @@ _EXPIRED: Final = (
     .order_by(*_KEY)
     .limit(bindparam("count"))
 )
-_DELETE_STATE: Final = delete(user_state).where(
-    user_state.c.owner == bindparam("of_owner"), user_state.c.tenant == bindparam("of_tenant")
+_REMAINS: Final = select(*(session_remains.c[name] for name in Remains._fields)).limit(bindparam("count"))
+
+
+def _delete_all(table: Table) -> Delete:
+    return delete(table).where(table.c.owner == bindparam("of_owner"), table.c.tenant == bindparam("of_tenant"))
+
+
+_DELETE_STATE: Final = _delete_all(user_state)
+_DELETE_REMAINS: Final = _delete_all(session_remains)
+_DROP_REMAINS: Final = _DELETE_REMAINS.where(
+    session_remains.c.context_id == bindparam("of_context_id"),
+    session_remains.c.tasks_until <= bindparam("until"),
 )
 
 
@@ -33,6 +43,21 @@ def list_expired(conn: Connection, before: int, after: ExpiredSession | None, li
     return [ExpiredSession._make(row) for row in rows]
 
 
+def list_remains(conn: Connection, limit: int) -> list[Remains]:
+    """See `SessionLog.remains`."""
+    return [Remains._make(row) for row in conn.execute(_REMAINS, {"count": limit})]
+
+
+def drop_remains(conn: Connection, scope: Scope, context_id: str, until: int) -> None:
+    """See `SessionLog.drop_remains`."""
+    conn.execute(_DROP_REMAINS, {**_owner(scope), "of_context_id": context_id, "until": until})
+
+
 def delete_user_state(conn: Connection, scope: Scope) -> int:
     """See `SessionLog.delete_user_state`."""
-    return conn.execute(_DELETE_STATE, {"of_owner": scope.owner, "of_tenant": scope.tenant}).rowcount
+    conn.execute(_DELETE_REMAINS, _owner(scope))
+    return conn.execute(_DELETE_STATE, _owner(scope)).rowcount
+
+
+def _owner(scope: Scope) -> dict[str, str]:
+    return {"of_owner": scope.owner, "of_tenant": scope.tenant}

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.guards import FIXED
-from taskplane.sessions.tables import entry, session
+from taskplane.sessions.tables import entry, session, session_remains
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import KeyQuery, Many, key_table
 
@@ -153,6 +153,13 @@ def _matches(wanted: Iterable[ColumnElement[Any]], *key: ColumnElement[Any]) -> 
 @cache
 def _locking(dialect: Dialect) -> KeyQuery:
     return KeyQuery(partial(_locked_sessions, dialect), "abc")
+
+
+@cache
+def insert_remains(dialect: Dialect) -> Many:
+    """Rows of a key and a time. One that is there stays."""
+    places = {name: place for place, name in enumerate((*KEY_FIELDS, "tasks_until"))}
+    return Many(dialect.insert_ignore(session_remains), places)
 
 
 @cache

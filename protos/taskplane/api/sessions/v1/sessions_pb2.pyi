@@ -482,18 +482,24 @@ class DeleteSessionRequest(_message.Message):
 
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    TASKS_UNTIL_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     expected_version: _builtins.int
     """0: any."""
+    @_builtins.property
+    def tasks_until(self) -> _timestamp_pb2.Timestamp:
+        """Its tasks that were changed last up to then are deleted next. Unset: nothing is remembered of them."""
+
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
         expected_version: _builtins.int = ...,
+        tasks_until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tasks_until", b"tasks_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "expected_version", b"expected_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "expected_version", b"expected_version", "tasks_until", b"tasks_until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1297,6 +1303,117 @@ class ListExpiredResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListExpiredResponse: _TypeAlias = ListExpiredResponse  # noqa: Y015
+
+@_typing.final
+class ListRemainsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """1 to 1,000; 0: 100."""
+    def __init__(
+        self,
+        *,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRemainsRequest: _TypeAlias = ListRemainsRequest  # noqa: Y015
+
+@_typing.final
+class Remains(_message.Message):
+    """What is left of a session that was deleted: its tasks that were changed last up to `tasks_until`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    TASKS_UNTIL_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    owner: _builtins.str
+    context_id: _builtins.str
+    @_builtins.property
+    def tasks_until(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+        tasks_until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tasks_until", b"tasks_until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "owner", b"owner", "tasks_until", b"tasks_until", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Remains: _TypeAlias = Remains  # noqa: Y015
+
+@_typing.final
+class ListRemainsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REMAINS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def remains(self) -> _containers.RepeatedCompositeFieldContainer[Global___Remains]:
+        """None: nothing is left."""
+
+    def __init__(
+        self,
+        *,
+        remains: _abc.Iterable[Global___Remains] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["remains", b"remains"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRemainsResponse: _TypeAlias = ListRemainsResponse  # noqa: Y015
+
+@_typing.final
+class DropRemainsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    TASKS_UNTIL_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    @_builtins.property
+    def tasks_until(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        tasks_until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tasks_until", b"tasks_until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "tasks_until", b"tasks_until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropRemainsRequest: _TypeAlias = DropRemainsRequest  # noqa: Y015
+
+@_typing.final
+class DropRemainsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropRemainsResponse: _TypeAlias = DropRemainsResponse  # noqa: Y015
 
 @_typing.final
 class DeleteUserStateRequest(_message.Message):

@@ -154,6 +154,16 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredResponse.FromString,
                 _registered_method=True)
+        self.ListRemains = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/ListRemains',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListRemainsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListRemainsResponse.FromString,
+                _registered_method=True)
+        self.DropRemains = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/DropRemains',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropRemainsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropRemainsResponse.FromString,
+                _registered_method=True)
         self.DeleteUserState = channel.unary_unary(
                 '/taskplane.api.sessions.v1.SessionHistory/DeleteUserState',
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DeleteUserStateRequest.SerializeToString,
@@ -195,8 +205,10 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
-        `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business; that some of them are
+        to follow is remembered with `tasks_until`, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at
+        `expected_version` (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for
+        executors. INVALID_ARGUMENT `BAD_TIME`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -372,9 +384,24 @@ class SessionHistoryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRemains(self, request, context):
+        """Of sessions of all owners that were deleted: which of their tasks are to be deleted yet. For executors only, which
+        do it. INVALID_ARGUMENT `BAD_LIMIT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropRemains(self, request, context):
+        """Those of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteUserState(self, request, context):
-        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
-        only.
+        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and what
+        ListRemains has of them. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -502,6 +529,16 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.ListExpired,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredResponse.SerializeToString,
+            ),
+            'ListRemains': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRemains,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListRemainsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListRemainsResponse.SerializeToString,
+            ),
+            'DropRemains': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropRemains,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropRemainsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropRemainsResponse.SerializeToString,
             ),
             'DeleteUserState': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteUserState,
@@ -1157,6 +1194,60 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/ListExpired',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListExpiredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRemains(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/ListRemains',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListRemainsRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListRemainsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropRemains(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/DropRemains',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropRemainsRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.DropRemainsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,8 +32,10 @@ class SessionHistoryStub:
     NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
-    """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
-    `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+    """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business; that some of them are
+    to follow is remembered with `tasks_until`, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at
+    `expected_version` (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for
+    executors. INVALID_ARGUMENT `BAD_TIME`.
     """
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
     """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
@@ -127,9 +129,15 @@ class SessionHistoryStub:
     """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
     only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
     """
+    ListRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListRemainsRequest, _sessions_pb2.ListRemainsResponse]
+    """Of sessions of all owners that were deleted: which of their tasks are to be deleted yet. For executors only, which
+    do it. INVALID_ARGUMENT `BAD_LIMIT`.
+    """
+    DropRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropRemainsRequest, _sessions_pb2.DropRemainsResponse]
+    """Those of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`."""
     DeleteUserState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteUserStateRequest, _sessions_pb2.DeleteUserStateResponse]
-    """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
-    only.
+    """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and what
+    ListRemains has of them. For services only.
     """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
@@ -175,8 +183,10 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DeleteSessionRequest,
         context: _aio.ServicerContext[_sessions_pb2.DeleteSessionRequest, _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]:
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business. NOT_FOUND. ABORTED
-        `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
+        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business; that some of them are
+        to follow is remembered with `tasks_until`, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at
+        `expected_version` (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for
+        executors. INVALID_ARGUMENT `BAD_TIME`.
         """
 
     @_abc_1.abstractmethod
@@ -386,13 +396,31 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListRemains(
+        self,
+        request: _sessions_pb2.ListRemainsRequest,
+        context: _aio.ServicerContext[_sessions_pb2.ListRemainsRequest, _abc.Awaitable[_sessions_pb2.ListRemainsResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.ListRemainsResponse]:
+        """Of sessions of all owners that were deleted: which of their tasks are to be deleted yet. For executors only, which
+        do it. INVALID_ARGUMENT `BAD_LIMIT`.
+        """
+
+    @_abc_1.abstractmethod
+    def DropRemains(
+        self,
+        request: _sessions_pb2.DropRemainsRequest,
+        context: _aio.ServicerContext[_sessions_pb2.DropRemainsRequest, _abc.Awaitable[_sessions_pb2.DropRemainsResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.DropRemainsResponse]:
+        """Those of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`."""
+
+    @_abc_1.abstractmethod
     def DeleteUserState(
         self,
         request: _sessions_pb2.DeleteUserStateRequest,
         context: _aio.ServicerContext[_sessions_pb2.DeleteUserStateRequest, _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]:
-        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions. For services
-        only.
+        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and what
+        ListRemains has of them. For services only.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...
