@@ -23,7 +23,7 @@ WHERE = """## Where the time of a blocking send goes
 
 A send is seven calls between the rooms and five transactions, four of them one after the other: the message and its
 task (at the same time, in two databases), what the agent says, its copy in the session, and the end. In one process
-about 4.8 million CPU instructions are spent on it, 0.8 of them in SQLite, where the SDK's in-memory server spends 8.9;
+about 5.1 million CPU instructions are spent on it, 0.7 of them in SQLite, where the SDK's in-memory server spends 8.9;
 the rest is Python and evenly spread over HTTP and JSON, the calls between the rooms, checks and conversions in the
 stores, the executor, and group commit: no part has more than a quarter. With one connection each
 of the four commits waits for the disk. In four processes every call crosses a socket, which costs both sides about a
