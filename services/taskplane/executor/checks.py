@@ -11,6 +11,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.executor import control
 from taskplane.executor.changes import MAX_DEPTH
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.runtime.server import MAX_REQUEST
 
@@ -40,7 +41,7 @@ def submit(request: pb.SubmitRequest) -> None:
     for name in ("message_id", "context_id", "task_id"):
         if problem := _of_id(getattr(message, name)):
             wrong.setdefault(f"message.{name}", problem)
-    if message.context_id in (".", "..") and not message.task_id:
+    if not message.task_id and not is_segment(message.context_id):
         wrong["message.context_id"] = "is neither . nor .., which no path can name"
     if len(message.reference_task_ids) > MAX_REFERENCES:
         wrong["message.reference_task_ids"] = f"are more than {MAX_REFERENCES}"

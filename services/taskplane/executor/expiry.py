@@ -8,6 +8,7 @@ history remembers until when these were changed last, so any executor can go on 
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -63,7 +64,8 @@ class Expiry:
         except (NotFound, Conflict):
             return False
         if until is not None:
-            await self._delete_tasks(expired.context_id, until)
+            await self._delete_tasks(tasks)
+            await self._sessions.drop_remains(expired.context_id, until)
         return True
 
     def _is_due(self, info: pb.TaskInfo) -> bool:
@@ -75,20 +77,20 @@ class Expiry:
         return old and (info.state in TERMINAL or info.superseded)
 
     async def _clear(self, left: sessions.Remains) -> None:
-        if await exists(self._sessions, left.context_id):
-            # It was begun anew, or brought in again with its tasks: they are that one's now.
-            await self._sessions.drop_remains(left.context_id, left.tasks_until)
-        else:
-            await self._delete_tasks(left.context_id, left.tasks_until)
+        # If it was begun anew, or brought in again with its tasks, they are that one's now.
+        if not await exists(self._sessions, left.context_id):
+            until = left.tasks_until.ToMicroseconds()
+            found = await self._tasks(left.context_id)
+            await self._delete_tasks([info for info in found if info.updated_at.ToMicroseconds() <= until])
+        await self._sessions.drop_remains(left.context_id, left.tasks_until)
 
-    async def _delete_tasks(self, context_id: str, until: Timestamp) -> None:
-        for info in await self._tasks(context_id):
-            if info.updated_at.ToMicroseconds() <= until.ToMicroseconds():
-                with suppress(NotFound, Conflict):
-                    await self._store.DeleteTask(
-                        pb.DeleteTaskRequest(task_id=info.task_id, expected_generation=info.generation)
-                    )
-        await self._sessions.drop_remains(context_id, until)
+    async def _delete_tasks(self, tasks: Sequence[pb.TaskInfo]) -> None:
+        """Those that are as they were seen."""
+        for info in tasks:
+            with suppress(NotFound, Conflict):
+                await self._store.DeleteTask(
+                    pb.DeleteTaskRequest(task_id=info.task_id, expected_generation=info.generation)
+                )
 
     async def _tasks(self, context_id: str) -> list[pb.TaskInfo]:
         tasks: list[pb.TaskInfo] = []

@@ -1,5 +1,5 @@
-"""Random ids. Their bits come from the operating system, for many ids at a time: each ask of it costs a hand-over
-between the threads of the process."""
+"""Random ids, and what an id of any kind may not be. The bits come from the operating system, for many ids at a time:
+each ask of it costs a hand-over between the threads of the process."""
 
 import os
 from collections import deque
@@ -25,3 +25,8 @@ def random_bytes() -> bytes:
 def new_id() -> str:
     """The same as 32 hexadecimal digits."""
     return random_bytes().hex()
+
+
+def is_segment(value: str) -> bool:
+    """Whether an id can be named in a path: `.` and `..` are taken out of it by whoever sends it (RFC 3986, 5.2.4)."""
+    return value not in (".", "..")

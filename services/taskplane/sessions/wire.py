@@ -9,7 +9,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain.limits import check_payload
 from taskplane.sessions.domain.payload import listed, pack, read_event
-from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, Entry, Scope, Session
+from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
 from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, Remains, UnappliedSession, UnsettledPage
 
@@ -150,7 +150,7 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
         given.request_hash or None,
         target,
         given.off,
-        which == "message" and kind in (MESSAGE, OUTCOME),
+        which == "message" and kind in SAID,
         listing,
         pack(given, which),
         0,

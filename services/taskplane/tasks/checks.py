@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
 from taskplane.tasks.depth import harmless, known, of_artifact, of_message, of_update, shallow
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.operations import Append
@@ -57,7 +58,7 @@ class _Problems:
 
     def in_path(self, field: str, value: str) -> None:
         """The id of something new: a client can name it in a path."""
-        if value in (".", ".."):
+        if not is_segment(value):
             self.add(field, "is neither . nor ..")
 
     def time(self, field: str, stamp: Timestamp) -> None:

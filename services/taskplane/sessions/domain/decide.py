@@ -8,9 +8,9 @@ answered before a version mismatch.
 from collections.abc import Callable
 from typing import Any
 
+from taskplane.runtime.ids import is_segment
 from taskplane.sessions.domain import operations as ops
 from taskplane.sessions.domain import steering
-from taskplane.sessions.domain.ids import is_segment
 from taskplane.sessions.domain.operations import Found, Operation, Outcome, Write
 from taskplane.sessions.domain.refusals import key_reused, no_segment, session_not_found, version_mismatch
 from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repeats

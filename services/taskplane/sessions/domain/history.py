@@ -5,13 +5,11 @@ It goes by invocation, not by position: an entry is in effect when the place of 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.replay import Line, Replayed
-from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REWIND
-
-_SAID: Final = (MESSAGE, OUTCOME)
+from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND, SAID
 
 
 class InEffect(NamedTuple):
@@ -79,7 +77,7 @@ def _places(log: Replayed, lines: Sequence[Line]) -> list[Place]:
     return [
         (events[seq] if kind == EVENT else seen[first_invocation_id or invocation_id or seq], generation, seq, kind)
         for seq, kind, invocation_id, _, first_invocation_id, generation, target, _, speaks, _ in lines
-        if (not target if kind == EVENT else speaks and kind in _SAID)
+        if (not target if kind == EVENT else speaks and kind in SAID)
     ]
 
 

@@ -5,18 +5,12 @@ from typing import Final
 
 MAX_ID: Final = 255
 
-_NO_SEGMENTS: Final = (".", "..")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_id(value: str) -> bool:
     """Whether `value` can be stored as an id."""
     return 0 < len(value) <= MAX_ID and not has_control(value)
-
-
-def is_segment(value: str) -> bool:
-    """Whether an id can be named in a path: `.` and `..` are taken out of it by whoever sends it."""
-    return value not in _NO_SEGMENTS
 
 
 def has_control(value: str) -> bool:

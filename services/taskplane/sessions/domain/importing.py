@@ -12,8 +12,7 @@ from taskplane.sessions.domain.limits import check_id, check_imported, check_pay
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import (
     EVENT,
-    MESSAGE,
-    OUTCOME,
+    SAID,
     Entry,
     Scope,
     Session,
@@ -134,7 +133,7 @@ def _entry(given: pb.Entry, of: Session) -> Given:
         given.request_hash or None,
         target if kind != EVENT or given.target else "",
         given.off,
-        which == "message" and kind in (MESSAGE, OUTCOME),
+        which == "message" and kind in SAID,
         listing,
         payload or None,
         created_at,

@@ -5,8 +5,9 @@ from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
 from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.ids import MAX_ID, has_control, is_segment
+from taskplane.sessions.domain.ids import MAX_ID, has_control
 from taskplane.sessions.domain.refusals import no_segment
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
 

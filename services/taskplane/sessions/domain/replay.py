@@ -11,11 +11,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REDUCED, REWIND, UNDO, VOID
-
-_SAID: Final = frozenset((MESSAGE, OUTCOME))
+from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, REWIND, SAID, UNDO, VOID
 
 # An entry without an invocation is a turn of its own, named by its number.
 Name = str | int
@@ -47,17 +45,17 @@ class Line(NamedTuple):
     @property
     def is_of_a_turn(self) -> bool:
         """Whether it is what somebody said, or the outcome of a turn; not what only steers."""
-        return self.kind in (MESSAGE, OUTCOME) or (self.kind == EVENT and not self.target)
+        return self.kind in SAID or (self.kind == EVENT and not self.target)
 
     @property
     def steers(self) -> bool:
         """Whether it may change what is in effect of the entries before it; one that does not only adds to them."""
-        return self.kind not in (MESSAGE, OUTCOME) and (self.kind != EVENT or bool(self.target))
+        return self.kind not in SAID and (self.kind != EVENT or bool(self.target))
 
     @property
     def shows(self) -> bool:
         """Whether a conversation shows it while it is in effect."""
-        if self.kind in (MESSAGE, OUTCOME):
+        if self.kind in SAID:
             return self.speaks
         return self.kind == EVENT and not self.target
 
@@ -205,7 +203,7 @@ def _replay(
             if name not in seen:
                 seen[name] = place
                 states[place] = state
-        if kind in _SAID:
+        if kind in SAID:
             continue
         if kind == EVENT:
             events[seq] = place

@@ -15,6 +15,8 @@ VOID: Final = int(pb.ENTRY_KIND_VOID)
 PUSHED: Final = int(pb.ENTRY_KIND_PUSHED)
 # Before an invocation in `Entry.listed` that was reduced; no id begins with it.
 REDUCED: Final = "\t"
+# What a message is stored as: that of a user or of a task, or what a turn was decided to be.
+SAID: Final = frozenset({MESSAGE, OUTCOME})
 KINDS: Final = frozenset({MESSAGE, OUTCOME, EVENT, REWIND, UNDO, VOID, PUSHED})
 
 

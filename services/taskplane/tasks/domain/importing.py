@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
 from taskplane.tasks.domain.append import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.drafts import Draft
@@ -96,9 +97,7 @@ class Making:
         self._partial: tuple[int, str] | None = None
         times = (given.created_at, given.status_at, given.updated_at)
         checks = {
-            "its ids are not ones": _are_ids(given.uid, given.id)
-            and given.id not in (".", "..")
-            and _is_text(given.agent),
+            "its ids are not ones": _are_ids(given.uid, given.id) and is_segment(given.id) and _is_text(given.agent),
             "its origin is none": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
             "its times are none": all(0 < micros(one) < _MOST for one in times),
             "its numbers do not go together": 1 <= given.generation < _MOST
