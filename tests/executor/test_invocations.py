@@ -71,3 +71,11 @@ def test_the_key_of_a_rewind_is_never_that_of_a_send() -> None:
 def test_derived_ids_are_the_same_again_and_differ_by_what_they_name() -> None:
     assert derived("i", "task") == derived("i", "task")
     assert len({derived("i", "task"), derived("i", "context"), derived("j", "task")}) == 3
+
+
+def test_the_ids_of_a_turn_begin_with_its_time() -> None:
+    """So all that a turn stores stands together in the indexes."""
+    invocation_id, _ = identify(request(key=""), ANN, "")
+    ids = [invocation_id, derived(invocation_id, "task"), derived(derived(invocation_id, "turn"), "task")]
+    assert len({one[:12] for one in ids}) == 1 and len({one[12:] for one in ids}) == 3
+    assert all(len(one) == 32 for one in ids)

@@ -9,7 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import random_bytes
+from taskplane.runtime.ids import TIME_DIGITS, new_id
 from taskplane.runtime.principal import Principal
 
 MAX_KEY = 255
@@ -19,7 +19,7 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
     """The invocation id of a send and the hash of its request.
 
     With a key the id is derived from kind of key, tenant, owner, agent and key, so that a repeat has the same one, and
-    the hash is that of the canonical JSON of message, configuration and metadata. Without one both are random.
+    the hash is that of the canonical JSON of message, configuration and metadata. Without one both are new.
     Invalid: the key is longer than 255 characters.
     """
     key = request.idempotency_key
@@ -47,13 +47,14 @@ def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str
 
 
 def derived(invocation_id: str, what: str) -> str:
-    """An id that a repeat of the turn makes again, and nobody else."""
-    return hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()[:32]
+    """An id that a repeat of the turn makes again, and nobody else. It stands beside that of its invocation in an index."""
+    digits = hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()
+    return invocation_id[:TIME_DIGITS] + digits[TIME_DIGITS:32]
 
 
 def _unique() -> tuple[str, bytes]:
-    token = random_bytes()
-    return token.hex(), hashlib.sha256(token).digest()
+    invocation_id = new_id()
+    return invocation_id, hashlib.sha256(invocation_id.encode()).digest()
 
 
 def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:

@@ -33,6 +33,8 @@ from taskplane.runtime.principal import Principal
 log = logging.getLogger(__name__)
 
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
+# From the store's answer to the first bytes on a client's connection, in one process.
+_TURNS_OF_AN_ANSWER: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +162,7 @@ class Run:
 
     async def _live(self) -> None:
         if self._fresh is not None:
+            await _let_it_be_seen()
             self._inputs.begin(self._fresh.message)
             await self._ports.copier.uncopied(self._fresh.uncopied, self._ports.actor)
         else:
@@ -443,6 +446,12 @@ class Run:
             invocation_id=invocation_id,
             fence=self.fence,
         )
+
+
+async def _let_it_be_seen() -> None:
+    """Gives way to whoever waits for the new task: what an agent says at once is soon a commit, maybe on this loop."""
+    for _ in range(_TURNS_OF_AN_ANSWER):
+        await asyncio.sleep(0)
 
 
 async def _shut(changes: AsyncIterator[port.Change]) -> None:
