@@ -225,11 +225,11 @@ async def test_many_callers_share_a_transaction(sessions: Sessions, monkeypatch:
     start = sessions.engine.start
 
     def counted(
-        done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any, small: bool
+        done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any, **how: bool
     ) -> None:
         nonlocal transactions
         transactions += 1
-        start(done, fn, *args, small=small)
+        start(done, fn, *args, **how)
 
     monkeypatch.setattr(sessions.engine, "start", counted)
     await asyncio.gather(*(sessions.append(f"s{n}", user(f"A{n}"), outcome(f"A{n}")) for n in range(64)))

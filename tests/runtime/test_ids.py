@@ -1,4 +1,4 @@
-"""New ids: no two are the same, in whatever thread or process they are made, and they are in the order of their time."""
+"""New ids: no two are the same, in whatever thread or process they are made, and they begin with their time."""
 
 import os
 import time

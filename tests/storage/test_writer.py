@@ -35,9 +35,16 @@ def file(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(file: Path, bounds: Bounds = ALWAYS) -> AsyncGenerator[Writer]:
-    """A writer that has made its first commits, so that it is quick by its bounds."""
-    writer = Writer(lambda: connect_for_writing(file, "full"), file, bounds)
+async def opened(file: Path, bounds: Bounds = ALWAYS, commits: list[int] | None = None) -> AsyncGenerator[Writer]:
+    """A writer that has begun, and is quick by its bounds. `commits`: gets the thread of each."""
+
+    def connect() -> sqlite3.Connection:
+        driver = connect_for_writing(file, "full")
+        if commits is not None:
+            driver.set_trace_callback(lambda text: commits.append(threading.get_ident()) if text == "COMMIT" else None)
+        return driver
+
+    writer = Writer(connect, file, bounds)
     try:
         await writer.start()
         await told(writer, create, small=False)
@@ -52,7 +59,7 @@ async def quick(writer: Writer, commits: int) -> None:
         assert await told(writer, add) != threading.get_ident()
 
 
-async def told(writer: Writer, fn: Callable[..., Any], *args: Any, small: bool = True) -> Any:
+async def told(writer: Writer, fn: Callable[..., Any], *args: Any, small: bool = True, more_due: bool = False) -> Any:
     """What `fn` returned; raises what it raised."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -62,7 +69,7 @@ async def told(writer: Writer, fn: Callable[..., Any], *args: Any, small: bool =
         else:
             answer.set_exception(error)
 
-    writer.submit(fn, args, done, small=small)
+    writer.submit(fn, args, done, small=small, more_due=more_due)
     assert not answer.done(), "an answer never comes before the call has returned"
     return await answer
 
@@ -90,6 +97,39 @@ async def test_small_transactions_run_on_the_loop_and_others_in_the_thread(file:
         assert places == [True, True, False, True]
 
 
+async def test_a_commit_goes_on_beside_what_the_loop_has_to_do_for_another_database(file: Path) -> None:
+    """Nothing but the COMMIT: and that only where there is something to sync."""
+    here = threading.get_ident()
+    commits: list[int] = []
+    async with opened(file, commits=commits) as writer:
+        for fn, more_due, beside in ((add, False, False), (add, True, True), (count, True, False), (add, False, False)):
+            commits.clear()
+            ran_in = await told(writer, fn, more_due=more_due)
+            assert fn is count or ran_in == here
+            assert [commit != here for commit in commits] == [beside]
+
+
+async def test_what_comes_behind_a_commit_that_is_under_way_waits_for_it(file: Path) -> None:
+    """And one that fails there is rolled back: it takes nothing with it, and the next one goes on."""
+
+    def dangle(conn: Connection) -> None:
+        add(conn)
+        conn.execute(text("INSERT INTO reply VALUES (777)"))
+
+    async with opened(file) as writer:
+        before = await told(writer, count)
+        under_way = [
+            asyncio.ensure_future(told(writer, fn, more_due=more_due))
+            for fn, more_due in ((add, True), (dangle, True), (count, False))
+        ]
+        _, dangled, counted = await asyncio.gather(*under_way, return_exceptions=True)
+        assert isinstance(dangled, IntegrityError) and counted == before + 1
+        with pytest.raises(IntegrityError):
+            await told(writer, dangle, more_due=True)
+        assert await told(writer, count) == before + 1
+        assert await told(writer, add) == threading.get_ident()
+
+
 async def test_all_run_in_the_order_in_which_they_were_given_and_are_answered_in_it(file: Path) -> None:
     begun: list[int] = []
     answered: list[int] = []
@@ -109,7 +149,7 @@ async def test_all_run_in_the_order_in_which_they_were_given_and_are_answered_in
     async with opened(file) as writer:
         for number in range(40):
             # The first on the loop, the third in the thread, and then whatever is small behind it, too.
-            writer.submit(note, (number,), done, small=number % 10 != 2)
+            writer.submit(note, (number,), done, small=number % 10 != 2, more_due=number % 3 == 0)
             assert number not in answered
             if number % 4 == 0:
                 await asyncio.sleep(0)
@@ -234,10 +274,12 @@ async def test_a_stopped_writer_refuses_small_transactions_too(file: Path) -> No
 
 
 @asynccontextmanager
-async def committing(file: Path, apply: Callable[..., Batch[int]]) -> AsyncGenerator[Committer[int, int]]:
-    """A committer of sizes above an engine that is always quick."""
+async def committing(
+    file: Path, apply: Callable[..., Batch[int]], commits: list[int] | None = None
+) -> AsyncGenerator[Committer[int, int]]:
+    """A committer of sizes above an engine that is always quick. `commits` gets the thread of each commit."""
     async with AsyncExitStack() as stack:
-        writer = await stack.enter_async_context(opened(file))
+        writer = await stack.enter_async_context(opened(file, commits=commits))
         readers = Threads("reader", lambda: Transactions(connect_for_reading(file), "BEGIN"))
         stack.push_async_callback(readers.stop)
         await readers.start()
@@ -258,6 +300,21 @@ async def test_small_batches_are_committed_on_the_loop_and_large_ones_in_the_thr
         assert here not in await committer.submit_all([1] * 100)
         assert await committer.submit(1_000_000) != here
         assert await committer.submit(1) == here
+
+
+async def test_of_two_databases_that_are_written_at_once_one_commits_beside_the_other(tmp_path: Path) -> None:
+    """As at each new turn, whose message and task are stored at the same time; alone, either commits on the loop."""
+    here = threading.get_ident()
+    commits: list[int] = []
+    async with (
+        committing(tmp_path / "a.db", apply, commits) as one,
+        committing(tmp_path / "b.db", apply, commits) as other,
+    ):
+        for committers, beside in (((one, other), 1), ((one,), 0), ((other, one), 1), ((other,), 0)):
+            commits.clear()
+            places = await asyncio.gather(*(committer.submit(1) for committer in committers))
+            assert places == [here] * len(committers)
+            assert len(commits) == len(committers) and sum(commit != here for commit in commits) == beside
 
 
 async def test_a_failpoint_that_waits_in_a_transaction_does_not_stop_the_loop(file: Path, tmp_path: Path) -> None:

@@ -65,8 +65,9 @@ class CountingEngine(Engine):
         fn: Callable[..., Any],
         *args: Any,
         small: bool = False,
+        more_due: bool = False,
     ) -> None:
-        self._engine.start(done, fn, *args, small=small)
+        self._engine.start(done, fn, *args, small=small, more_due=more_due)
 
     async def probe(self) -> None:
         await self._engine.probe()

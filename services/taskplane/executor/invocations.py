@@ -47,7 +47,7 @@ def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str
 
 
 def derived(invocation_id: str, what: str) -> str:
-    """An id that a repeat of the turn makes again, and nobody else. It stands beside that of its invocation in an index."""
+    """An id that a repeat of the turn makes again, and nobody else. In indexes it stands beside the invocation."""
     digits = hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()
     return invocation_id[:TIME_DIGITS] + digits[TIME_DIGITS:32]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
+from weakref import WeakSet
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -32,6 +33,9 @@ _log = logging.getLogger(__name__)
 # A batch that may be carried out on the event loop: its work there, not its commit, stays within a few milliseconds.
 _SMALL_OPS: Final = 16
 _SMALL_BYTES: Final = 64 * 1024
+# Those whose next batch begins within a few turns of the loop.
+_due: "WeakSet[Committer[Any, Any]]" = WeakSet()
+
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.05
 
@@ -152,6 +156,7 @@ class Committer(Generic[Op, Answer]):
         """
         if not self._flight and not self._turning:
             self._turning = True
+            _due.add(self)
             self._idle.clear()
             later: Any = self._loop.call_soon
             # Each turn calls what stands behind it in the next: no function of ours runs before the last.
@@ -160,6 +165,7 @@ class Committer(Generic[Op, Answer]):
     def _go(self) -> None:
         """Starts the next batch unless one is in flight or nothing is to be done."""
         self._turning = False
+        _due.discard(self)
         if self._flight:
             return
         if self._pause is not None:
@@ -172,7 +178,8 @@ class Committer(Generic[Op, Answer]):
         try:
             fp("append.before_begin")
             small = self._may_be_small and _is_small(flight)
-            self._engine.start(self._finished, self._carry_out, [waiting.op for waiting in flight], small=small)
+            ops = [waiting.op for waiting in flight]
+            self._engine.start(self._finished, self._carry_out, ops, small=small, more_due=bool(_due))
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
             self._finished(None, error)
 

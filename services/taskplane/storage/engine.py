@@ -58,11 +58,13 @@ class Engine(ABC):
         fn: Callable[..., Any],
         *args: Any,
         small: bool = False,
+        more_due: bool = False,
     ) -> None:
         """Like `write`, begun before this returns; then `done(result, error)` is called on the loop, exactly once.
 
         It is never called before this returns. `small`: `fn` has little to do and waits for nothing but the database,
-        so that an engine may carry it out at once on the event loop, which stands still meanwhile.
+        so that an engine may carry it out at once on the event loop, which stands still meanwhile. `more_due`: the loop
+        is about to start a transaction of another database, which need not wait for the commit of this one.
         """
 
     @abstractmethod

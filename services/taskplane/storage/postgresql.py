@@ -72,6 +72,7 @@ class PostgresqlEngine(Engine):
         fn: Callable[..., Any],
         *args: Any,
         small: bool = False,
+        more_due: bool = False,
     ) -> None:
         self._check_open()
 

@@ -63,8 +63,10 @@ class SqliteEngine(Engine):
         self._writer.submit(work, args, partial(_settle, answer), answer.cancelled)
         return await answer
 
-    def start(self, done: Done, fn: Callable[..., Any], *args: Any, small: bool = False) -> None:
-        self._writer.submit(fn, args, done, small=small)
+    def start(
+        self, done: Done, fn: Callable[..., Any], *args: Any, small: bool = False, more_due: bool = False
+    ) -> None:
+        self._writer.submit(fn, args, done, small=small, more_due=more_due)
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()

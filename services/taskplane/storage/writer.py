@@ -3,8 +3,9 @@
 A transaction in a thread costs two hops and a struggle for the interpreter at each of its statements: more than the
 transaction itself, on a disk that syncs within a fraction of a millisecond. The loop gains little by it, since whoever
 writes waits for the same commit. So a small transaction is carried out on the loop as long as commits are quick (see
-`Pace`), the thread has nothing to do, and nobody else holds the lock of the database. The thread does the rest: large
-transactions, those that have to wait, and checkpoints, which SQLite is told not to make by itself in a COMMIT.
+`Pace`), the thread has nothing to do, and nobody else holds the lock of the database; where the loop has one of another
+database to carry out, the thread does the COMMIT of this one beside it. The thread does the rest: large transactions,
+those that have to wait, and checkpoints, which SQLite is told not to make by itself in a COMMIT.
 
 The connection is the thread's from when it is given a job until the loop hears of its end; otherwise it is the loop's.
 """
@@ -54,22 +55,36 @@ class Writes(Transactions):
 
     def finish(self, fn: Callable[..., Any], args: tuple[Any, ...], small: bool = True) -> Any:
         """`run` without its beginning; of a small transaction the pace is told what it took."""
-        changes = self.driver.total_changes
         commit: float | None = None
         started = perf_counter()
         try:
-            result = fn(self._connection, *args)
+            result, changed = self._changed(fn, args)
             committing = perf_counter()
-            self._commit()
+            self.commit()
             # What has changed nothing syncs nothing.
-            if self.driver.total_changes != changes:
+            if changed:
                 commit = perf_counter() - committing
-        except BaseException:
-            self._roll_back()
-            raise
         finally:
             if small and self.pace.note(perf_counter() - started, commit):
                 self._log_pace()
+        return result
+
+    def prepare(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, bool]:
+        """`finish` of a small transaction, but for its commit: what `fn` returned, and whether it changed anything."""
+        started = perf_counter()
+        try:
+            return self._changed(fn, args)
+        finally:
+            if self.pace.note(perf_counter() - started, None):
+                self._log_pace()
+
+    def commit(self, result: Any = None) -> Any:
+        """The `result`, committed; what COMMIT raises is raised when the transaction is rolled back."""
+        try:
+            self._commit()
+        except BaseException:
+            self._roll_back()
+            raise
         return result
 
     def run_patiently(self, fn: Callable[..., Any], args: tuple[Any, ...], small: bool) -> Any:
@@ -89,6 +104,16 @@ class Writes(Transactions):
         """
         busy, frames, _copied = self.driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return None if busy else frames
+
+    def _changed(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, bool]:
+        """What `fn` returns, and whether it changed anything; what it raises is raised when that is rolled back."""
+        changes = self.driver.total_changes
+        try:
+            result = fn(self._connection, *args)
+        except BaseException:
+            self._roll_back()
+            raise
+        return result, self.driver.total_changes != changes
 
     def _log_pace(self) -> None:
         if self.pace.quick:
@@ -138,26 +163,37 @@ class Writer:
         dropped: Callable[[], bool] | None = None,
         *,
         small: bool = False,
+        more_due: bool = False,
     ) -> None:
         """`fn(connection, *args)` in a transaction; then `done(result, error)` on the loop, the error as `translated`.
 
-        `small`: it takes the loop no longer than it is worth, if commits are quick. One that is `dropped` before it
-        began may be left out; its result is None. Unavailable: the writer was stopped.
+        `small`: it takes the loop no longer than it is worth, if commits are quick. `more_due`: another writer of this
+        loop is about to be given one. One that is `dropped` before it began may be left out; its result is None.
+        Unavailable: the writer was stopped.
         """
         here = small and not self._given and self._writes.pace.quick and not self._threads.closed
-        if here and self._carried_out(fn, args, done):
+        if here and self._carried_out(fn, args, done, more_due):
             return
         self._threads.submit(Writes.run_patiently, (fn, args, small), partial(self._answered, done), dropped)
         self._given += 1
 
-    def _carried_out(self, fn: Callable[..., Any], args: tuple[Any, ...], done: Done) -> bool:
-        """Carries it out on the loop; False where it would have to wait for another connection."""
+    def _carried_out(self, fn: Callable[..., Any], args: tuple[Any, ...], done: Done, more_due: bool) -> bool:
+        """Carries it out on the loop, but for its commit if there is `more_due`; False where it would have to wait for
+        another connection."""
         result: Any = None
         error: BaseException | None = None
         try:
             if not self._writes.begun():
                 return False
-            result = self._writes.finish(fn, args)
+            if more_due:
+                result, changed = self._writes.prepare(fn, args)
+                if changed:
+                    self._threads.submit(Writes.commit, (result,), partial(self._answered, done))
+                    self._given += 1
+                    return True
+                self._writes.commit()
+            else:
+                result = self._writes.finish(fn, args)
         except Exception as raised:  # noqa: BLE001 - belongs to the caller, who is told later
             error = translated(raised)
         except BaseException as raised:
