@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ async def opened(file: Path, bounds: Bounds = ALWAYS, commits: list[int] | None 
     def connect() -> sqlite3.Connection:
         driver = connect_for_writing(file, "full")
         if commits is not None:
-            driver.set_trace_callback(lambda text: commits.append(threading.get_ident()) if text == "COMMIT" else None)
+            driver.set_trace_callback(partial(note_commit, commits))
         return driver
 
     writer = Writer(connect, file, bounds)
@@ -52,6 +53,11 @@ async def opened(file: Path, bounds: Bounds = ALWAYS, commits: list[int] | None 
         yield writer
     finally:
         await writer.stop()
+
+
+def note_commit(threads: list[int], statement: str) -> None:
+    if statement == "COMMIT":
+        threads.append(threading.get_ident())
 
 
 async def quick(writer: Writer, commits: int) -> None:
