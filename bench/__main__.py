@@ -18,6 +18,7 @@ from pathlib import Path
 from bench import load, pages, servers
 from bench.report import Figures, write, write_pages
 
+TEN_WORDS = "a reply of ten words is still a short one"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 SIDES: dict[str, Callable[[], AbstractAsyncContextManager[int]]] = {
     "taskplane, one process": servers.one_process,
@@ -40,6 +41,8 @@ def workloads(seconds: float, sqlite: bool) -> dict[str, Callable[[int], Awaitab
     return {
         "sends/s, 16 connections": lambda port: load.blocking_sends(port, 16, seconds),
         "sends/s, 1 connection": lambda port: load.blocking_sends(port, 1, seconds),
+        "sends/s, 16 connections, ten words": lambda port: load.blocking_sends(port, 16, seconds, TEN_WORDS),
+        "sends/s, 1 connection, ten words": lambda port: load.blocking_sends(port, 1, seconds, TEN_WORDS),
         "chunks/s, one stream of 4,000": one_stream,
         "chunks/s, 16 streams of 500": lambda port: load.streams(port, 16, 100 if sqlite else 500),
         "ms to the first event": first,

@@ -111,8 +111,8 @@ def message(text: str) -> dict[str, Any]:
     return {"message": {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}}
 
 
-async def blocking_sends(port: int, connections: int, seconds: float) -> float:
-    """Sends per second; each answer must be the completed task with the echoed text."""
+async def blocking_sends(port: int, connections: int, seconds: float, text: str = "hello") -> float:
+    """Sends per second; each answer must be the completed task with `text`, which the agent streams word by word."""
     done = 0
     start = time.perf_counter()
 
@@ -120,11 +120,11 @@ async def blocking_sends(port: int, connections: int, seconds: float) -> float:
         nonlocal done
         async with connect(port) as connection:
             while time.perf_counter() - start < seconds:
-                status = await connection.post("SendMessage", message("echo hello"))
+                status = await connection.post("SendMessage", message(f"echo {text}"))
                 task = orjson.loads(await connection.body()).get("result", {}).get("task", {})
                 told = task.get("status", {})
                 texts = [part.get("text") for part in told.get("message", {}).get("parts", [])]
-                if status != 200 or told.get("state") != "TASK_STATE_COMPLETED" or texts != ["hello"]:
+                if status != 200 or told.get("state") != "TASK_STATE_COMPLETED" or texts != [text]:
                     raise WrongAnswer(f"{status} {task}")
                 done += 1
 

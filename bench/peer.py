@@ -16,7 +16,7 @@ from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import DatabaseTaskStore, InMemoryTaskStore, TaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, TaskState
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -28,7 +28,7 @@ from bench.load import chunk
 
 
 class Workloads(AgentExecutor):
-    """`echo TEXT` and `chunks N SIZE`, event for event what taskplane's demo agent does."""
+    """`echo TEXT` and `chunks N SIZE`: what taskplane's demo agent yields, change for change."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Runs one command; the text of the message decides."""
@@ -49,6 +49,8 @@ class Workloads(AgentExecutor):
                 )
             await updater.complete()
         else:
+            for word in words[1:]:
+                await updater.update_status(TaskState.TASK_STATE_WORKING, new_text_message(word))
             await updater.complete(new_text_message(" ".join(words[1:])))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:

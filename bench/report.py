@@ -16,14 +16,18 @@ store), on one machine in one run, on the same HTTP stack. Every event of taskpl
 is sent (`synchronous` as read back stands below; 2 is FULL); the SDK's in-memory store keeps nothing. Both sides parse
 every event and check its bytes. Absolute figures say little on a shared machine; the ratios are what to look at.
 `make bench` writes this page.
+
+A send is a message that is answered with a completed task, whose text the agents of both sides stream word by word: a
+single word, which is the least that can be asked for, or ten.
 """
 
 
 WHERE = """## Where the time of a blocking send goes
 
 A send is seven calls between the rooms and five transactions, four of them one after the other: the message and its
-task (at the same time, in two databases), what the agent says, its copy in the session, and the end. In one process
-about 5.1 million CPU instructions are spent on it, 0.7 of them in SQLite, where the SDK's in-memory server spends 8.9;
+task (at the same time, in two databases), what the agent says, its copy in the session, and the end. More words change
+little, since what waits for the same commit is one event; the SDK handles each by itself. For one word, in one process,
+about 5 million CPU instructions are spent on it, 0.7 of them in SQLite, where the SDK's in-memory server spends 10;
 the rest is Python and evenly spread over HTTP and JSON, the calls between the rooms, checks and conversions in the
 stores, the executor, and group commit: no part has more than a quarter. With one connection each
 of the four commits waits for the disk, and the processor sleeps meanwhile and is cold after it: a fifth more

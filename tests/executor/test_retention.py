@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +111,22 @@ async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(stores:
         left = {"live", "asking", "uncopied", "document"}
         assert await expiry(plane, ttl).sweep() == 1
         assert (await of(plane))[0] == left
+
+
+async def test_a_session_stays_to_the_last_millisecond_of_its_document(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C16: what counts is when the document was saved, not the second in which it was."""
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
+        await stores.sessions().CreateSession(sessions.CreateSessionRequest(context_id="c"))
+        ttl = await age(plane)
+        document = a2a.Task(id="d", context_id="c", status=a2a.TaskStatus(state=a2a.TASK_STATE_COMPLETED))
+        put = await stores.tasks().PutTask(tasks.PutTaskRequest(task=document))
+        saved = put.record.updated_at.ToMicroseconds() / 1_000_000
+        for later, deleted in ((-0.001, 0), (0.001, 1)):
+            clock = SimpleNamespace(time=lambda later=later: saved + ttl + later)
+            monkeypatch.setattr("taskplane.executor.expiry.time", clock)
+            assert await expiry(plane, ttl).sweep() == deleted
 
 
 async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores) -> None:

@@ -73,7 +73,7 @@ class Expiry:
 
         What a rewind cut does not run, and waits for nobody.
         """
-        old = info.updated_at.seconds <= time.time() - self._ttl
+        old = info.updated_at.ToMicroseconds() <= 1_000_000 * (time.time() - self._ttl)
         return old and (info.state in TERMINAL or info.superseded)
 
     async def _clear(self, left: sessions.Remains) -> None:
