@@ -136,6 +136,23 @@ async def test_what_comes_behind_a_commit_that_is_under_way_waits_for_it(file: P
         assert await told(writer, add) == threading.get_ident()
 
 
+async def test_what_never_gets_to_its_commit_leaves_no_transaction_behind(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C15: whatever keeps the loop from handing it over."""
+
+    def interrupted(*_: object) -> None:
+        raise MemoryError
+
+    async with opened(file) as writer:
+        before = await told(writer, count)
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr(Threads, "submit", interrupted)
+            await told(writer, add, more_due=True)
+        assert await told(writer, count) == before
+        assert await told(writer, add) == threading.get_ident()
+
+
 async def test_all_run_in_the_order_in_which_they_were_given_and_are_answered_in_it(file: Path) -> None:
     begun: list[int] = []
     answered: list[int] = []

@@ -97,6 +97,10 @@ class Writes(Transactions):
                 self.driver.execute("PRAGMA busy_timeout = 0")
         return self.finish(fn, args, small)
 
+    def abandon(self) -> None:
+        """Rolls back what was begun and has not ended."""
+        self._roll_back()
+
     def checkpoint(self) -> int | None:
         """Copies as much of the write-ahead log into the database as no reader forbids, waiting for none.
 
@@ -195,9 +199,11 @@ class Writer:
             else:
                 result = self._writes.finish(fn, args)
         except Exception as raised:  # noqa: BLE001 - belongs to the caller, who is told later
+            self._writes.abandon()
             error = translated(raised)
         except BaseException as raised:
             # Ctrl-C, which in a thread does not occur.
+            self._writes.abandon()
             self._loop.call_soon(done, None, raised)
             raise
         self._loop.call_soon(done, result, error)
