@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.json_format import Error as JsonError
 
@@ -29,6 +29,7 @@ from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.turns import call_after
 
 log = logging.getLogger(__name__)
 
@@ -450,17 +451,9 @@ class Run:
 
 async def _let_it_be_seen() -> None:
     """Gives way to whoever waits for the new task: what an agent says at once is soon a commit, maybe on this loop."""
-    loop = asyncio.get_running_loop()
-    seen = loop.create_future()
-    later: Any = loop.call_soon
-    # Each turn calls what stands behind it in the next: this task is not woken in between.
-    later(*[later] * (_TURNS_OF_AN_ANSWER - 1), _settle, seen)
-    await seen
-
-
-def _settle(waiting: "asyncio.Future[None]") -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+    seen = asyncio.Event()
+    call_after(_TURNS_OF_AN_ANSWER, asyncio.get_running_loop(), seen.set)
+    await seen.wait()
 
 
 async def _shut(changes: AsyncIterator[port.Change]) -> None:

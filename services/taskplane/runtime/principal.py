@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
-from taskplane.runtime.errors import Unauthenticated
+from taskplane.runtime.errors import PermissionDenied, Unauthenticated
 
 
 class Principal(NamedTuple):
@@ -36,6 +36,12 @@ current: Final[Callable[[], Principal | None]] = _current.get
 
 enter: Final[Callable[[Principal | None], object]] = _current.set
 """Makes a principal, or nobody, the caller for the rest of this context. For the server, once per call."""
+
+
+def check_service(rule: str, field: str) -> None:
+    """PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` is what asks for it."""
+    if not caller().service:
+        raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is for services only"})
 
 
 class acting_as:

@@ -6,9 +6,8 @@ from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
-from taskplane.runtime.errors import PermissionDenied
 from taskplane.runtime.ids import new_id
-from taskplane.runtime.principal import caller
+from taskplane.runtime.principal import caller, check_service
 from taskplane.runtime.server import Access, Context
 from taskplane.sessions import wire
 from taskplane.sessions.domain import limits
@@ -81,12 +80,8 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.UpdateSessionResponse(session=wire.session(await self._log.update(wire.update(request, _scope()))))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        if request.HasField("tasks_until") and not caller().service:
-            raise PermissionDenied(
-                "only an executor deletes tasks with their session",
-                reason="SERVICE_ONLY",
-                fields={"tasks_until": "is for services only"},
-            )
+        if request.HasField("tasks_until"):
+            check_service("only an executor deletes tasks with their session", "tasks_until")
         await self._log.delete(
             ops.Delete(
                 scope=_scope(),

@@ -22,6 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime.errors import Internal, PlaneError, Unavailable
 from taskplane.runtime.failpoints import blocks, fp
+from taskplane.runtime.turns import call_after
 from taskplane.storage.engine import Engine, closing
 from taskplane.storage.queue import OneOf, Queue, Together, Waiting
 
@@ -98,7 +99,6 @@ class Committer(Generic[Op, Answer]):
         self._suspects: deque[Waiting[Op, Answer]] = deque()
         self._fruitless = 0
         self._pause: asyncio.TimerHandle | None = None
-        self._turning = False
         self._loop: asyncio.AbstractEventLoop
         self._may_be_small = True
         self._open = False
@@ -154,17 +154,13 @@ class Committer(Generic[Op, Answer]):
 
         About as many lie between an answer and the next operation of who was answered.
         """
-        if not self._flight and not self._turning:
-            self._turning = True
+        if not self._flight and self not in _due:
             _due.add(self)
             self._idle.clear()
-            later: Any = self._loop.call_soon
-            # Each turn calls what stands behind it in the next: no function of ours runs before the last.
-            later(later, later, later, self._go)
+            call_after(4, self._loop, self._go)
 
     def _go(self) -> None:
         """Starts the next batch unless one is in flight or nothing is to be done."""
-        self._turning = False
         _due.discard(self)
         if self._flight:
             return

@@ -53,32 +53,37 @@ class Writes(Transactions):
             raise
         return True
 
-    def finish(self, fn: Callable[..., Any], args: tuple[Any, ...], small: bool = True) -> Any:
-        """`run` without its beginning; of a small transaction the pace is told what it took."""
+    def finish(self, fn: Callable[..., Any], args: tuple[Any, ...], small: bool = True, leave: bool = False) -> Any:
+        """`run` without its beginning; of a small transaction the pace is told what it took.
+
+        `leave`: where it has something to sync, it is left for `commit`, and is `open` till then.
+        """
+        changes = self.driver.total_changes
         commit: float | None = None
         started = perf_counter()
         try:
-            result, changed = self._changed(fn, args)
-            committing = perf_counter()
-            self.commit()
+            result = fn(self._connection, *args)
             # What has changed nothing syncs nothing.
-            if changed:
-                commit = perf_counter() - committing
+            changed = self.driver.total_changes != changes
+            if not (leave and changed):
+                committing = perf_counter()
+                self._commit()
+                if changed:
+                    commit = perf_counter() - committing
+        except BaseException:
+            self._roll_back()
+            raise
         finally:
             if small and self.pace.note(perf_counter() - started, commit):
                 self._log_pace()
         return result
 
-    def prepare(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, bool]:
-        """`finish` of a small transaction, but for its commit: what `fn` returned, and whether it changed anything."""
-        started = perf_counter()
-        try:
-            return self._changed(fn, args)
-        finally:
-            if self.pace.note(perf_counter() - started, None):
-                self._log_pace()
+    @property
+    def open(self) -> bool:
+        """Whether a transaction was begun and has not ended."""
+        return self.driver.in_transaction
 
-    def commit(self, result: Any = None) -> Any:
+    def commit(self, result: Any) -> Any:
         """The `result`, committed; what COMMIT raises is raised when the transaction is rolled back."""
         try:
             self._commit()
@@ -98,7 +103,7 @@ class Writes(Transactions):
         return self.finish(fn, args, small)
 
     def abandon(self) -> None:
-        """Rolls back what was begun and has not ended."""
+        """Rolls back what is `open`."""
         self._roll_back()
 
     def checkpoint(self) -> int | None:
@@ -108,16 +113,6 @@ class Writes(Transactions):
         """
         busy, frames, _copied = self.driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return None if busy else frames
-
-    def _changed(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, bool]:
-        """What `fn` returns, and whether it changed anything; what it raises is raised when that is rolled back."""
-        changes = self.driver.total_changes
-        try:
-            result = fn(self._connection, *args)
-        except BaseException:
-            self._roll_back()
-            raise
-        return result, self.driver.total_changes != changes
 
     def _log_pace(self) -> None:
         if self.pace.quick:
@@ -189,23 +184,19 @@ class Writer:
         try:
             if not self._writes.begun():
                 return False
-            if more_due:
-                result, changed = self._writes.prepare(fn, args)
-                if changed:
-                    self._threads.submit(Writes.commit, (result,), partial(self._answered, done))
-                    self._given += 1
-                    return True
-                self._writes.commit()
-            else:
-                result = self._writes.finish(fn, args)
-        except Exception as raised:  # noqa: BLE001 - belongs to the caller, who is told later
-            self._writes.abandon()
-            error = translated(raised)
+            result = self._writes.finish(fn, args, leave=more_due)
+            if self._writes.open:
+                self._threads.submit(Writes.commit, (result,), partial(self._answered, done))
+                self._given += 1
+                return True
         except BaseException as raised:
-            # Ctrl-C, which in a thread does not occur.
             self._writes.abandon()
-            self._loop.call_soon(done, None, raised)
-            raise
+            if not isinstance(raised, Exception):
+                # Ctrl-C, which in a thread does not occur.
+                self._loop.call_soon(done, None, raised)
+                raise
+            # It belongs to the caller, who is told later.
+            error = translated(raised)
         self._loop.call_soon(done, result, error)
         self._unseen += 1
         if self._unseen >= _LOOK_EVERY:

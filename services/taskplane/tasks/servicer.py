@@ -6,10 +6,9 @@ from typing import Final, TypeVar
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
-from taskplane.runtime.errors import PermissionDenied
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.ids import new_id
-from taskplane.runtime.principal import caller
+from taskplane.runtime.principal import caller, check_service
 from taskplane.runtime.server import Access, Context
 from taskplane.tasks import checks, session_wire, wire
 from taskplane.tasks.domain import operations as ops
@@ -94,7 +93,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         changes = read_changes(request.first_changes, "first_changes")
         checks.create(request, message, changes)
         if request.claim_for:
-            _check_service("only an executor may take the lease of a task", "claim_for")
+            check_service("only an executor may take the lease of a task", "claim_for")
         scope = _scope()
         operation = wire.create(
             request,
@@ -206,7 +205,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
         checks.list_uncopied(request)
         if not request.context_id:
-            _check_service("only an executor may list the uncopied tasks of every session", "context_id")
+            check_service("only an executor may list the uncopied tasks of every session", "context_id")
         who = caller()
         of = (who.tenant, who.owner, request.context_id) if request.context_id else None
         rows = await self._log.uncopied(of, request.limit or 100)
@@ -332,12 +331,6 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 def _scope() -> Scope:
     who = caller()
     return Scope(who.tenant, who.owner, who.actor)
-
-
-def _check_service(rule: str, field: str) -> None:
-    """PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` is what asks for it."""
-    if not caller().service:
-        raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is for services only"})
 
 
 def _history_length(request: pb.GetTaskRequest | pb.ListTasksRequest) -> int | None:
