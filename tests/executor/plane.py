@@ -25,7 +25,7 @@ from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import LocalChannel, client
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.server import Services
+from taskplane.runtime.services import Services
 from taskplane.sessions.composition import open_sessions
 from taskplane.sessions.servicer import POLICY as SESSIONS_POLICY
 from taskplane.sessions.settings import SessionsSettings

@@ -21,7 +21,7 @@ from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import LocalChannel
-from taskplane.runtime.server import Services
+from taskplane.runtime.services import Services
 
 Json = dict[str, Any]
 JSON_TYPE = {"content-type": "application/json"}

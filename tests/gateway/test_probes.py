@@ -14,7 +14,8 @@ from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import LocalChannel, client, connect
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.server import Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 
 IDENTITY = Principal("", "", "gateway", service=True)
 

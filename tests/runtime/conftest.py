@@ -1,4 +1,4 @@
-"""A real service on a real channel, once over a socket and once in process: `dial` opens either."""
+"""A real service on a real channel, over a socket, through a tunnel and in process: `dial` opens any."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -9,10 +9,12 @@ import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
-from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.channel import LocalChannel, client, connect, tunnel
+from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.server import Context, Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 
 SERVICE = "taskplane.test.v1.Echo"
 SAY = f"/{SERVICE}/Say"
@@ -100,10 +102,10 @@ def echo_services(
     return services
 
 
-Kind = Literal["socket", "local"]
+Kind = Literal["socket", "tunnel", "local"]
 
 
-@pytest.fixture(params=["socket", "local"])
+@pytest.fixture(params=["socket", "tunnel", "local"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
     return found
@@ -124,7 +126,8 @@ def dial(kind: Kind) -> Dial:
                 yield await stack.enter_async_context(LocalChannel(services))
             else:
                 server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=0.2))
-                yield await stack.enter_async_context(connect(server.address))
+                way = tunnel if kind == "tunnel" else connect
+                yield await stack.enter_async_context(way(server.address))
 
     return opened
 

@@ -12,8 +12,8 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 from tests.runtime.conftest import ALICE, SAY, Dial, EchoStub, Held, as_alice, echo_services
 
 from taskplane.runtime import errors
+from taskplane.runtime.interceptors import Context
 from taskplane.runtime.principal import Principal, acting_as, caller
-from taskplane.runtime.server import Context
 
 MIB = 1024 * 1024
 HELLO = BytesValue(value=b"hello")

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from tests.runtime.conftest import SAY, SERVICE, TELL, Dial, as_alice, echo_services
 
 from taskplane.runtime import errors, interceptors, logs, metrics
-from taskplane.runtime.server import Context
+from taskplane.runtime.interceptors import Context
 
 HELLO = BytesValue(value=b"hello")
 LOGGER = "taskplane.runtime.interceptors"

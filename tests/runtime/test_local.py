@@ -12,8 +12,8 @@ from tests.runtime.conftest import ALICE, Held, as_alice, echo_services
 from taskplane.runtime import errors
 from taskplane.runtime.channel import LocalChannel, client
 from taskplane.runtime.exchange import Exchange
+from taskplane.runtime.interceptors import Context
 from taskplane.runtime.running import Running
-from taskplane.runtime.server import Context
 
 HELLO = BytesValue(value=b"hello")
 

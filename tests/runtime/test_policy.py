@@ -11,9 +11,9 @@ from tests.runtime.conftest import ALICE, ROBOT, Dial, EchoStub, as_alice, echo_
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import PermissionDenied, PlaneError, Unauthenticated
 from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
+from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal, current
-from taskplane.runtime.server import Context
 
 HELLO = BytesValue(value=b"hello")
 SECRET = b"s3cret"

@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,16 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.runtime.conftest import SERVICE, add_echo, as_alice, echo_services, say_back, tell_bytes
 
 from taskplane.runtime import errors
-from taskplane.runtime.channel import connect
+from taskplane.runtime.channel import connect, tunnel
+from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
-from taskplane.runtime.server import Context, Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
+from taskplane.runtime.tunnel.server import SERVICE as TUNNEL
 
 HELLO = BytesValue(value=b"hello")
+Way = Callable[[str], AbstractAsyncContextManager[grpc.aio.Channel]]
+ways = pytest.mark.parametrize("way", [connect, tunnel])
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "10.1.2.3:50051", "plane.example:50051", ":0"])
@@ -94,7 +99,7 @@ async def test_reflection_lists_every_service() -> None:
         )
         (reply,) = [reply async for reply in call]
         names = {service.name for service in reply.list_services_response.service}
-    assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    assert names == {SERVICE, TUNNEL, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 
 
 def watch(channel: grpc.aio.Channel, service: str = SERVICE) -> AsyncIterator[health_pb2.HealthCheckResponse]:
@@ -191,7 +196,8 @@ async def test_without_a_probe_a_server_is_ready() -> None:
             pass
 
 
-async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
+@ways
+async def test_draining_says_not_serving_first_then_lets_calls_finish(way: Way) -> None:
     """C14: health NOT_SERVING, then stop(grace); what ends within the grace is answered."""
     begun, release = asyncio.Event(), asyncio.Event()
 
@@ -209,7 +215,7 @@ async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
 
     addresses: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving_task = asyncio.create_task(serve())
-    async with connect(await addresses) as channel:
+    async with way(await addresses) as channel:
         watched = watch(channel)
         while await status(watched) != "SERVING":
             pass
@@ -223,7 +229,8 @@ async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
     await serving_task
 
 
-async def test_what_does_not_end_within_the_grace_is_cancelled() -> None:
+@ways
+async def test_what_does_not_end_within_the_grace_is_cancelled(way: Way) -> None:
     """C14: stop(grace) ends every stream."""
     cancelled = asyncio.Event()
 
@@ -236,26 +243,30 @@ async def test_what_does_not_end_within_the_grace_is_cancelled() -> None:
 
     async with AsyncExitStack() as stack:
         async with serving(echo_services(tell=tell), "127.0.0.1:0", grace=0.05) as server:
-            stream = as_alice(await stack.enter_async_context(connect(server.address))).Tell(HELLO)
+            stream = as_alice(await stack.enter_async_context(way(server.address))).Tell(HELLO)
             assert await stream.read() == HELLO
         await cancelled.wait()
         with pytest.raises(errors.Unavailable):
             await stream.read()
 
 
-async def test_a_server_that_cannot_be_reached_is_unavailable_without_telling_where() -> None:
-    async with connect("127.0.0.1:1") as channel:
+@ways
+async def test_a_server_that_cannot_be_reached_is_unavailable_without_telling_where(way: Way) -> None:
+    async with way("127.0.0.1:1") as channel:
         with pytest.raises(errors.Unavailable) as failed:
             await as_alice(channel).Say(HELLO)
     assert "127.0.0.1" not in str(failed.value)
 
 
-async def test_a_restarted_server_is_found_again() -> None:
+@ways
+async def test_a_restarted_server_is_found_again(way: Way) -> None:
     async with AsyncExitStack() as stack:
         async with serving(echo_services(), "127.0.0.1:0", grace=0.1) as server:
-            stub = as_alice(await stack.enter_async_context(connect(server.address)))
+            channel = await stack.enter_async_context(way(server.address))
+            stub = as_alice(channel)
             await stub.Say(HELLO)
         with pytest.raises(errors.Unavailable):
             await stub.Say(HELLO)
-        async with serving(echo_services(), server.address, grace=0.1):
-            assert await stub.Say(HELLO, wait_for_ready=True, timeout=8) == HELLO
+        async with serving(echo_services(), server.address, grace=0.1), asyncio.timeout(8):
+            await channel.channel_ready()
+            assert await stub.Say(HELLO) == HELLO

@@ -26,7 +26,8 @@ from taskplane.runtime.errors import (
     Unauthenticated,
 )
 from taskplane.runtime.principal import Principal, acting_as
-from taskplane.runtime.server import Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 from taskplane.sessions.composition import SessionsRoom, open_sessions
 from taskplane.sessions.servicer import POLICY
 from taskplane.sessions.settings import SessionsSettings

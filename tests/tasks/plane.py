@@ -15,7 +15,8 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.channel import LocalChannel, client, connect
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.server import Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks import wire
 from taskplane.tasks.composition import TasksRoom, open_tasks

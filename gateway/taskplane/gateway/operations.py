@@ -17,7 +17,7 @@ from taskplane.gateway.follow import TERMINAL, Flow, States, follow, opened, sin
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.runtime.errors import Invalid, Refused
-from taskplane.runtime.server import MAX_REQUEST
+from taskplane.runtime.services import MAX_REQUEST
 
 
 def _end_in(states: Iterable[int]) -> bytes:

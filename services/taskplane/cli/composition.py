@@ -12,7 +12,8 @@ from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import LocalChannel
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.server import Services, Serving, serving
+from taskplane.runtime.server import Serving, serving
+from taskplane.runtime.services import Services
 from taskplane.sessions.composition import open_sessions
 from taskplane.sessions.servicer import POLICY as SESSIONS_POLICY
 from taskplane.sessions.settings import SessionsSettings

@@ -13,7 +13,7 @@ from taskplane.executor.changes import MAX_DEPTH
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import is_segment
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
-from taskplane.runtime.server import MAX_REQUEST
+from taskplane.runtime.services import MAX_REQUEST
 
 MAX_ID: Final = 255
 MAX_REFERENCES: Final = 100

@@ -29,7 +29,7 @@ from taskplane.executor.tasklog import Appender
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.server import Services
+from taskplane.runtime.services import Services
 
 log = logging.getLogger(__name__)
 

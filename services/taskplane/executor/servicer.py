@@ -10,8 +10,9 @@ from taskplane.executor.loading import Agents
 from taskplane.executor.ports import Ports
 from taskplane.executor.rewind import Rewinds
 from taskplane.executor.submit import Submits
+from taskplane.runtime.interceptors import Context
+from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller
-from taskplane.runtime.server import Access, Context
 
 _EXECUTOR: Final = "/taskplane.api.executor.v1.AgentExecutor/"
 

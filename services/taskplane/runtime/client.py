@@ -16,8 +16,8 @@ from taskplane.runtime.exchange import ChannelClosed, Pairs
 from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
 from taskplane.runtime.interceptors import REQUEST_ID_KEY
 from taskplane.runtime.local import unserved
-from taskplane.runtime.local_method import Habits, LocalMethod
 from taskplane.runtime.memo import Memo
+from taskplane.runtime.method import ChannelMethod, Habits
 from taskplane.runtime.principal import Principal
 
 DEADLINE: Final = 10.0
@@ -58,7 +58,7 @@ class _Client(grpc.aio.Channel):
         self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
     ) -> Any:
         call = self._channel.unary_unary(method, request_serializer, response_deserializer)
-        if isinstance(call, LocalMethod):
+        if isinstance(call, ChannelMethod):
             return call.of(Habits(self._outgoing, self._deadline, _translated))
         return _Unary(call, self._outgoing, self._deadline)
 
@@ -66,7 +66,7 @@ class _Client(grpc.aio.Channel):
         self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
     ) -> Any:
         call = self._channel.unary_stream(method, request_serializer, response_deserializer)
-        if isinstance(call, LocalMethod):
+        if isinstance(call, ChannelMethod):
             return call.of(Habits(self._outgoing, None, _translated))
         return _Stream(call, self._outgoing)
 

@@ -1,4 +1,4 @@
-"""One call on a local channel: its state, which both sides share, and the context its handler sees."""
+"""One call on a channel of ours: its state, and in one process the context its handler sees."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping

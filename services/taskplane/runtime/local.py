@@ -16,7 +16,7 @@ import grpc
 from taskplane.runtime.exchange import ChannelClosed, Exchange
 from taskplane.runtime.local_method import LocalMethod
 from taskplane.runtime.running import Running
-from taskplane.runtime.server import Services
+from taskplane.runtime.services import Services
 
 
 class LocalChannel(grpc.aio.Channel):

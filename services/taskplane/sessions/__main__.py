@@ -5,7 +5,8 @@ import sys
 from functools import partial
 
 from taskplane.runtime import logs, process
-from taskplane.runtime.server import Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 from taskplane.sessions.composition import open_sessions
 from taskplane.sessions.servicer import POLICY

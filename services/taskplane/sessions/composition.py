@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
-from taskplane.runtime.server import Services
+from taskplane.runtime.services import Services
 from taskplane.sessions.domain.operations import Write
 from taskplane.sessions.servicer import SessionHistory
 from taskplane.sessions.settings import SessionsSettings

@@ -7,8 +7,9 @@ from typing import Final
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
 from taskplane.runtime.ids import new_id
+from taskplane.runtime.interceptors import Context
+from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.runtime.server import Access, Context
 from taskplane.sessions import wire
 from taskplane.sessions.domain import limits
 from taskplane.sessions.domain import operations as ops

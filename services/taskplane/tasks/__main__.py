@@ -5,7 +5,8 @@ import sys
 from functools import partial
 
 from taskplane.runtime import logs, process
-from taskplane.runtime.server import Services, serving
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 from taskplane.storage import migrate
 from taskplane.storage.engine import open_engine

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
-from taskplane.runtime.server import Services
+from taskplane.runtime.services import Services
 from taskplane.storage.engine import Engine
 from taskplane.tasks import session_wire, wire
 from taskplane.tasks.queue import Claims, Leases, Sweeper

@@ -8,8 +8,9 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.ids import new_id
+from taskplane.runtime.interceptors import Context
+from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.runtime.server import Access, Context
 from taskplane.tasks import checks, session_wire, wire
 from taskplane.tasks.domain import operations as ops
 from taskplane.tasks.domain.changes import read_changes, read_message

@@ -1,4 +1,4 @@
-"""Calls on a local channel as their clients hold them: what grpc.aio's call objects do, over an `Exchange`."""
+"""Calls on our own channels as their clients hold them: what grpc.aio's call objects do, over an `Exchange`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
@@ -16,46 +16,46 @@ class _Call:
     """A call as its client holds it."""
 
     def __init__(self, exchange: Exchange, failed: Failed) -> None:
-        self._exchange = exchange
+        self.exchange = exchange
         self._failed = failed
 
     def cancel(self) -> bool:
-        return self._exchange.cancel()
+        return self.exchange.cancel()
 
     def cancelled(self) -> bool:
-        return self._exchange.cancellation is not None or self._exchange.cancelled()
+        return self.exchange.cancellation is not None or self.exchange.cancelled()
 
     def done(self) -> bool:
-        return self._exchange.done()
+        return self.exchange.done()
 
     def time_remaining(self) -> float | None:
-        remaining: float | None = self._exchange.time_remaining()
+        remaining: float | None = self.exchange.time_remaining()
         return remaining
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        self._exchange.settling().add_done_callback(lambda _: callback(self))
+        self.exchange.settling().add_done_callback(lambda _: callback(self))
 
     async def initial_metadata(self) -> grpc.aio.Metadata:
         await self._end()
-        return grpc.aio.Metadata(*self._exchange.initial)
+        return grpc.aio.Metadata(*self.exchange.initial)
 
     async def trailing_metadata(self) -> grpc.aio.Metadata:
         await self._end()
-        return grpc.aio.Metadata(*self._exchange.trailing)
+        return grpc.aio.Metadata(*self.exchange.trailing)
 
     async def code(self) -> grpc.StatusCode:
         await self._end()
-        return self._exchange.status or grpc.StatusCode.UNKNOWN
+        return self.exchange.status or grpc.StatusCode.UNKNOWN
 
     async def details(self) -> str:
         await self._end()
-        return self._exchange.text
+        return self.exchange.text
 
     async def wait_for_connection(self) -> None:
         """There is nothing to connect to."""
 
     async def _end(self) -> None:
-        exchange = self._exchange
+        exchange = self.exchange
         if exchange.status is None and exchange.task is not None:
             await asyncio.wait((exchange.settling(), exchange.task), return_when=asyncio.FIRST_COMPLETED)
             if exchange.status is None:
@@ -66,7 +66,7 @@ class UnaryCall(_Call, grpc.aio.UnaryUnaryCall[Any, Any]):
     """A call with one reply. It runs whether it is awaited or not."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        exchange = self._exchange
+        exchange = self.exchange
         if exchange.status is None:
             settled = exchange.settled
             if settled is None:

@@ -1,0 +1,111 @@
+"""What either end of a tunnel does with frames: those that come up together go as one message, large ones in pieces."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final
+
+from taskplane.api.tunnel.v1 import tunnel_pb2 as pb
+from taskplane.runtime.exchange import Pairs
+
+PIECE: Final = 64 * 1024
+"""Bytes of a message that are sent before others have their turn."""
+# Bytes after which a message takes no more frames.
+_MOST: Final = 4 * PIECE
+
+
+class Outgoing:
+    """The frames that wait to be sent: in order within a call, and the calls take turns."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, deque[Iterator[pb.Frame]]] = {}
+        self._bell = asyncio.Event()
+        self._closed = False
+
+    def put(self, frame: pb.Frame, message: bytes | None = None) -> None:
+        """Sends a frame soon, with `message` in it; if need be in pieces, the frame's own fields with the first."""
+        line = self._lines.get(frame.call)
+        if line is None:
+            line = self._lines[frame.call] = deque()
+            self._bell.set()
+        line.append(_in_pieces(frame, message) if message is not None else iter((frame,)))
+
+    def put_instead(self, frame: pb.Frame) -> None:
+        """Sends a frame soon, and nothing of what still waits for its call."""
+        self._lines[frame.call] = deque((iter((frame,)),))
+        self._bell.set()
+
+    def close(self) -> None:
+        """Nothing comes after what waits."""
+        self._closed = True
+        self._bell.set()
+
+    async def write(self, write: Callable[[pb.Frames], Awaitable[object]]) -> None:
+        """Sends until it is closed. Whatever `write` raises is the caller's."""
+        while not (self._closed and not self._lines):
+            await self._bell.wait()
+            self._bell.clear()
+            while self._lines:
+                await write(self._next())
+
+    def _next(self) -> pb.Frames:
+        frames = pb.Frames()
+        size = 0
+        while self._lines and size < _MOST:
+            call, line = next(iter(self._lines.items()))
+            del self._lines[call]
+            frame = next(line[0], None)
+            if frame is None:
+                line.popleft()
+            else:
+                frames.frames.append(frame)
+                size += len(frame.piece)
+            if line:
+                self._lines[call] = line
+        return frames
+
+
+def _in_pieces(frame: pb.Frame, message: bytes) -> Iterator[pb.Frame]:
+    for at in range(0, len(message) or 1, PIECE):
+        frame.piece = message[at : at + PIECE]
+        frame.more = at + PIECE < len(message)
+        yield frame
+        frame = pb.Frame(call=frame.call)
+
+
+class Joined:
+    """The message of a call whose pieces arrive."""
+
+    __slots__ = ("_pieces", "size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.size = 0
+        """Bytes so far."""
+
+    def add(self, frame: pb.Frame) -> bytes | None:
+        """Takes a piece; the message, if it is whole now."""
+        if not frame.more and not self._pieces:
+            return frame.piece
+        self._pieces.append(frame.piece)
+        self.size += len(frame.piece)
+        if frame.more:
+            return None
+        message = b"".join(self._pieces)
+        self._pieces.clear()
+        self.size = 0
+        return message
+
+
+def to_pairs(metadata: Iterable[tuple[str, str | bytes]]) -> list[pb.Pair]:
+    """Metadata as it travels."""
+    return [
+        pb.Pair(key=key, value=value.encode("latin-1") if isinstance(value, str) else value) for key, value in metadata
+    ]
+
+
+def from_pairs(pairs: Iterable[pb.Pair]) -> Pairs:
+    """Metadata as gRPC has it: bytes where the key ends in -bin, else text."""
+    return tuple(
+        [(pair.key, pair.value if pair.key.endswith("-bin") else pair.value.decode("latin-1")) for pair in pairs]
+    )
