@@ -5,11 +5,19 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
+import grpc
+
 from taskplane.api.tunnel.v1 import tunnel_pb2 as pb
 from taskplane.runtime.exchange import Pairs
+from taskplane.runtime.memo import Memo
 
 PIECE: Final = 64 * 1024
 """Bytes of a message that are sent before others have their turn."""
+AHEAD: Final = 4
+"""Messages of a stream that are sent before the caller has taken the first."""
+TOLD_AT_ONCE: Final = 2
+"""Messages that were taken when the server is told: fewer than `AHEAD`, so that it does not stand still meanwhile, and
+a stream of a single one needs no word about it."""
 # Bytes after which a message takes no more frames.
 _MOST: Final = 4 * PIECE
 
@@ -97,11 +105,26 @@ class Joined:
         return message
 
 
+def _to_pair(pair: tuple[str, str | bytes]) -> pb.Pair:
+    key, value = pair
+    return pb.Pair(key=key, value=value.encode("latin-1") if isinstance(value, str) else value)
+
+
+# Nearly all calls have the principal of another one, or its request id.
+_pairs: Final[Memo[tuple[str, str | bytes], pb.Pair]] = Memo(_to_pair)
+
+
 def to_pairs(metadata: Iterable[tuple[str, str | bytes]]) -> list[pb.Pair]:
-    """Metadata as it travels."""
-    return [
-        pb.Pair(key=key, value=value.encode("latin-1") if isinstance(value, str) else value) for key, value in metadata
-    ]
+    """The metadata of a request as it travels."""
+    return [_pairs[pair] for pair in metadata]
+
+
+def end_of(status: grpc.StatusCode, text: str, initial: Pairs = (), trailing: Pairs = ()) -> pb.End:
+    """How a call ends, as it travels."""
+    end = pb.End(code=int(status.value[0]), details=text)
+    end.initial_metadata.extend(map(_to_pair, initial))
+    end.trailing_metadata.extend(map(_to_pair, trailing))
+    return end
 
 
 def from_pairs(pairs: Iterable[pb.Pair]) -> Pairs:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from taskplane.api.tunnel.v1 import tunnel_pb2 as pb
 from taskplane.runtime.exchange import LOCALLY_CANCELLED, ChannelClosed, Exchange, Pairs, Stream
-from taskplane.runtime.tunnel.frames import Joined, Outgoing, from_pairs, to_pairs
+from taskplane.runtime.tunnel.frames import TOLD_AT_ONCE, Joined, Outgoing, from_pairs, to_pairs
 
 _CODES: Final = {int(code.value[0]): code for code in grpc.StatusCode}
 
@@ -49,6 +49,7 @@ class RemoteStream(Remote, Stream):
         self.parse = parse
         self.joined = Joined()
         self._arrived: deque[Any] = deque()
+        self._untold = 0
 
     def arrive(self, message: bytes) -> None:
         reader = self._reader
@@ -65,7 +66,9 @@ class RemoteStream(Remote, Stream):
         return await super().take()
 
     def _tell_taken(self) -> None:
-        if self.link is not None and self.status is None:
+        self._untold += 1
+        if self._untold == TOLD_AT_ONCE and self.link is not None and self.status is None:
+            self._untold = 0
             self.link.taken(self)
 
     def _stop(self) -> None:
@@ -100,9 +103,9 @@ class Link:
             self._outgoing.put_instead(pb.Frame(call=call.number, cancel=True))
 
     def taken(self, call: Remote) -> None:
-        """Its caller has taken a message of the stream."""
+        """Its caller has taken some more messages of the stream."""
         if call.number in self._calls:
-            self._outgoing.put(pb.Frame(call=call.number, taken=1))
+            self._outgoing.put(pb.Frame(call=call.number, taken=TOLD_AT_ONCE))
 
     def leave(self) -> None:
         """Begins no more calls; the tunnel ends with its last."""

@@ -16,11 +16,9 @@ from taskplane.runtime.interceptors import Context
 from taskplane.runtime.local import LocalChannel
 from taskplane.runtime.memo import Memo
 from taskplane.runtime.services import MAX_REQUEST, Services
-from taskplane.runtime.tunnel.frames import Joined, Outgoing, from_pairs, to_pairs
+from taskplane.runtime.tunnel.frames import AHEAD, Joined, Outgoing, end_of, from_pairs
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tunnel"].full_name
-# Messages of a stream that are sent before the caller has taken the first.
-_AHEAD: Final = 2
 # Seconds; more than this is for ever.
 _LONGEST: Final = 86_400.0
 
@@ -138,7 +136,7 @@ class _Calls:
                 self._refuse(number, grpc.StatusCode.RESOURCE_EXHAUSTED, why)
         running = self._running.get(number)
         if running is not None and frame.taken and running.window is not None:
-            for _ in range(min(frame.taken, _AHEAD)):
+            for _ in range(min(frame.taken, AHEAD)):
                 running.window.release()
         if frame.cancel:
             self._begun.pop(number, None)
@@ -159,7 +157,7 @@ class _Calls:
             return
         running = self._running[number] = _Running(call)
         if isinstance(call, StreamCall):
-            running.window = asyncio.Semaphore(_AHEAD)
+            running.window = asyncio.Semaphore(AHEAD)
             running.sending = asyncio.create_task(self._send(number, call, running.window))
         else:
             call.add_done_callback(partial(self._answered, number))
@@ -181,22 +179,14 @@ class _Calls:
     def _answer(self, number: int, exchange: Exchange) -> None:
         self._running.pop(number, None)
         status = exchange.status or grpc.StatusCode.CANCELLED
-        frame = pb.Frame(
-            call=number,
-            end=pb.End(
-                code=int(status.value[0]),
-                details=exchange.text,
-                initial_metadata=to_pairs(exchange.initial),
-                trailing_metadata=to_pairs(exchange.trailing),
-            ),
-        )
         if status is OK and exchange.reply is not EMPTY:
             self._outgoing.put(pb.Frame(call=number), exchange.reply)
-        self._outgoing.put(frame)
+        ended = end_of(status, exchange.text, exchange.initial, exchange.trailing)
+        self._outgoing.put(pb.Frame(call=number, end=ended))
         self._end_if_done()
 
     def _refuse(self, number: int, status: grpc.StatusCode, why: str) -> None:
-        self._outgoing.put(pb.Frame(call=number, end=pb.End(code=int(status.value[0]), details=why)))
+        self._outgoing.put(pb.Frame(call=number, end=end_of(status, why)))
 
     def _end_if_done(self) -> None:
         if self._client_left and not self._begun and not self._running:

@@ -67,7 +67,7 @@ class Frame(_message.Message):
     more: _builtins.bool
     """The message goes on in the next frame of the call."""
     taken: _builtins.int
-    """Messages of a stream that the client's caller has taken since it last said so. Two may be on their way."""
+    """Messages of a stream that the client's caller has taken since it last said so. Four may be on their way."""
     cancel: _builtins.bool
     """The caller wants no answer any more; none has to come."""
     leaving: _builtins.bool
