@@ -156,6 +156,26 @@ async def test_a_request_that_is_no_message_is_refused_as_outside() -> None:
         assert "not a message" in end.details
 
 
+async def test_a_reply_that_a_client_cannot_read_is_no_concern_of_others() -> None:
+    held = Held()
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        return await held.say(request, context) if request == HELLO else request
+
+    async with (
+        serving(echo_services(say, default=ALICE), "127.0.0.1:0", grace=0.2) as server,
+        tunnel(server.address) as channel,
+    ):
+        other = asyncio.ensure_future(as_alice(channel).Say(HELLO))
+        await held.begun.wait()
+        made: Any = channel
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await made.unary_unary(SAY, BytesValue.SerializeToString, int)(BytesValue(value=b"no number"))
+        assert failed.value.code() is grpc.StatusCode.INTERNAL
+        held.release.set()
+        assert await other == HELLO
+
+
 async def test_a_method_of_the_other_shape_and_bad_metadata_are_refused() -> None:
     async with opened(echo_services(default=ALICE)) as raw:
         bad = begin(3, b"x")
@@ -198,6 +218,53 @@ async def test_steps_of_calls_that_are_over_or_never_were_change_nothing() -> No
         await raw.send(*over, begin(8, b"hello"))
         message, end = await raw.end(8)
         assert (message, end.code) == (HELLO.SerializeToString(), 0)
+
+
+async def test_a_tunnel_ends_with_a_call_that_never_began() -> None:
+    """C14: what is cancelled or refused before its handler began does not hold up a drain either."""
+    half = pb.Frame(call=1, begin=pb.Begin(method=SAY), piece=b"half", more=True)
+    bad = pb.Frame(call=1, begin=pb.Begin(method=SAY), more=True)
+    bad.begin.metadata.add(key="Upper", value=b"1")
+    cancel = pb.Frame(call=1, cancel=True)
+    over = [pb.Frame(call=1, piece=bytes(2 * MIB), more=True) for _ in range(3)]
+    for first, rest in (
+        ((half,), ((cancel,),)),
+        ((bad,), ((pb.Frame(call=1, piece=b""),),)),
+        ((half,), [(frame,) for frame in over]),
+        ((begin(1, b"x", TELL, streaming=True), cancel), ()),
+    ):
+        async with asyncio.timeout(10), opened(echo_services(default=ALICE)) as raw:
+            await raw.send(*first, pb.Frame(leaving=True))
+            for frames in rest:
+                await raw.send(*frames)
+            while await raw.stream.read() is not grpc.aio.EOF:
+                pass
+            assert await raw.stream.code() is grpc.StatusCode.OK
+
+
+async def test_nothing_of_a_reply_is_sent_once_its_call_is_cancelled() -> None:
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        return BytesValue(value=bytes(32 * MIB)) if request.value == b"large" else request
+
+    async with opened(echo_services(say, default=ALICE)) as raw:
+        await raw.send(begin(1, b"large"))
+        await raw.frame()
+        await raw.send(pb.Frame(call=1, cancel=True), pb.Frame(leaving=True))
+        size = 0
+        while (frames := await raw.stream.read()) is not grpc.aio.EOF:
+            size += sum(len(frame.piece) for frame in frames.frames)
+        assert size < 16 * MIB
+
+
+async def test_many_calls_at_once_are_more_than_one_message() -> None:
+    """Services take messages of 4 MiB; these calls have no request and 8 MB of metadata."""
+    async with (
+        serving(echo_services(), "127.0.0.1:0", grace=0.2) as server,
+        tunnel(server.address) as channel,
+    ):
+        stub = as_alice(channel)
+        metadata = (("x-much", "x" * 8000),)
+        await asyncio.gather(*(stub.Say(BytesValue(), metadata=metadata) for _ in range(1000)))
 
 
 async def test_a_tunnel_that_nobody_uses_does_not_hold_up_a_drain() -> None:

@@ -18,8 +18,10 @@ AHEAD: Final = 4
 TOLD_AT_ONCE: Final = 2
 """Messages that were taken when the server is told: fewer than `AHEAD`, so that it does not stand still meanwhile, and
 a stream of a single one needs no word about it."""
-# Bytes after which a message takes no more frames.
+# Bytes after which a message takes no more frames, and what a frame counts for besides its piece: with 256 of the
+# largest principals or errors a message is below what services take.
 _MOST: Final = 4 * PIECE
+_LEAST: Final = 1024
 
 
 class Outgoing:
@@ -42,6 +44,10 @@ class Outgoing:
         """Sends a frame soon, and nothing of what still waits for its call."""
         self._lines[frame.call] = deque((iter((frame,)),))
         self._bell.set()
+
+    def drop(self, call: int) -> None:
+        """Sends nothing of what still waits for a call."""
+        self._lines.pop(call, None)
 
     def close(self) -> None:
         """Nothing comes after what waits."""
@@ -67,7 +73,7 @@ class Outgoing:
                 line.popleft()
             else:
                 frames.frames.append(frame)
-                size += len(frame.piece)
+                size += _LEAST + len(frame.piece)
             if line:
                 self._lines[call] = line
         return frames

@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any, Final
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from taskplane.api.tunnel.v1 import tunnel_pb2 as pb
 from taskplane.runtime.exchange import LOCALLY_CANCELLED, ChannelClosed, Exchange, Pairs, Stream
@@ -154,7 +153,7 @@ class Link:
             if message is not None:
                 try:
                     call.arrive(message)
-                except DecodeError:
+                except Exception:  # noqa: BLE001 - whatever its caller reads replies with
                     self.cancel(call)
                     call.finish(grpc.StatusCode.INTERNAL, "the reply is not a message of this method's type")
         if frame.HasField("end"):

@@ -1,7 +1,9 @@
 """The server's end of tunnels: each call in one is served as a call of this process."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -19,6 +21,7 @@ from taskplane.runtime.services import MAX_REQUEST, Services
 from taskplane.runtime.tunnel.frames import AHEAD, Joined, Outgoing, end_of, from_pairs
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tunnel"].full_name
+_log = logging.getLogger(__name__)
 # Seconds; more than this is for ever.
 _LONGEST: Final = 86_400.0
 
@@ -140,10 +143,13 @@ class _Calls:
                 running.window.release()
         if frame.cancel:
             self._begun.pop(number, None)
+            self._running.pop(number, None)
+            self._outgoing.drop(number)
             if running is not None:
                 running.call.cancel()
                 if running.sending is not None:
                     running.sending.cancel()
+            self._end_if_done()
 
     def _start(self, number: int, begin: pb.Begin, request: bytes) -> None:
         try:
@@ -163,30 +169,35 @@ class _Calls:
             call.add_done_callback(partial(self._answered, number))
 
     async def _send(self, number: int, call: StreamCall, window: asyncio.Semaphore) -> None:
-        try:
+        # How it failed its end says.
+        with suppress(grpc.aio.AioRpcError):
             async for message in call:
                 await window.acquire()
                 self._outgoing.put(pb.Frame(call=number), message)
-        except (grpc.aio.AioRpcError, asyncio.CancelledError):
-            # It failed or was cancelled, which its end says.
-            call.cancel()
-        finally:
-            self._answer(number, call.exchange)
+        self._answer(number, call.exchange)
 
     def _answered(self, number: int, call: UnaryCall) -> None:
         self._answer(number, call.exchange)
 
     def _answer(self, number: int, exchange: Exchange) -> None:
-        self._running.pop(number, None)
+        if self._running.pop(number, None) is None:
+            # It was cancelled: nobody waits for it.
+            return
         status = exchange.status or grpc.StatusCode.CANCELLED
+        try:
+            ended = end_of(status, exchange.text, exchange.initial, exchange.trailing)
+        except (ValueError, TypeError):
+            _log.exception("a handler ended with a text or metadata that cannot be sent")
+            self._refuse(number, grpc.StatusCode.INTERNAL, "Invalid metadata")
+            return
         if status is OK and exchange.reply is not EMPTY:
             self._outgoing.put(pb.Frame(call=number), exchange.reply)
-        ended = end_of(status, exchange.text, exchange.initial, exchange.trailing)
         self._outgoing.put(pb.Frame(call=number, end=ended))
         self._end_if_done()
 
     def _refuse(self, number: int, status: grpc.StatusCode, why: str) -> None:
         self._outgoing.put(pb.Frame(call=number, end=end_of(status, why)))
+        self._end_if_done()
 
     def _end_if_done(self) -> None:
         if self._client_left and not self._begun and not self._running:
