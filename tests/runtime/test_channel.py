@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
-from tests.runtime.conftest import ALICE, SAY, Dial, EchoStub, Held, as_alice, echo_services
+from tests.runtime.conftest import ALICE, SAY, Dial, EchoStub, Held, Kind, as_alice, echo_services
 
 from taskplane.runtime import errors
 from taskplane.runtime.interceptors import Context
@@ -38,6 +38,17 @@ async def test_a_call_runs_without_being_awaited_and_beside_others(dial: Dial) -
         assert [await first, await second] == [HELLO, HELLO]
         assert await first.code() is grpc.StatusCode.OK
         assert first.done()
+
+
+async def test_who_asks_how_a_call_ended_waits_for_its_end(dial: Dial) -> None:
+    held = Held()
+    async with dial(echo_services(held.say)) as channel:
+        call = as_alice(channel).Say(HELLO)
+        asking = [asyncio.ensure_future(ask()) for ask in (call.code, call.details, call.trailing_metadata)]
+        await held.begun.wait()
+        assert not any(each.done() for each in asking)
+        held.release.set()
+        assert await asyncio.gather(*asking) == [grpc.StatusCode.OK, "", grpc.aio.Metadata()]
 
 
 async def test_metadata_arrives_as_it_was_sent(dial: Dial) -> None:
@@ -355,6 +366,19 @@ async def test_a_handler_may_set_trailers_and_abort_by_itself(dial: Dial) -> Non
         assert failed.value.code() is grpc.StatusCode.DATA_LOSS
         assert failed.value.details() == "gone"
         assert ("x-more", "yes") in tuple(failed.value.trailing_metadata())
+
+
+async def test_an_answer_that_cannot_be_sent_is_internal(kind: Kind, dial: Dial) -> None:
+    if kind == "local":
+        pytest.skip("everything can be handed over")
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        context.set_trailing_metadata((("x-more", "\u2026"),))
+        return request
+
+    async with dial(echo_services(say)) as channel:
+        with pytest.raises(errors.Internal):
+            await as_alice(channel).Say(HELLO)
 
 
 async def test_an_unknown_method_is_unimplemented(dial: Dial) -> None:

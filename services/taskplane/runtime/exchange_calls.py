@@ -55,11 +55,8 @@ class _Call:
         """There is nothing to connect to."""
 
     async def _end(self) -> None:
-        exchange = self.exchange
-        if exchange.status is None and exchange.task is not None:
-            await asyncio.wait((exchange.settling(), exchange.task), return_when=asyncio.FIRST_COMPLETED)
-            if exchange.status is None:
-                await exchange.ended()
+        if self.exchange.status is None:
+            await asyncio.wait((self.exchange.settling(),))
 
 
 class UnaryCall(_Call, grpc.aio.UnaryUnaryCall[Any, Any]):
