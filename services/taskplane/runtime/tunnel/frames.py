@@ -40,11 +40,6 @@ class Outgoing:
             self._bell.set()
         line.append(_in_pieces(frame, message) if message is not None else iter((frame,)))
 
-    def put_instead(self, frame: pb.Frame) -> None:
-        """Sends a frame soon, and nothing of what still waits for its call."""
-        self._lines[frame.call] = deque((iter((frame,)),))
-        self._bell.set()
-
     def drop(self, call: int) -> None:
         """Sends nothing of what still waits for a call."""
         self._lines.pop(call, None)
@@ -68,12 +63,11 @@ class Outgoing:
         while self._lines and size < _MOST:
             call, line = next(iter(self._lines.items()))
             del self._lines[call]
-            frame = next(line[0], None)
-            if frame is None:
+            frame = next(line[0])
+            frames.frames.append(frame)
+            size += _LEAST + len(frame.piece)
+            if not frame.more:
                 line.popleft()
-            else:
-                frames.frames.append(frame)
-                size += _LEAST + len(frame.piece)
             if line:
                 self._lines[call] = line
         return frames

@@ -99,7 +99,8 @@ class Link:
     def cancel(self, call: Remote) -> None:
         """Its caller wants no answer any more."""
         if self._calls.pop(call.number, None) is not None:
-            self._outgoing.put_instead(pb.Frame(call=call.number, cancel=True))
+            self._outgoing.drop(call.number)
+            self._outgoing.put(pb.Frame(call=call.number, cancel=True))
 
     def taken(self, call: Remote) -> None:
         """Its caller has taken some more messages of the stream."""
