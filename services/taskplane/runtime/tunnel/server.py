@@ -21,9 +21,9 @@ from taskplane.runtime.services import MAX_REQUEST, Services
 from taskplane.runtime.tunnel.frames import AHEAD, Joined, Outgoing, end_of, from_pairs
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tunnel"].full_name
-_log = logging.getLogger(__name__)
 # Seconds; more than this is for ever.
 _LONGEST: Final = 86_400.0
+_log = logging.getLogger(__name__)
 
 
 class Tunnels:
