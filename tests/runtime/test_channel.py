@@ -293,6 +293,22 @@ async def test_a_stream_that_is_left_early_closes_its_handler(dial: Dial, leave:
         await closed.wait()
 
 
+async def test_a_stream_is_left_wherever_the_collector_finds_it(dial: Dial) -> None:
+    """A loop that checks its callers' threads finds none but its own."""
+    held = Held()
+    asyncio.get_running_loop().set_debug(True)
+    async with dial(echo_services(tell=held.tell)) as channel:
+        stream = as_alice(channel).Tell(HELLO)
+        assert await stream.read() == HELLO
+        await held.begun.wait()
+        cycle: list[object] = [stream]
+        cycle.append(cycle)
+        del cycle, stream
+        await asyncio.to_thread(gc.collect)
+        await held.ended.wait()
+    assert held.cancelled
+
+
 async def test_a_failure_after_some_messages_comes_after_them(dial: Dial) -> None:
     async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
         yield BytesValue(value=b"1")

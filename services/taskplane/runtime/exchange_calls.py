@@ -89,7 +89,8 @@ class StreamCall(_Call, grpc.aio.UnaryStreamCall[Any, Any]):
     def __del__(self) -> None:
         stream = self._stream
         if stream.status is None and not stream.loop.is_closed():
-            stream.cancel()
+            # The collector may come in any thread, and in the midst of anything.
+            stream.loop.call_soon_threadsafe(stream.cancel)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
