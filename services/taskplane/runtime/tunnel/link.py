@@ -116,6 +116,7 @@ class Link:
     async def run(self) -> None:
         """Sends and receives until the tunnel ends; what is under way then has failed as UNAVAILABLE."""
         writing = asyncio.create_task(self._outgoing.write(self._stream.write), name="tunnel writing")
+        writing.add_done_callback(self._written)
         why = "the tunnel to the service has ended"
         try:
             async for frames in self._stream:
@@ -130,6 +131,11 @@ class Link:
             await asyncio.gather(writing, return_exceptions=True)
             for call in self._drained():
                 call.finish(grpc.StatusCode.UNAVAILABLE, why)
+
+    def _written(self, writing: "asyncio.Task[None]") -> None:
+        """A tunnel into which nothing can be written is none; where it broke, this changes nothing any more."""
+        if not writing.cancelled() and writing.exception() is not None:
+            self._stream.cancel()
 
     def cut(self) -> None:
         """Its channel is closed: every call ends, and the tunnel with them."""
