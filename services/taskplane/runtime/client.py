@@ -5,8 +5,7 @@ grpc.aio's own client interceptors need a channel with a socket; this works for 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 import grpc
 
@@ -15,9 +14,9 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.exchange import ChannelClosed, Pairs
 from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
 from taskplane.runtime.interceptors import REQUEST_ID_KEY
-from taskplane.runtime.local import unserved
 from taskplane.runtime.memo import Memo
 from taskplane.runtime.method import ChannelMethod, Habits
+from taskplane.runtime.one_request import Over
 from taskplane.runtime.principal import Principal
 
 DEADLINE: Final = 10.0
@@ -40,9 +39,9 @@ def client(
     return _Client(channel, identity, Seal(secret), deadline)
 
 
-class _Client(grpc.aio.Channel):
+class _Client(Over):
     def __init__(self, channel: grpc.aio.Channel, identity: Principal, seal: Seal, deadline: float) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._identity = identity
         self._sealed: Memo[Principal, tuple[str, str]] = Memo(lambda who: (PRINCIPAL_KEY, seal.write(who)))
         self._deadline = deadline
@@ -69,32 +68,6 @@ class _Client(grpc.aio.Channel):
         if isinstance(call, ChannelMethod):
             return call.of(Habits(self._outgoing, None, _translated))
         return _Stream(call, self._outgoing)
-
-    def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:
-        return unserved(method)
-
-    def stream_stream(self, method: str, *_: Any, **__: Any) -> Any:
-        return unserved(method)
-
-    async def close(self, grace: float | None = None) -> None:
-        await self._channel.close(grace)
-
-    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._channel.get_state(try_to_connect)
-
-    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        await self._channel.wait_for_state_change(last_observed_state)
-
-    async def channel_ready(self) -> None:
-        await self._channel.channel_ready()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 class _Unary:

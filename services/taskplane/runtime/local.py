@@ -7,19 +7,18 @@ until the handler has finished its `finally`; cancelled once more it does not.
 """
 
 import asyncio
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Never, Self
+from typing import Any
 
 import grpc
 
 from taskplane.runtime.exchange import ChannelClosed, Exchange
 from taskplane.runtime.local_method import LocalMethod
+from taskplane.runtime.one_request import OneRequest
 from taskplane.runtime.running import Running
 from taskplane.runtime.services import Services
 
 
-class LocalChannel(grpc.aio.Channel):
+class LocalChannel(OneRequest):
     """A channel that calls `services` directly. Use it through stubs, like any other, and close it like any other.
 
     What says nothing of its own keeps the promise of `grpc.aio.Channel`.
@@ -49,12 +48,6 @@ class LocalChannel(grpc.aio.Channel):
     def _method(self, path: str, serialize: Any, deserialize: Any, *, streaming: bool) -> LocalMethod:
         return LocalMethod(self._services.handlers, self._under_way, path, serialize, deserialize, streaming=streaming)
 
-    def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:
-        return unserved(method)
-
-    def stream_stream(self, method: str, *_: Any, **__: Any) -> Any:
-        return unserved(method)
-
     async def close(self, grace: float | None = None) -> None:
         """No call starts any more; those that run have `grace` seconds, then they are cancelled and waited for."""
         self._under_way.closed = True
@@ -79,20 +72,3 @@ class LocalChannel(grpc.aio.Channel):
 
     async def channel_ready(self) -> None:
         """It is."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.close()
-
-
-def unserved(method: str) -> Callable[..., Never]:
-    """The caller of a method that streams requests. Stubs make one per method, so it refuses when it is called."""
-
-    def refuse(*_: Any, **__: Any) -> Never:
-        raise TypeError(f"{method}: no service of ours streams requests")
-
-    return refuse

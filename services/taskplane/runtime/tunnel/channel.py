@@ -2,16 +2,15 @@
 
 import asyncio
 import contextvars
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import grpc
 
 from taskplane.api.tunnel.v1 import tunnel_pb2 as pb
 from taskplane.api.tunnel.v1.tunnel_pb2_grpc import TunnelStub
 from taskplane.runtime.exchange import Exchange, Pairs
-from taskplane.runtime.local import unserved
 from taskplane.runtime.method import ChannelMethod
+from taskplane.runtime.one_request import Over
 from taskplane.runtime.running import Running
 from taskplane.runtime.tunnel.link import Link, Remote, RemoteStream
 
@@ -21,7 +20,7 @@ _LIFE: Final = 600.0
 _NOT_OURS: Final = "/grpc."
 
 
-class TunnelChannel(grpc.aio.Channel):
+class TunnelChannel(Over):
     """A channel whose calls go through one tunnel over `channel`; what is called keeps its own deadlines, metadata,
     statuses, trailers and cancellation. A tunnel that breaks fails its calls as UNAVAILABLE, and the next call opens
     another. `channel` is closed with it; gRPC's own services are called on it directly.
@@ -30,9 +29,10 @@ class TunnelChannel(grpc.aio.Channel):
     """
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._open = TunnelStub(channel).Open
-        self._under_way = Running()
+        self.under_way = Running()
+        """The calls that have not ended."""
         self.links: dict[Link, asyncio.Task[None]] = {}
         """The tunnels that have not ended."""
         self._link: Link | None = None
@@ -51,17 +51,6 @@ class TunnelChannel(grpc.aio.Channel):
             return self._channel.unary_stream(method, request_serializer, response_deserializer, *args, **kwargs)
         return _TunnelMethod(self, method, request_serializer, response_deserializer, streaming=True)
 
-    def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:
-        return unserved(method)
-
-    def stream_stream(self, method: str, *_: Any, **__: Any) -> Any:
-        return unserved(method)
-
-    @property
-    def under_way(self) -> Running:
-        """The calls that have not ended."""
-        return self._under_way
-
     def link(self, loop: asyncio.AbstractEventLoop) -> Link:
         """The tunnel for a new call."""
         link = self._link
@@ -78,32 +67,15 @@ class TunnelChannel(grpc.aio.Channel):
 
     async def close(self, grace: float | None = None) -> None:
         """No call starts any more; those that run have `grace` seconds, then they are cut off."""
-        self._under_way.closed = True
-        if grace and (settling := [exchange.settling() for exchange in self._under_way.all()]):
+        self.under_way.closed = True
+        if grace and (settling := [exchange.settling() for exchange in self.under_way.all()]):
             await asyncio.wait(settling, timeout=grace)
         tasks = list(self.links.values())
         for link in list(self.links):
             link.cut()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._under_way.stop()
-        await self._channel.close()
-
-    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._channel.get_state(try_to_connect)
-
-    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        await self._channel.wait_for_state_change(last_observed_state)
-
-    async def channel_ready(self) -> None:
-        await self._channel.channel_ready()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.close()
+        self.under_way.stop()
+        await super().close()
 
 
 class _TunnelMethod(ChannelMethod):
