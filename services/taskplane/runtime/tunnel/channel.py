@@ -12,7 +12,7 @@ from taskplane.runtime.exchange import Exchange, Pairs
 from taskplane.runtime.method import ChannelMethod
 from taskplane.runtime.one_request import Over
 from taskplane.runtime.running import Running
-from taskplane.runtime.tunnel.link import Link, Remote, RemoteStream
+from taskplane.runtime.tunnel.link import Link, Remote, RemoteStream, RemoteUnary
 
 # Seconds after which a new tunnel is opened, so that a balancer gets to spread the calls anew.
 _LIFE: Final = 600.0
@@ -88,7 +88,7 @@ class _TunnelMethod(ChannelMethod):
         self._parse = deserialize if deserialize is not None else bytes
 
     def _exchange(self, loop: asyncio.AbstractEventLoop, metadata: Pairs) -> Exchange:
-        return (RemoteStream if self._streaming else Remote)(loop, metadata, self._parse)
+        return (RemoteStream if self._streaming else RemoteUnary)(loop, metadata, self._parse)
 
     def _sent(self, exchange: Exchange, request: Any) -> tuple[Any, int]:
         raw = self._serialize(request) if self._serialize is not None else request

@@ -1,6 +1,7 @@
 """The client's end of a tunnel, and the calls that are in it."""
 
 import asyncio
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -16,19 +17,16 @@ _CODES: Final = {int(code.value[0]): code for code in grpc.StatusCode}
 
 
 class Remote(Exchange):
-    """A call with one reply, as this side has it."""
+    """A call as this side has it."""
 
     link: "Link | None" = None
+    """Where it was begun, under this `number`."""
     number = 0
+    joined: Joined
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, metadata: Pairs, parse: Callable[[bytes], Any]) -> None:
-        super().__init__(loop, metadata)
-        self.parse = parse
-        self.joined = Joined()
-
+    @abstractmethod
     def arrive(self, message: bytes) -> None:
-        """The reply is here."""
-        self.reply = self.parse(message)
+        """A reply is here. Raises what its caller's deserializer does."""
 
     def finish(self, code: grpc.StatusCode, text: str = "") -> None:
         super().finish(code, text)
@@ -40,23 +38,32 @@ class Remote(Exchange):
         self.finish(grpc.StatusCode.CANCELLED, LOCALLY_CANCELLED)
 
 
-class RemoteStream(Remote, Stream):
-    """A call with a stream of replies, as this side has it; what has arrived is few messages, see `taken`."""
+class RemoteUnary(Remote):
+    """A call with one reply."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, metadata: Pairs, parse: Callable[[bytes], Any]) -> None:
-        Stream.__init__(self, loop, metadata, parse)
-        self.parse = parse
-        self.joined = Joined()
+        super().__init__(loop, metadata)
+        self._parse = parse
+
+    def arrive(self, message: bytes) -> None:
+        self.reply = self._parse(message)
+
+
+class RemoteStream(Remote, Stream):
+    """A call with a stream of replies, of which few arrive before they are taken."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, metadata: Pairs, parse: Callable[[bytes], Any]) -> None:
+        super().__init__(loop, metadata, parse)
         self._arrived: deque[Any] = deque()
         self._untold = 0
 
     def arrive(self, message: bytes) -> None:
         reader = self._reader
         if reader is not None and not reader.done():
-            reader.set_result(self.parse(message))
+            reader.set_result(self._measured(message))
             self._tell_taken()
         else:
-            self._arrived.append(self.parse(message))
+            self._arrived.append(self._measured(message))
 
     async def take(self) -> Any:
         if self._arrived:
@@ -84,13 +91,14 @@ class Link:
         self.open = True
         """New calls may be begun here."""
         self._stream = stream
-        self._calls: dict[int, Remote | RemoteStream] = {}
+        self._calls: dict[int, Remote] = {}
         self._numbers = count(1)
         self._outgoing = Outgoing()
 
-    def begin(self, call: "Remote | RemoteStream", begin: pb.Begin, request: bytes) -> None:
+    def begin(self, call: Remote, begin: pb.Begin, request: bytes) -> None:
         """Sends a call; its metadata is added to `begin`."""
         call.link = self
+        call.joined = Joined()
         call.number = next(self._numbers)
         self._calls[call.number] = call
         begin.metadata.extend(to_pairs(call.metadata))
@@ -144,7 +152,7 @@ class Link:
             call.cancel(ChannelClosed)
         self._stream.cancel()
 
-    def _drained(self) -> "list[Remote | RemoteStream]":
+    def _drained(self) -> list[Remote]:
         calls = list(self._calls.values())
         self._calls.clear()
         return calls
