@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final, NoReturn, cast
 
 import grpc
@@ -52,12 +53,13 @@ class Malformed:
     """What stands for a request that is no message of its type."""
 
 
-def tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
     """`parse`, if there is one, but Malformed instead of a DecodeError, which gRPC would answer with UNKNOWN."""
 
     if parse is None:
         return None
 
+    @wraps(parse)
     def read(data: bytes) -> Any:
         try:
             return parse(data)
@@ -176,12 +178,12 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
     if handler.response_streaming:
         return grpc.unary_stream_rpc_method_handler(
             cast("Any", _around(_written(cast("Any", handler.unary_stream), STREAMS.of(method.path)), method)),
-            handler.request_deserializer,
+            _tolerant(handler.request_deserializer),
             handler.response_serializer,
         )
     return grpc.unary_unary_rpc_method_handler(
         cast("Any", _around(cast("Any", handler.unary_unary), method)),
-        handler.request_deserializer,
+        _tolerant(handler.request_deserializer),
         handler.response_serializer,
     )
 

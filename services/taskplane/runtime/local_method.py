@@ -4,12 +4,13 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Mapping
+from inspect import unwrap
 from typing import Any
 
 import grpc
 
 from taskplane.runtime.exchange import LOCALLY_CANCELLED, OK, Exchange, Pairs, Stream, TooLarge, too_large
-from taskplane.runtime.interceptors import Malformed, tolerant
+from taskplane.runtime.interceptors import Malformed
 from taskplane.runtime.method import ChannelMethod
 from taskplane.runtime.running import Running
 from taskplane.runtime.services import MAX_REPLY
@@ -47,7 +48,7 @@ class LocalMethod(ChannelMethod):
         behaviour = handler and (handler.unary_stream if self._streaming else handler.unary_unary)
         if not behaviour:
             return False
-        self._parse = tolerant(handler.request_deserializer)
+        self._parse = handler.request_deserializer
         self._form = handler.response_serializer
         self._request_type = _type_of(handler.request_deserializer)
         self._request_size = _size_of(self._request_type)
@@ -106,10 +107,10 @@ class LocalMethod(ChannelMethod):
 
 
 def _type_of(deserialize: Any) -> type | None:
-    """The message class whose `FromString` this is; bytes for none; None for what one cannot know."""
+    """The message class whose `FromString` this is or wraps; bytes for none; None for what one cannot know."""
     if deserialize is None:
         return bytes
-    owner = getattr(deserialize, "__self__", None)
+    owner = getattr(unwrap(deserialize), "__self__", None)
     return owner if isinstance(owner, type) else None
 
 

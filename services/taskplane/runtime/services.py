@@ -1,12 +1,12 @@
 """What a process serves: its services, each method with its concerns around it, on whatever channel they are called."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 import grpc
 
 from taskplane.runtime.identity import Seal
-from taskplane.runtime.interceptors import Method, tolerant, wrap
+from taskplane.runtime.interceptors import Method, wrap
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 
@@ -63,9 +63,7 @@ class Services(grpc.aio.Server):
         """Adds every service to a server that listens."""
         for service in self.names:
             prefix = f"/{service}/"
-            methods = {
-                path[len(prefix) :]: _tolerant(h) for path, h in self.handlers.items() if path.startswith(prefix)
-            }
+            methods = {path[len(prefix) :]: h for path, h in self.handlers.items() if path.startswith(prefix)}
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
 
     def add_insecure_port(self, address: str) -> NoReturn:
@@ -87,11 +85,3 @@ class Services(grpc.aio.Server):
     async def wait_for_termination(self, timeout: float | None = None) -> NoReturn:
         """Refused: `serving` starts and stops."""
         raise TypeError("Services never runs; use taskplane.runtime.server.serving")
-
-
-def _tolerant(handler: "grpc.RpcMethodHandler[Any, Any]") -> "grpc.RpcMethodHandler[Any, Any]":
-    """The same handler, whose concerns also see what cannot be parsed."""
-    parse, form = tolerant(handler.request_deserializer), handler.response_serializer
-    if handler.response_streaming:
-        return grpc.unary_stream_rpc_method_handler(cast("Any", handler.unary_stream), parse, form)
-    return grpc.unary_unary_rpc_method_handler(cast("Any", handler.unary_unary), parse, form)

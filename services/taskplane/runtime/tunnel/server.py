@@ -12,7 +12,7 @@ import grpc
 
 from taskplane.api.tunnel.v1 import tunnel_pb2 as pb
 from taskplane.api.tunnel.v1.tunnel_pb2_grpc import TunnelServicer, add_TunnelServicer_to_server
-from taskplane.runtime.exchange import EMPTY, OK, Exchange, too_large
+from taskplane.runtime.exchange import EMPTY, OK, too_large
 from taskplane.runtime.exchange_calls import StreamCall, UnaryCall
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.local import LocalChannel
@@ -166,7 +166,7 @@ class _Calls:
             running.window = asyncio.Semaphore(AHEAD)
             running.sending = asyncio.create_task(self._send(number, call, running.window))
         else:
-            call.add_done_callback(partial(self._answered, number))
+            call.add_done_callback(partial(self._answer, number))
 
     async def _send(self, number: int, call: StreamCall, window: asyncio.Semaphore) -> None:
         # How it failed its end says.
@@ -174,15 +174,13 @@ class _Calls:
             async for message in call:
                 await window.acquire()
                 self._outgoing.put(pb.Frame(call=number), message)
-        self._answer(number, call.exchange)
+        self._answer(number, call)
 
-    def _answered(self, number: int, call: UnaryCall) -> None:
-        self._answer(number, call.exchange)
-
-    def _answer(self, number: int, exchange: Exchange) -> None:
+    def _answer(self, number: int, call: UnaryCall | StreamCall) -> None:
         if self._running.pop(number, None) is None:
             # It was cancelled: nobody waits for it.
             return
+        exchange = call.exchange
         status = exchange.status or grpc.StatusCode.CANCELLED
         try:
             ended = end_of(status, exchange.text, exchange.initial, exchange.trailing)
