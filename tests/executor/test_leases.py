@@ -74,9 +74,8 @@ async def test_a_task_is_taken_over_when_its_executor_is_gone(tmp_path: Path) ->
 
         for method in ("Renew", "AppendEvents", "Release"):
             stores.channel.before[method] = gone
-        await eventually(
-            lambda: lost.record(again.task.task_id), lambda record: record.state == a2a.TASK_STATE_SUBMITTED
-        )
+        for reference, state in ((again, a2a.TASK_STATE_SUBMITTED), (never, a2a.TASK_STATE_FAILED)):
+            await eventually(lambda r=reference: lost.record(r.task.task_id), lambda record, s=state: record.state == s)  # type: ignore[misc]
         stores.channel.before.clear()
         # The lost executor hears of it and stops; its Claim stream takes the task like any other's would.
         gates[0].open.set()
