@@ -8,8 +8,8 @@ import asyncio
 import logging
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -141,49 +141,57 @@ async def run_alone_on_sqlite(
 
 def connect_for_writing(file: Path, durability: Durability) -> sqlite3.Connection:
     """A connection with every setting that a promise rests on. Refused: one of them, read back, did not take."""
-    conn = sqlite3.connect(
-        file, isolation_level=None, timeout=_BUSY_TIMEOUT, cached_statements=_CACHED_STATEMENTS, check_same_thread=False
-    )
-    synchronous, level = _SYNCHRONOUS[durability]
-    conn.execute("PRAGMA journal_mode = WAL")
-    conn.execute(f"PRAGMA synchronous = {synchronous}")
-    conn.execute("PRAGMA foreign_keys = ON")
-    conn.execute("PRAGMA mmap_size = 0")
-    conn.execute("PRAGMA cache_size = -16000")
-    conn.execute("PRAGMA temp_store = MEMORY")
-    conn.execute("PRAGMA journal_size_limit = 67108864")
-    if sys.platform == "darwin":
-        # There a plain fsync does not reach the medium.
-        conn.execute("PRAGMA fullfsync = ON")
-        conn.execute("PRAGMA checkpoint_fullfsync = ON")
-    read_back: dict[str, object] = {}
-    for pragma, wanted in {"journal_mode": "wal", "synchronous": level, "foreign_keys": 1}.items():
-        (found,) = conn.execute(f"PRAGMA {pragma}").fetchone()
-        if found != wanted:
-            conn.close()
-            raise Refused(
-                f"SQLite answers {pragma} = {found} for {file} where {wanted} is needed",
-                reason="WEAK_DATABASE",
-                suggestion="keep the file on a local disk, or use PostgreSQL",
-            )
-        read_back[pragma] = found
+    with _connected(str(file)) as conn:
+        synchronous, level = _SYNCHRONOUS[durability]
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute(f"PRAGMA synchronous = {synchronous}")
+        conn.execute("PRAGMA foreign_keys = ON")
+        conn.execute("PRAGMA mmap_size = 0")
+        conn.execute("PRAGMA cache_size = -16000")
+        conn.execute("PRAGMA temp_store = MEMORY")
+        conn.execute("PRAGMA journal_size_limit = 67108864")
+        if sys.platform == "darwin":
+            # There a plain fsync does not reach the medium.
+            conn.execute("PRAGMA fullfsync = ON")
+            conn.execute("PRAGMA checkpoint_fullfsync = ON")
+        read_back: dict[str, object] = {}
+        for pragma, wanted in {"journal_mode": "wal", "synchronous": level, "foreign_keys": 1}.items():
+            (found,) = conn.execute(f"PRAGMA {pragma}").fetchone()
+            if found != wanted:
+                raise Refused(
+                    f"SQLite answers {pragma} = {found} for {file} where {wanted} is needed",
+                    reason="WEAK_DATABASE",
+                    suggestion="keep the file on a local disk, or use PostgreSQL",
+                )
+            read_back[pragma] = found
     _log.info("%s answers %s", file, ", ".join(f"{pragma} = {found}" for pragma, found in read_back.items()))
     return conn
 
 
 def connect_for_reading(file: Path) -> sqlite3.Connection:
     """A connection that cannot write, whatever it is told."""
+    with _connected(f"file:{quote(str(file))}?mode=ro", uri=True) as conn:
+        conn.execute("PRAGMA query_only = ON")
+        conn.execute("PRAGMA mmap_size = 0")
+    return conn
+
+
+@contextmanager
+def _connected(database: str, *, uri: bool = False) -> Generator[sqlite3.Connection, None, None]:
+    """A connection, to be made ready; it stays open unless that fails."""
     conn = sqlite3.connect(
-        f"file:{quote(str(file))}?mode=ro",
-        uri=True,
+        database,
+        uri=uri,
         isolation_level=None,
         timeout=_BUSY_TIMEOUT,
         cached_statements=_CACHED_STATEMENTS,
         check_same_thread=False,
     )
-    conn.execute("PRAGMA query_only = ON")
-    conn.execute("PRAGMA mmap_size = 0")
-    return conn
+    try:
+        yield conn
+    except BaseException:
+        conn.close()
+        raise
 
 
 def _ping(conn: Connection) -> None:
