@@ -35,8 +35,12 @@ class Tail:
 
     def end(self) -> str:
         """Reads on to its end; what it said on stderr."""
-        rest, err = self.process.communicate(timeout=PATIENCE)
-        self.lines += rest.splitlines()
+        # Not `communicate`, which passes over what was read from the pipe with the last line.
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.lines += self.process.stdout.read().splitlines()
+        err = self.process.stderr.read()
+        self.process.wait(PATIENCE)
         return err
 
 
