@@ -44,6 +44,8 @@ async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(s
                 group.create_task(recorder.converse())
                 await asyncio.to_thread(server.stop, "immediate")
                 acknowledged = len(recorder.acknowledged)
+                # The others may all be waiting for tasks that were begun before.
+                group.create_task(recorder.send("echo too early"))
                 # What the server had committed may still be on its way, to each of three; nothing else may come.
                 await asyncio.sleep(OUTAGE)
                 assert len(recorder.acknowledged) <= acknowledged + 3
