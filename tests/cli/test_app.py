@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from tests.cli.command import Dev, environment, taskplane
+from tests.support.ports import refusing_port
 from typer.testing import CliRunner
 
 from taskplane.cli.app import app
@@ -70,9 +71,10 @@ def test_version_names_every_part_that_a_bug_report_needs() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["chat", "-m", "hi"], ["tail", "x"], ["task", "list"], ["session", "list"]])
-def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str], unused_tcp_port: int) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}"
-    done = taskplane(*arguments, "--url", url)
+def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str]) -> None:
+    with refusing_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        done = taskplane(*arguments, "--url", url)
     assert done.returncode == 3
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -81,8 +83,9 @@ def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str
     assert lines[2] == "  UNREACHABLE"
 
 
-def test_an_error_is_one_json_object_where_json_is_asked_for(unused_tcp_port: int) -> None:
-    done = taskplane("task", "get", "x", "-o", "json", env={"TASKPLANE_URL": f"http://127.0.0.1:{unused_tcp_port}"})
+def test_an_error_is_one_json_object_where_json_is_asked_for() -> None:
+    with refusing_port() as port:
+        done = taskplane("task", "get", "x", "-o", "json", env={"TASKPLANE_URL": f"http://127.0.0.1:{port}"})
     error = json.loads(done.stderr)["error"]
     assert (error["code"], error["retryable"]) == ("UNREACHABLE", True)
     assert error["message"]

@@ -13,7 +13,7 @@ import grpc
 import httpx
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tests.cli.command import Dev, dev, taskplane
+from tests.cli.command import PATIENCE, Dev, dev, taskplane
 from tests.support.postgres import Cluster
 
 SERVICES = [
@@ -120,6 +120,7 @@ def test_c14_a_drain_lets_a_running_task_finish(tmp_path: Path) -> None:
                 "method": "SendStreamingMessage",
                 "params": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "slow 8"}]}},
             },
+            timeout=PATIENCE,
         ) as stream,
     ):
         events: list[str] = []
@@ -145,6 +146,7 @@ def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
                     "configuration": {"returnImmediately": True},
                 },
             },
+            timeout=PATIENCE,
         )
         assert "result" in taken.json()
         plane.signal(signal.SIGINT)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import Dev, dev, taskplane
-from tests.support.ports import free_port
+from tests.support.ports import refusing_port
 
 SECRET = {"TASKPLANE_TASKS_INTERNAL_SECRET": "s" * 40}
 
@@ -62,6 +62,7 @@ def test_who_does_not_know_the_secret_is_refused(old: Dev) -> None:
 
 def test_a_plane_that_is_not_there_is_told(tmp_path: Path) -> None:
     """Exit code 3, with the address."""
-    address = f"127.0.0.1:{free_port()}"
-    done = taskplane("gc", "--grpc", address, cwd=tmp_path)
+    with refusing_port() as port:
+        address = f"127.0.0.1:{port}"
+        done = taskplane("gc", "--grpc", address, cwd=tmp_path)
     assert done.returncode == 3 and address in done.stderr

@@ -187,12 +187,18 @@ async def test_later_attempts_wait_and_a_released_one_does_not_count(plane: Plan
     row = await plane.create(on_orphan=RERUN, max_attempts=3)
     released = await plane.orphan(row, released=True)
     assert released is not None and released.attempt == 0
+    before = ready_at = 0
     for attempt in (1, 2):
         claimed = await plane.claim(row)
         assert claimed is not None and claimed.attempt == attempt
+        before = await plane.log.now()
         requeued = await plane.orphan(row)
-        assert requeued is not None
-    assert (await plane.log.claimable(["demo"], 10)).uids == [] and await plane.claim(row) is None
+        assert requeued is not None and requeued.ready_at is not None
+        ready_at = requeued.ready_at
+    assert ready_at >= before + 750_000
+    taken = (await plane.log.claimable(["demo"], 10)).uids, await plane.claim(row)
+    # Unless it has waited long enough by now.
+    assert taken == ([], None) or await plane.log.now() >= ready_at
 
 
 async def test_a_lost_lease_is_given_up_once(plane: Plane) -> None:

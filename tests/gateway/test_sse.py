@@ -130,8 +130,9 @@ async def test_the_head_keeps_proxies_from_holding_events_back() -> None:
 async def test_silence_is_broken_by_a_comment_line_without_a_blank_line() -> None:
     """C3, C5: a comment is no event."""
     async with serving(keep_alive=0.05) as server, asyncio.timeout(10):
-        reader, writer, _ = await server.connect()
+        # Before there is any silence.
         await server.source.queue.put(event(b"1", "a-1"))
+        reader, writer, _ = await server.connect()
         assert await chunk(reader) == b"id: a-1\ndata: 1\n\n"
         assert [await chunk(reader) for _ in range(3)] == [b": ping\n"] * 3
         await server.source.queue.put(None)

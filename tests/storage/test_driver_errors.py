@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
+from tests.support.ports import refusing_port
 from tests.support.postgres import Cluster
 
 from taskplane.runtime.errors import Unavailable
@@ -39,10 +40,11 @@ async def opened(url: str) -> None:
         pass
 
 
-async def test_a_server_that_is_not_there_is_not_named(unused_tcp_port: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_that_is_not_there_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
     """C15."""
-    url = f"postgresql://postgres@127.0.0.1:{unused_tcp_port}/x"
-    assert str(unused_tcp_port) in await refused(lambda: opened(url), caplog)
+    with refusing_port() as port:
+        url = f"postgresql://postgres@127.0.0.1:{port}/x"
+        assert str(port) in await refused(lambda: opened(url), caplog)
 
 
 async def test_what_a_server_says_of_a_connection_is_not_passed_on(

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES
 from tests.support.postgres import Cluster
-from tests.system.plane import Plane, running
+from tests.system.plane import STEADY, Plane, running
 
 # Processes that hold no database.
 WITHOUT_DATABASE = {"executor", "gateway"}
@@ -33,7 +33,7 @@ def _repeats(case: Any) -> bool:
 async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
     """A plane in one process on SQLite. Modules marked `on_both_engines` get one on PostgreSQL as well."""
     folder = tmp_path_factory.mktemp("plane")
-    async with running("one", folder, server=server_of(request.param, request)) as started:
+    async with running("one", folder, STEADY, server=server_of(request.param, request)) as started:
         yield started
 
 

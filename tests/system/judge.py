@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, text
-from tests.system.plane import LEASE_TTL, Plane
+from tests.system.plane import BOUND, Plane
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -109,7 +109,7 @@ async def logs(plane: Plane) -> dict[str, list[Stored]]:
     return (await held(plane)).logs
 
 
-async def at_rest(plane: Plane, timeout: float = LEASE_TTL + 5.0) -> None:
+async def at_rest(plane: Plane, timeout: float = BOUND) -> None:
     """Waits until everything in a plane is at rest and copied. TimeoutError: it never was."""
     async with asyncio.timeout(timeout):
         # The rows first: they are few, and what they say is what is waited for most.

@@ -25,6 +25,10 @@ FAST: Mapping[str, str] = {
     "TASKPLANE_EXECUTOR_ALLOW_CRASH": "true",
 }
 LEASE_TTL = 1.0
+# Seconds until a plane that lost something is at rest again; several times what that takes, also on a busy machine.
+BOUND = LEASE_TTL + 15.0
+# For planes in which no lease is to run out: a process that the machine does not come to for a while is not lost.
+STEADY: Mapping[str, str] = {"TASKPLANE_TASKS_LEASE_TTL": "30.0"}
 
 # For modules whose tests use the fixture `plane`: all of them run on SQLite and then on PostgreSQL.
 on_both_engines = pytest.mark.parametrize("plane", ["sqlite", "postgres"], indirect=True, scope="module")

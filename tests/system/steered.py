@@ -77,7 +77,10 @@ class Question:
         self._asked.touch()
 
     def settle(self, answer: str) -> None:
-        self._file.write_text(answer)
+        # Whole at once: whoever looks meanwhile must not take an empty file for an answer.
+        written = self._file.with_suffix(".written")
+        written.write_text(answer)
+        written.rename(self._file)
 
 
 class Hesitant:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.postgres import Cluster
 from tests.system.judge import at_rest, held, judge
-from tests.system.plane import running
+from tests.system.plane import BOUND, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client
 
@@ -57,7 +57,7 @@ async def test_a_drain_under_load_ends_in_time_and_loses_nothing(
                     await plane.start(target)
                 async with asyncio.timeout(20):
                     await asyncio.gather(*followers)
-            await at_rest(plane, LEASE + 5.0)
+            await at_rest(plane, LEASE + BOUND)
             verdict = judge(await held(plane), recorder.seen(), recorder.acknowledged)
             retries = [record.retries for record in recorder.records]
             print(

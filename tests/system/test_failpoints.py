@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.conftest import ENGINES
 from tests.system.conftest import server_of
 from tests.system.judge import at_rest, held, judge
-from tests.system.plane import LEASE_TTL, Plane, running
+from tests.system.plane import Plane, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, request, text_message
 
@@ -94,7 +94,7 @@ async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: P
         with suppress(asyncio.CancelledError, httpx.HTTPError):
             await sending
         await four.start(name)
-        await at_rest(four, LEASE_TTL + 5.0)
+        await at_rest(four)
         found = await held(four)
         assert judge(found, {}, ()).findings() == []
         assert len(found.tasks) == before + (place != "submit.after_outcome")

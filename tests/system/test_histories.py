@@ -15,7 +15,7 @@ import httpx
 import pytest
 from tests.support.postgres import Cluster
 from tests.system.chronicle import Chronicle, Turn
-from tests.system.plane import Plane, running
+from tests.system.plane import STEADY, Plane, running
 from tests.system.wire import Json, call, client, data, result, send, text_message
 
 HISTORIES = int(os.environ.get("HISTORIES", "12"))
@@ -224,7 +224,7 @@ async def test_generated_sessions_show_what_a_naive_reference_says(server: Clust
     print(f"seed {seed}")
     rng = random.Random(seed)
     wanted = HISTORIES if server is None or HISTORIES > 30 else HISTORIES // 3
-    async with running("one", tmp_path, server=server) as plane, client(plane.url) as http:
+    async with running("one", tmp_path, STEADY, server=server) as plane, client(plane.url) as http:
         for start in range(0, wanted, ABREAST):
             sessions = [Session(http, random.Random(rng.random())) for _ in range(min(ABREAST, wanted - start))]
             await asyncio.gather(*map(_live, sessions))

@@ -10,13 +10,13 @@ from tests.support.cutting import cutting
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 from tests.system.judge import logs
-from tests.system.plane import running
+from tests.system.plane import STEADY, running
 from tests.system.wire import call, client, request, result, text_message
 
 
 async def test_fifty_sends_with_one_key_are_one_task_and_one_run(server: Cluster | None, tmp_path: Path) -> None:
     """C10, P2: also for a direct answer, without a context, after a restart; another body is a typed conflict."""
-    async with running("one", tmp_path, server=server) as plane:
+    async with running("one", tmp_path, STEADY, server=server) as plane:
         async with client(plane.url) as http:
             message = text_message("echo once")
             key = {"Idempotency-Key": "key-1"}
@@ -49,7 +49,7 @@ async def test_fifty_sends_with_one_key_are_one_task_and_one_run(server: Cluster
 
 async def test_one_key_over_two_executors_with_the_first_answer_cut_off(server: Cluster | None, tmp_path: Path) -> None:
     """C10: two executor processes on one store; the first client goes away before it is answered."""
-    async with running("four", tmp_path, server=server) as plane:
+    async with running("four", tmp_path, STEADY, server=server) as plane:
         executor, gateway = free_port(), free_port()
         first = plane.environment
         plane.environment = first | {
@@ -83,7 +83,7 @@ async def test_a_send_whose_first_answer_is_cut_by_the_network_is_done_once(
     server: Cluster | None, tmp_path: Path
 ) -> None:
     """C10: the answer is under way when the connection breaks; the same request on another connection gets it."""
-    async with running("one", tmp_path, server=server) as plane, client(plane.url) as straight:
+    async with running("one", tmp_path, STEADY, server=server) as plane, client(plane.url) as straight:
         host, port = plane.url.removeprefix("http://").split(":")
         for text, method in product(("echo once", "message hi"), ("SendMessage", "SendStreamingMessage")):
             async with cutting(host, int(port)) as proxy, client(f"http://127.0.0.1:{proxy.port}") as http:

@@ -1,12 +1,14 @@
 """Every message of a turn says which turn it is of, live and wherever it is read afterwards."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
-from tests.system.plane import Plane, on_both_engines
+from tests.support.postgres import Cluster
+from tests.system.plane import BOUND, Plane, on_both_engines, running
 from tests.system.wire import (
     Json,
     client,
@@ -20,7 +22,7 @@ from tests.system.wire import (
     until,
 )
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), on_both_engines]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MARK = "kagent_invocation_id"
 
@@ -58,6 +60,7 @@ async def said(http: httpx.AsyncClient, text: str, *, version: str = "1.0", **fi
         return [event.result async for event in events]
 
 
+@on_both_engines
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize(
     "text", ["some words to echo", "tool", "artifact", "ask", "flood 3", "fail", "reject", "message hi"]
@@ -106,9 +109,23 @@ def unlike(found: dict[str, Any], told: dict[str, str]) -> dict[str, dict[str, s
     }
 
 
-async def test_invocations_survive_storage_flattening_replay_and_reload(plane: Plane) -> None:
+async def crashed(http: httpx.AsyncClient, context: str) -> str:
+    """What was seen of a turn that its process did not survive."""
+    seen = ""
+    with pytest.raises(httpx.TransportError):
+        async with stream(http, "SendStreamingMessage", {"message": text_message("crash", contextId=context)}) as told:
+            async for event in told:
+                seen += str(event.result)
+    return seen
+
+
+async def test_invocations_survive_storage_flattening_replay_and_reload(server: Cluster | None, tmp_path: Path) -> None:
     """R1: in every form in which a session is read, before and after its process dies in the middle of a sentence."""
-    context = uuid4().hex
+    async with running("one", tmp_path, server=server) as plane:
+        await _survive(plane, uuid4().hex)
+
+
+async def _survive(plane: Plane, context: str) -> None:
     async with client(plane.url) as http:
         live = [await said(http, text, contextId=context) for text in ("tool", "artifact", "message hi", "flood 3")]
         asked = (await send(http, "ask", contextId=context))["task"]
@@ -116,8 +133,7 @@ async def test_invocations_survive_storage_flattening_replay_and_reload(plane: P
         told = turns(live)
         assert len(set(told.values())) == 6
         assert unlike(await views(http, context), told) == {}
-        with pytest.raises(httpx.TransportError):
-            await said(http, "crash", contextId=context)
+        seen = await crashed(http, context)
     await plane.death("dev")
     await plane.start("dev")
     async with client(plane.url) as http:
@@ -126,8 +142,10 @@ async def test_invocations_survive_storage_flattening_replay_and_reload(plane: P
             last = (await data(http, f"/api/sessions/{context}/tasks"))[-1]
             return last if last["status"]["state"] == "failed" else None
 
-        lost = await until(lost_task)
-        assert [message["parts"][0]["text"] for message in lost["history"]][:2] == ["crash", "About to "]
+        lost = await until(lost_task, BOUND)
+        # Where the machine was slow, its process died before the half sentence was stored.
+        texts = [message["parts"][0]["text"] for message in lost["history"]]
+        assert texts[:2] == ["crash", "About to "] or (texts[0] == "crash" and "About to " not in seen)
         (cut,) = set(turns(lost).values())
         new = unlike(await views(http, context), told)
         assert {mark for marks in new.values() for mark in marks.values()} == {cut}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.postgres import Cluster
 from tests.system.judge import at_rest, held, judge, logs
-from tests.system.plane import LEASE_TTL, running
+from tests.system.plane import BOUND, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
 
@@ -33,7 +33,7 @@ async def test_a_kill_in_mid_stream_loses_nothing(
     seed = int(os.environ.get("FAULT_SEED", random.randrange(2**32)))
     rng = random.Random(seed)
     print(f"{mode}/{target}: seed {seed}")
-    bound = LEASE_TTL + 5.0 + (0.0 if target in WITH_ITS_RUNS else LONGEST_RUN)
+    bound = BOUND + (0.0 if target in WITH_ITS_RUNS else LONGEST_RUN)
     kills = counted = 0
     wanted = KILLS if server is None or KILLS > 2 else 1
     async with running(mode, tmp_path, server=server) as plane, client(plane.url) as http:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.postgres import Cluster
 from tests.system.judge import at_rest, held, judge, logs
-from tests.system.plane import LEASE_TTL, running
+from tests.system.plane import BOUND, LEASE_TTL, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
 
@@ -49,7 +49,7 @@ async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(
     arguments = ("--agent", "tests.system.lossy:Lossy")
     async with running("one", tmp_path, None, *arguments, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
-        record = await asyncio.wait_for(recorder.follow(text), LEASE_TTL + 5.0)
+        record = await asyncio.wait_for(recorder.follow(text), BOUND)
         task = await result(http, "GetTask", {"id": record.task_id})
         await at_rest(plane)
         await plane.stop()
@@ -89,7 +89,7 @@ async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(
         )
         created = await store.CreateTask(request)
         assert created.fence == 1
-        async with asyncio.timeout(LEASE_TTL + 5.0):
+        async with asyncio.timeout(BOUND):
             while (await result(http, "GetTask", {"id": "lost"}))["status"]["state"] != COMPLETED:
                 await asyncio.sleep(0.05)
         record = await busy

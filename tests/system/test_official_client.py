@@ -117,12 +117,19 @@ async def test_it_cancels(plane: Plane, version: str) -> None:
 @both_versions
 async def test_it_subscribes(plane: Plane, version: str) -> None:
     """P12: the snapshot first, then the rest up to the end."""
-    async with official(plane, version, streaming=False, polling=True) as client:
-        (answer,) = await answers(client, message("slow 4"))
-        async with asyncio.timeout(20), official(plane, version, streaming=True) as watcher:
-            events = [each async for each in watcher.subscribe(SubscribeToTaskRequest(id=answer.task.id))]
-    assert events[0].HasField("task")
-    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    async with (
+        official(plane, version, streaming=False) as client,
+        official(plane, version, streaming=True) as watcher,
+        asyncio.timeout(30),
+    ):
+        (asked,) = await answers(client, message("ask"))
+        events = watcher.subscribe(SubscribeToTaskRequest(id=asked.task.id))
+        first = await anext(events)
+        await answers(client, message("blue", task_id=asked.task.id))
+        rest = [each async for each in events]
+    assert first.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    assert {each.WhichOneof("payload") for each in rest} == {"status_update"}
+    assert rest[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
 @both_versions

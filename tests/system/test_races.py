@@ -6,7 +6,19 @@ import random
 import httpx
 import pytest
 from tests.system.plane import Plane, on_both_engines
-from tests.system.wire import Json, call, client, raw_log, result, stream, text_message, texts_of, until
+from tests.system.wire import (
+    Json,
+    Sse,
+    call,
+    client,
+    raw_log,
+    result,
+    stream,
+    task_of,
+    text_message,
+    texts_of,
+    until,
+)
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300), on_both_engines]
 
@@ -124,14 +136,22 @@ def _state(event: Json) -> str:
 
 async def test_streams_of_one_task_see_the_same(plane: Plane) -> None:
     """C3: several clients, the same events in the same order."""
-    async with client(plane.url) as http:
-        task = await begin(http, "slow 8")
+    async with (
+        client(plane.url) as http,
+        stream(http, "SendStreamingMessage", {"message": text_message("slow 8")}) as events,
+    ):
+        told = aiter(events)
+        begun = await anext(told)
+        place = {"Last-Event-ID": begun.id}
 
-        async def watch() -> list[tuple[int, str]]:
-            async with stream(http, "SubscribeToTask", {"id": task["id"]}) as events:
-                return [(event.generation, event.id) async for event in events]
+        async def watch() -> list[Sse]:
+            async with stream(http, "SubscribeToTask", {"id": task_of([begun])["id"]}, **place) as others:
+                return [event async for event in others]
 
-        first, second, third = await asyncio.gather(watch(), watch(), watch())
-    assert first[-1] == second[-1] == third[-1]
-    shortest = min((first, second, third), key=len)[1:]
-    assert all(seen[-len(shortest) :] == shortest for seen in (first, second, third))
+        async def own() -> list[Sse]:
+            return [event async for event in told]
+
+        first, second, third = await asyncio.gather(own(), watch(), watch())
+    seen = [[(event.id, event.result) for event in each] for each in (first, second, third)]
+    assert seen[0] == seen[1] == seen[2]
+    assert [event.generation for event in first] == list(range(2, 12))

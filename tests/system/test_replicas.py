@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
-from tests.system.plane import running
+from tests.system.plane import STEADY, running
 from tests.system.steered import Hold
 from tests.system.wire import Json, Sse, call, client, result, state_of, stream, task_of, text_message, until
 
@@ -18,7 +18,7 @@ AGENT = {"TASKPLANE_EXECUTOR_AGENTS": "tests.system.steered:Holding"}
 @asynccontextmanager
 async def replicas(data: Path, database_url: str) -> AsyncGenerator[tuple[str, str]]:
     """Two of each process but of those that SQLite has one of; the URLs of the two gateways."""
-    extra = dict(AGENT)
+    extra = {**AGENT, **STEADY}
     if database_url:
         extra |= {f"TASKPLANE_{store}_DATABASE_URL": database_url for store in ("TASKS", "SESSIONS")}
     async with running("four", data, extra) as plane:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.conftest import ENGINES
 from tests.system.conftest import server_of
 from tests.system.judge import at_rest, held, judge
-from tests.system.plane import Plane, running
+from tests.system.plane import STEADY, Plane, running
 from tests.system.steering import Steerer, invocation, steering
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
@@ -35,7 +35,7 @@ PLACES = [
 async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
     """A plane in four processes, whose processes are killed and started again."""
     server = server_of(request.param, request)
-    async with running("four", tmp_path_factory.mktemp("plane"), server=server) as started:
+    async with running("four", tmp_path_factory.mktemp("plane"), STEADY, server=server) as started:
         yield started
 
 

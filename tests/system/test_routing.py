@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import httpx
-import pytest
-import pytest_asyncio
-from tests.system.plane import Plane, running
+from tests.system.plane import STEADY, Plane, running
 from tests.system.steered import Question
 from tests.system.wire import Json, client, data, result, send, until
 
@@ -18,15 +17,13 @@ from taskplane.runtime.channel import client as wrapped
 from taskplane.runtime.channel import connect
 from taskplane.runtime.principal import Principal
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def hesitant(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
-    """A plane with the agent that waits for its answers, for at most four seconds outside a task."""
-    extra = {"TASKPLANE_EXECUTOR_ROUTE_TIMEOUT": "4.0"}
+@asynccontextmanager
+async def hesitant(folder: Path, seconds: float) -> AsyncGenerator[Plane]:
+    """A plane with the agent that waits for its answers, for at most so long outside a task."""
+    extra = {**STEADY, "TASKPLANE_EXECUTOR_ROUTE_TIMEOUT": str(seconds)}
     arguments = ("--agent", "tests.system.steered:Hesitant")
-    async with running("one", tmp_path_factory.mktemp("plane"), extra, *arguments) as started:
+    async with running("one", folder, extra, *arguments) as started:
         yield started
 
 
@@ -53,14 +50,14 @@ async def tasks(http: httpx.AsyncClient, context: str) -> list[Json]:
 
 
 async def test_a_message_is_saved_before_it_is_decided_and_a_direct_answer_makes_no_task(
-    hesitant: Plane, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """P2, S7: the user's message first; then a Message, and neither a task nor a trace of one."""
     context, file = uuid4().hex, tmp_path / "file"
-    async with client(hesitant.url) as http:
+    async with hesitant(tmp_path, 60.0) as plane, client(plane.url) as http:
         sending = asyncio.create_task(send(http, str(file), contextId=context))
         await thinking(Question(file))
-        assert await saved(hesitant, context) == [str(file)]
+        assert await saved(plane, context) == [str(file)]
         assert (await data(http, f"/api/sessions/{context}"))["session"]["name"]
         assert not sending.done()
         Question(file).settle("directly")
@@ -71,11 +68,11 @@ async def test_a_message_is_saved_before_it_is_decided_and_a_direct_answer_makes
         assert await tasks(http, context) == []
 
 
-async def test_once_there_is_a_task_the_answer_stays_a_task(hesitant: Plane, tmp_path: Path) -> None:
+async def test_once_there_is_a_task_the_answer_stays_a_task(tmp_path: Path) -> None:
     """P2: also where the answer comes late and would have been a direct one; it is the end of the task then."""
     context, file, late = uuid4().hex, tmp_path / "file", tmp_path / "late"
     Question(file).settle("")
-    async with client(hesitant.url) as http:
+    async with hesitant(tmp_path, 0.5) as plane, client(plane.url) as http:
         task = (await send(http, str(file), contextId=context))["task"]
         assert task["status"]["message"]["parts"] == [{"text": "made a task of it"}]
         sending = asyncio.create_task(send(http, str(late), contextId=context))

@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from tests.support.postgres import Cluster
-from tests.system.plane import running
+from tests.system.plane import STEADY, running
 from tests.system.wire import Json, client, data, result, stream, text_message, text_message_0_3
 
 REWIND = "kagent_rewind_before_invocation_id"
@@ -62,7 +62,7 @@ async def test_a_rewound_session_is_what_it_was_after_a_restart(
     """R3, R4, R5, R8 (ABCA): cut before B, killed, started: A; D; cut before A, killed: nothing; undone: A, D."""
     names = ("dev",) if mode == "one" else ("tasks", "sessions", "executor", "gateway")
 
-    async with running(mode, tmp_path, server=server) as plane:
+    async with running(mode, tmp_path, STEADY, server=server) as plane:
 
         async def restart() -> None:
             for name in names:
@@ -98,7 +98,7 @@ async def test_a_rewound_session_is_what_it_was_after_a_restart(
 @pytest.mark.timeout(120)
 async def test_a_watch_lives_through_a_restart_of_the_stores(server: Cluster | None, tmp_path: Path) -> None:
     """M5: it begins anew with the tasks there are, and misses no entry; each of them comes once."""
-    async with running("four", tmp_path, server=server) as plane, client(plane.url) as http:
+    async with running("four", tmp_path, STEADY, server=server) as plane, client(plane.url) as http:
         context = uuid4().hex
         await sent(http, "SendMessage", context, "A")
         async with asyncio.timeout(60), http.stream("GET", f"/api/sessions/{context}/watch") as reply:

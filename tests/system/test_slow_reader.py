@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from tests.system.plane import running
+from tests.system.plane import STEADY, running
 from tests.system.wire import client, send, stream, text_message
 
 # Seconds between two sends of one of the others: many ask, but not with all that the machine has.
@@ -22,7 +22,7 @@ async def test_a_reader_of_ten_milliseconds_an_event_gets_all_of_3000(tmp_path: 
     numbers: list[int] = []
     sizes: list[int] = []
     done = asyncio.Event()
-    async with running("four", tmp_path) as plane, client(plane.url) as http:
+    async with running("four", tmp_path, STEADY) as plane, client(plane.url) as http:
         gateway = plane.processes["gateway"].pid
 
         async def others() -> None:

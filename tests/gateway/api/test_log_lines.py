@@ -17,9 +17,10 @@ async def test_lines_name_the_act_the_session_and_the_task(plane: Plane, caplog:
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     async with watching(plane, context) as told:
         await anext(told)
-        task = await plane.send("slow 3", message={"contextId": context}, returnImmediately=True)
+        task = await plane.send("ask", message={"contextId": context})
         async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
             first = await anext(events)
+            await plane.send("Ann", message={"taskId": task["id"]})
             async for _ in events:
                 pass
         await plane.streamed("SubscribeToTask", {"id": task["id"]}, last_event_id=first.id)

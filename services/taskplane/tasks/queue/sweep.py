@@ -18,15 +18,17 @@ _MAX_ORPHANS: Final = 1000
 class Sweeper:
     """Looks every `every` seconds (give or take a quarter) for leases that ran out; any number of stores may.
 
-    A sweeper that wakes late grants one TTL: where its last successful pass is longer ago than that (the store just
-    started, was stopped, or could not reach its database), the executors could not renew either, so it takes nothing
-    back for one TTL.
+    A sweeper that wakes late grants one TTL: where its last successful pass is longer ago than half of that (the store
+    just started, was stopped, or could not reach its database), the executors could not renew either, and a lease that
+    was half over before may have run out meanwhile, so it takes nothing back for one TTL.
     """
 
     def __init__(self, log: TaskLog, leases: Leases, *, every: float) -> None:
         self._log = log
         self._leases = leases
         self._every = every
+        # Where it does not look as often as that, it cannot tell whether it is late.
+        self._late = min(leases.ttl, max(leases.ttl / 2, 2 * every))
         self._passed: float | None = None
         self._grace_until = 0.0
 
@@ -42,7 +44,7 @@ class Sweeper:
     async def sweep(self) -> int:
         """One pass; the number of leases taken back. Unavailable: the pass does not count."""
         began = time.monotonic()
-        if self._passed is None or began - self._passed > self._leases.ttl:
+        if self._passed is None or began - self._passed > self._late:
             self._grace_until = began + self._leases.ttl
         before = await self._log.now()
         lost = [row for row in await self._log.expired(_MAX_ORPHANS) if not self._leases.spared(row)]
