@@ -6,11 +6,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.support.postgres import CannotRun, Cluster, running
 from tests.support.schemas import copy_schema
 
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.storage.migrate import upgrade
+
+# How long an example takes says more about the machine than about what is tested.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 ENGINES = ["sqlite", "postgres"]
 Migrated = Callable[[str], Awaitable[str]]
