@@ -143,7 +143,7 @@ class Plane:
 
     async def reaches(self, task_id: str, *states: int, who: Principal = ANN) -> a2a.Task:
         request = tasks.WatchTaskRequest(task_id=task_id, stop_at=states, end_only=True)  # type: ignore[arg-type]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for response in self.stores.tasks(who).WatchTask(request):
                 if response.HasField("end"):
                     return response.end.record.task
@@ -209,7 +209,14 @@ async def open_plane(
 ) -> AsyncGenerator[Plane, None]:
     """An executor of these agents, the demo agent without any."""
     services = Services(policy=servicer.POLICY)
-    values: dict[str, Any] = {"renew_every": 0.3, "drain_timeout": 0.5, "cancel_grace": 1.0, "strict_agents": True}
+    values: dict[str, Any] = {
+        "renew_every": 0.3,
+        "drain_timeout": 0.5,
+        "cancel_grace": 1.0,
+        "strict_agents": True,
+        # A router of which a direct answer is expected may stand still for as long as the machine does.
+        "route_timeout": 60.0,
+    }
     async with open_executor(
         ExecutorSettings(**{**values, **settings}),
         services,
@@ -221,7 +228,12 @@ async def open_plane(
         yield Plane(stores, room, services)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def swept_at_start(stores: Stores) -> None:
+    """Waits until the sweep with which an executor begins makes the last of its calls."""
+    await until(lambda: "ListUnfinishedImports" in stores.calls)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Waits for what has no event of its own."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -229,7 +241,7 @@ async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
         await asyncio.sleep(0.005)
 
 
-async def eventually(read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], seconds: float = 5.0) -> T:
+async def eventually(read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], seconds: float = 30.0) -> T:
     """Reads until what was read is wanted."""
     deadline = time.monotonic() + seconds
     while not wanted(found := await read()):

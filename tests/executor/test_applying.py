@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, eventually, open_plane, said, text
+from tests.executor.plane import Plane, Stores, eventually, open_plane, said, swept_at_start, text
 from tests.executor.rewinding import Held, answer, applied, gone, invocation, listed, rewind, rewind_session, turns
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.executor import tasklog
 from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Turn
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
@@ -96,7 +97,10 @@ async def test_the_next_request_finishes_it(stores: Stores, place: str, next_req
         assert await listed(plane) == expected
 
 
-async def test_a_store_that_is_away_for_a_moment_is_waited_for(stores: Stores, plane: Plane) -> None:
+async def test_a_store_that_is_away_for_a_moment_is_waited_for(
+    stores: Stores, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasklog, "PERSISTENCE", 60.0)
     one, two = await turns(plane, "one", "two")
     left = 3
 
@@ -272,6 +276,7 @@ async def test_a_turn_whose_message_could_not_be_saved_is_not_taken_for_cut(stor
 
 async def test_a_turn_in_a_rewound_session_costs_no_more_calls(stores: Stores, plane: Plane) -> None:
     """One turn is 2 AppendEntries, 1 ListEntries, 1 CreateTask, 2 AppendEvents."""
+    await swept_at_start(stores)
     _, two = await turns(plane, "echo one", "echo two")
     await rewind(plane, invocation(two))
     stores.calls.clear()

@@ -155,6 +155,7 @@ async def test_a_deletion_that_failed_half_way_is_finished_by_another_one(stores
         held = Held(stores, "CreateTask")
         sending = asyncio.create_task(plane.submit("two", context_id="c"))
         await held.reached.wait()
+        await eventually(lambda: plane.conversation("c"), lambda said: "two" in said)
         with pytest.raises(Unavailable):
             await delete(plane)
         del stores.channel.before["GetSession"]

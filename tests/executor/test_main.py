@@ -53,7 +53,7 @@ async def test_an_executor_is_ready_when_it_has_reached_its_stores(stores: Store
         answer = await health.Check(question, wait_for_ready=True)
         assert answer.status == HealthCheckResponse.NOT_SERVING
         await stack.enter_async_context(serving(stores.services, target, grace=1.0))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             async for answer in health.Watch(question):
                 if answer.status == HealthCheckResponse.SERVING:
                     break

@@ -1,6 +1,7 @@
 """Old sessions and erased owners: what goes in both stores, and what stays. C16."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -70,19 +71,29 @@ async def run(plane: Plane, who: Principal, text: str, context_id: str) -> None:
     await plane.at_rest(await plane.submit(text, context_id=context_id, who=who), who)
 
 
-async def age(plane: Plane) -> float:
-    """A time to live that everything which was written until now has outlived, and all else has not."""
-    await asyncio.sleep(1.1)
-    return 1.0
+async def age(monkeypatch: pytest.MonkeyPatch) -> float:
+    """A time to live that everything which was written until now has outlived, and all else has not.
+
+    It stays so, since who looks for what is old takes it to be a moment after now, however long the test takes.
+    """
+    await asyncio.sleep(0.01)
+    ttl, seen = 1.0, time.time()
+    await asyncio.sleep(0.01)
+    monkeypatch.setattr("taskplane.executor.expiry.time", SimpleNamespace(time=lambda: seen + ttl))
+    clock = SimpleNamespace(time_ns=lambda: int((seen + ttl) * 1_000_000_000))
+    monkeypatch.setattr("taskplane.sessions.sql.log.time", clock)
+    return ttl
 
 
-async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(stores: Stores) -> None:
+async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C16: those of every owner; one that is younger stays."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="old")
         await plane.run("two", context_id="old")
         await run(plane, BOB, "one", "bobs")
-        ttl = await age(plane)
+        ttl = await age(monkeypatch)
         await plane.run("one", context_id="young")
         assert await expiry(plane, ttl=0.0).sweep() == 0
         assert await expiry(plane, ttl=3600.0).sweep() == 0
@@ -91,7 +102,9 @@ async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(s
         assert await of(plane, BOB) == (set(), set())
 
 
-async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(stores: Stores) -> None:
+async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C16: however old it is."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.submit("stay", context_id="live")
@@ -106,7 +119,7 @@ async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(stores:
         create.message.CopyFrom(a2a.Message(message_id="m", role=a2a.ROLE_USER, parts=[a2a.Part(text="x")]))
         await stores.tasks().CreateTask(create)
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id="t"))
-        ttl = await age(plane)
+        ttl = await age(monkeypatch)
         await stores.tasks().PutTask(tasks.PutTaskRequest(task=document))
         left = {"live", "asking", "uncopied", "document"}
         assert await expiry(plane, ttl).sweep() == 1
@@ -119,7 +132,7 @@ async def test_a_session_stays_to_the_last_millisecond_of_its_document(
     """C16: what counts is when the document was saved, not the second in which it was."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await stores.sessions().CreateSession(sessions.CreateSessionRequest(context_id="c"))
-        ttl = await age(plane)
+        ttl = await age(monkeypatch)
         document = a2a.Task(id="d", context_id="c", status=a2a.TaskStatus(state=a2a.TASK_STATE_COMPLETED))
         put = await stores.tasks().PutTask(tasks.PutTaskRequest(task=document))
         saved = put.record.updated_at.ToMicroseconds() / 1_000_000
@@ -129,11 +142,11 @@ async def test_a_session_stays_to_the_last_millisecond_of_its_document(
             assert await expiry(plane, ttl).sweep() == deleted
 
 
-async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores) -> None:
+async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     """C16: it is looked at once more after its tasks were."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
-        ttl = await age(plane)
+        ttl = await age(monkeypatch)
 
         async def go_on(request: Any) -> None:
             del stores.channel.before["ListTaskInfos"]
@@ -145,11 +158,13 @@ async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores) ->
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["said before the deletion", "said after it"])
-async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(stores: Stores, deleted: bool) -> None:
+async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(
+    stores: Stores, deleted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C16: the session is deleted as it was found or not at all, and then the tasks that were seen with it."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         old = await plane.run("one", context_id="c")
-        ttl = await age(plane)
+        ttl = await age(monkeypatch)
         let_go, sent = asyncio.Event(), list[asyncio.Task[pb.SubmitResponse]]()
 
         async def hold(request: Any) -> None:
@@ -178,12 +193,14 @@ async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(st
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone for good", "begun anew"])
-async def test_a_deletion_that_stopped_half_way_is_made_up_for_by_any_executor(stores: Stores, again: bool) -> None:
+async def test_a_deletion_that_stopped_half_way_is_made_up_for_by_any_executor(
+    stores: Stores, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C16: nobody else would find the tasks of a session that is gone; those of one that is there have it again."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
         await plane.run("two", context_id="c")
-        ttl = await age(plane)
+        ttl = await age(monkeypatch)
 
         async def fail(request: Any) -> None:
             del stores.channel.before["DeleteTask"]
@@ -205,8 +222,9 @@ async def test_a_deletion_that_stopped_half_way_is_made_up_for_by_any_executor(s
 
 async def test_an_executor_deletes_old_sessions_by_itself(stores: Stores) -> None:
     """C16: as its settings say."""
-    async with open_plane(stores, ("a", Talking().agent), session_ttl=0.5, expire_every=0.1) as plane:
+    async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
+    async with open_plane(stores, ("a", Talking().agent), session_ttl=0.1, expire_every=0.1) as plane:
         await eventually(lambda: of(plane), lambda found: found == (set(), set()))
 
 

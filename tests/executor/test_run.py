@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, text, until
+from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, swept_at_start, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -37,6 +37,7 @@ def is_partial(message: a2a.Message) -> bool:
 
 async def test_one_turn_costs_the_calls_it_is_allowed(stores: Stores, plane: Plane) -> None:
     """One turn is 2 AppendEntries, 1 CreateTask, 2 AppendEvents, and no read at all in a new session."""
+    await swept_at_start(stores)
     await plane.run("warm up")
     for context_id in ("", "given"):
         stores.calls.clear()
@@ -270,7 +271,7 @@ async def test_a_cancel_stops_the_agent_and_keeps_what_was_shown(stores: Stores)
         await running.wait()
         await eventually(lambda: plane.record(reference.task.task_id), lambda record: record.generation >= 3)
         canceled = await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await released.wait()
         await until(lambda: not plane.room.runs.active)
         record = await plane.record(reference.task.task_id)
@@ -310,9 +311,11 @@ async def test_a_yield_after_the_final_change_fails_loudly(stores: Stores, caplo
         yield Say("not the end")
 
     with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="after its final change")):
-        async with open_plane(stores, ("a", Scripted(script)), strict_agents=True) as plane:
+        # Without a renewal in between, which would find the task ended and stop the run.
+        async with open_plane(stores, ("a", Scripted(script)), strict_agents=True, renew_every=10.0) as plane:
             task = await plane.run("go")
             assert text(task.status.message) == "the end"
+            await until(lambda: not plane.room.runs.active)
     assert any(record.levelno == logging.CRITICAL for record in caplog.records)
     async with open_plane(stores, ("a", Scripted(script)), strict_agents=False) as plane:
         task = await plane.run("go")
@@ -395,6 +398,8 @@ async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(st
     shared: list[int] = []
 
     async def look(request: tasks.AppendEventsRequest) -> None:
+        # All of them have something to send by then, however long it took to begin them.
+        await until(lambda: len(agent.turns) == 16)
         sizes.append(sum(len(item.changes) for item in request.items))
         shared.append(len(request.items))
         assert len({item.task_uid for item in request.items}) == len(request.items)
@@ -405,7 +410,8 @@ async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(st
             yield ArtifactChunk("a", text="x" * 100, append=index > 0, mergeable=False)
 
     stores.channel.before["AppendEvents"] = look
-    async with open_plane(stores, ("a", Scripted(script))) as plane:
+    agent = Scripted(script)
+    async with open_plane(stores, ("a", agent)) as plane:
         references = await asyncio.gather(*(plane.submit(f"go {n}") for n in range(16)))
         finished = await asyncio.gather(*(plane.at_rest(reference) for reference in references))
         for task in finished:

@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
+from taskplane.runtime import errors
 from taskplane.runtime.channel import LocalChannel, client, connect, tunnel
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
@@ -63,6 +64,17 @@ class Held:
         yield request
         await self.hold()
         yield request
+
+
+async def overrun(held: Held, call: Callable[[], Awaitable[object]]) -> None:
+    """Makes a call that `held` holds up beyond its deadline, and waits for the handler to end.
+
+    On a busy machine the deadline may pass before the handler begins; then the call is made again.
+    """
+    while not held.begun.is_set():
+        with pytest.raises(errors.DeadlineExceeded):
+            await call()
+    await held.ended.wait()
 
 
 class EchoStub:

@@ -69,7 +69,8 @@ def test_a_drain_that_hangs_ends_with_3_at_its_deadline() -> None:
             line(process)
             process.send_signal(signal.SIGTERM)
             code, out, err = ended(process)
-            assert (code, out) == (3, "draining")
+            # It may not have come to say so, if the machine stood still until the deadline.
+            assert code == 3 and out in ("draining", "")
             assert "drain deadline" in err
 
 

@@ -259,14 +259,16 @@ async def test_a_server_that_cannot_be_reached_is_unavailable_without_telling_wh
 
 
 @ways
-async def test_a_restarted_server_is_found_again(way: Way) -> None:
+async def test_a_restarted_server_is_found_again(way: Way, tmp_path: Path) -> None:
+    # Not a port, which somebody else could take meanwhile.
+    listen = f"unix:{tmp_path}/plane.sock"
     async with AsyncExitStack() as stack:
-        async with serving(echo_services(), "127.0.0.1:0", grace=0.1) as server:
+        async with serving(echo_services(), listen, grace=0.1) as server:
             channel = await stack.enter_async_context(way(server.address))
             stub = as_alice(channel)
             await stub.Say(HELLO)
         with pytest.raises(errors.Unavailable):
             await stub.Say(HELLO)
-        async with serving(echo_services(), server.address, grace=0.1), asyncio.timeout(8):
+        async with serving(echo_services(), listen, grace=0.1), asyncio.timeout(60):
             await channel.channel_ready()
             assert await stub.Say(HELLO) == HELLO

@@ -5,6 +5,7 @@ Over 300 lines because all of it reads the same journal of transactions.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -91,7 +92,7 @@ async def committing(engine: Engine, journal: Journal, **bounds: int) -> AsyncGe
 
 async def begun(journal: Journal) -> None:
     """Returns when a transaction has begun."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not journal.batches:
             await asyncio.sleep(0)
 
@@ -222,12 +223,17 @@ async def test_what_is_left_for_later_again_and_again_does_not_spin(engine: Engi
     held = True
     journal.later = lambda op: held and op.key == "held"
     async with committing(engine, journal) as committer:
+        submitted = time.monotonic()
         waiting = asyncio.create_task(committer.submit(Put("held", 1)))
-        await asyncio.sleep(0.3)
-        assert 2 < len(journal.batches) < 30
+        async with asyncio.timeout(60):
+            while len(journal.batches) < 9:
+                await asyncio.sleep(0.005)
+        took = time.monotonic() - submitted
         assert await committer.submit(Put("free", 1)) == "free=1"
         held = False
         assert await waiting == "held=1"
+    # Between the second and the ninth lie pauses of 1, 2, 4 and so on up to 50 ms, however quick the batches are.
+    assert took > 0.1
 
 
 async def test_a_batch_has_bounds_in_number_and_bytes_and_a_giant_goes_alone(engine: Engine, journal: Journal) -> None:

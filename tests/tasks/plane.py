@@ -178,7 +178,7 @@ async def opened(url: str, *, resident: str | None = None, **settings: Any) -> A
         yield Plane(room, engine, channels)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Waits for what has no event of its own."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -186,7 +186,7 @@ async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
         await asyncio.sleep(0.005)
 
 
-async def eventually(read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], seconds: float = 5.0) -> T:
+async def eventually(read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], seconds: float = 30.0) -> T:
     """Reads until what was read is wanted."""
     deadline = time.monotonic() + seconds
     while not wanted(found := await read()):

@@ -47,11 +47,11 @@ async def test_the_process_serves_migrates_and_ends_cleanly_with_a_watch_open(tm
                     return False
                 return True
 
-            await eventually(answers, bool, 20.0)
+            await eventually(answers, bool, 60.0)
             task_id = task_id or (await store.CreateTask(creation())).record.id
             stream = aiter(store.WatchTask(pb.WatchTaskRequest(task_id=task_id)))
             assert (await anext(stream)).snapshot.record.id == task_id
             process.send_signal(signal.SIGTERM)
             with pytest.raises(StopAsyncIteration):
                 await anext(stream)
-        assert await asyncio.wait_for(process.wait(), 10.0) == 0
+        assert await asyncio.wait_for(process.wait(), 60.0) == 0
