@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from sqlalchemy import Connection, create_engine
+from sqlalchemy.pool import NullPool
 
 from taskplane.storage.dialects import Sqlite
 from taskplane.tasks.sql.clock import LeaseClock
@@ -31,7 +32,7 @@ def test_an_answer_that_comes_late_does_not_set_the_clock_back() -> None:
 
     dialect = Slow()
     clock = LeaseClock(dialect)
-    with create_engine("sqlite://").connect() as conn:
+    with create_engine("sqlite://", poolclass=NullPool).connect() as conn:
         dialect.happens = ask
         ask()
     told.append(clock.carried() or 0)
