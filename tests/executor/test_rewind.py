@@ -1,19 +1,16 @@
 """Rewinds and undos: what they take out of a session, of its tasks and of what its agents see."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text, until
+from tests.executor.plane import BOB, Plane, Stores, open_plane, text
 from tests.executor.rewinding import (
     CONTROL,
     Held,
     answer,
     applied,
     control,
-    gone,
     invocation,
     listed,
     rewind,
@@ -28,8 +25,8 @@ from tests.executor.scripted import Scripted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
-from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
-from taskplane.runtime.errors import Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
+from taskplane.executor.agent import Turn
+from taskplane.runtime.errors import Exhausted, Invalid, NotFound, Refused
 
 
 class Routed(Scripted):
@@ -271,158 +268,6 @@ async def test_calls_that_name_nothing_are_invalid(plane: Plane) -> None:
             await call
 
 
-async def test_a_second_rewind_of_the_session_meanwhile_is_refused_with_its_version(
-    stores: Stores, plane: Plane
-) -> None:
-    """R9: of whichever kind; another session is not concerned."""
-    one, two = await turns(plane, "one", "two")
-    (other,) = await turns(plane, "other", context_id="d")
-    held = Held(stores, "MarkSuperseded")
-    first = asyncio.ensure_future(rewind(plane, invocation(two)))
-    await held.reached.wait()
-    for second in (rewind(plane, invocation(one)), rewind_session(plane, invocation(one)), undo(plane)):
-        with pytest.raises(Conflict) as refused:
-            await second
-        assert refused.value.reason == "REWIND_IN_FLIGHT"
-        assert refused.value.metadata["version"] == str((await session(plane)).version)
-        assert refused.value.retry_after is not None
-    del stores.channel.before["MarkSuperseded"]
-    await rewind(plane, invocation(other), context_id="d")
-    held.let_go.set()
-    assert len((await first).rewound.task.history) == 2
-    assert len((await rewind(plane, invocation(one))).rewound.task.history) == 0
-
-
-async def test_a_client_that_goes_away_cancels_nothing(stores: Stores) -> None:
-    agent = Scripted(answer)
-    async with open_plane(stores, ("a", agent)) as plane:
-        one, two = await turns(plane, "one", "two")
-        held = Held(stores, "Rewind")
-        call = asyncio.ensure_future(rewind(plane, invocation(two), "new"))
-        await held.reached.wait()
-        await gone(call)
-        held.let_go.set()
-        await eventually(lambda: plane.conversation("c"), lambda found: found[2:] == ["new", "answer to new"])
-        assert len(await listed(plane)) == 2 and (await listed(plane))[0] == one.id
-
-
-async def test_what_runs_is_canceled_and_what_it_says_later_stays_cut(stores: Stores) -> None:
-    """R4: a partial text that the rewind interrupts is in the task's log, and in no conversation."""
-    began = asyncio.Event()
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield Say("said")
-        yield Text("half a")
-        began.set()
-        await turn.cancelled.wait()
-        yield Complete("late")
-
-    agent = Scripted(script)
-    async with open_plane(stores, ("a", agent)) as plane:
-        reference = await plane.submit("one", context_id="c")
-        await began.wait()
-
-        async def generation() -> int:
-            return (await plane.record(reference.task.task_id)).generation
-
-        await eventually(generation, lambda found: found >= 4)
-        before = invocation(await plane.task(reference.task.task_id))
-        assert texts((await rewind(plane, before)).rewound.task) == []
-        record = await plane.record(reference.task.task_id)
-        assert record.state == a2a.TASK_STATE_CANCELED and record.superseded
-
-        async def uncopied() -> bool:
-            found = await plane.record(reference.task.task_id)
-            return found.copied_generation < found.message_generation
-
-        await eventually(uncopied, lambda found: not found)
-        assert await plane.conversation("c") == []
-        assert await listed(plane) == []
-        await undo(plane)
-        assert await plane.conversation("c") == ["one", "said", "half a"]
-        assert await listed(plane) == [record.id]
-
-
-async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: Stores) -> None:
-    """R4, I1: SUPERSEDED goes to the client; after an undo it goes on."""
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield (
-            Complete(f"{turn.text} it is")
-            if turn.task is not None and len(turn.task.history) > 1
-            else AskInput("which?")
-        )
-
-    async with open_plane(stores, ("a", Scripted(script))) as plane:
-        (asked,) = await turns(plane, "one")
-        await rewind(plane, invocation(asked))
-        record = await plane.record(asked.id)
-        assert record.superseded and record.state == a2a.TASK_STATE_INPUT_REQUIRED
-        with pytest.raises(Refused) as refused:
-            await plane.submit("blue", task_id=asked.id)
-        assert refused.value.reason == "SUPERSEDED"
-        assert await plane.conversation("c") == []
-        await undo(plane)
-        await plane.submit("blue", task_id=asked.id)
-        task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
-        assert text(task.status.message) == "blue it is"
-        assert await plane.conversation("c") == ["one", "which?", "blue", "blue it is"]
-
-
-async def test_a_task_that_was_answered_is_superseded_when_the_answer_is_cut(stores: Stores) -> None:
-    """R4: what is kept of it is in the session, and is what the next turn sees."""
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield AskInput("which?") if turn.text == "two" else Complete(f"answer to {turn.text}")
-
-    agent = Scripted(script)
-    async with open_plane(stores, ("a", agent)) as plane:
-        one, asked = await turns(plane, "one", "two")
-        await plane.submit("blue", task_id=asked.id)
-        task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
-        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 6)
-        before = task.history[-1].metadata.fields["kagent_invocation_id"].string_value
-        assert before != invocation(task)
-        kept = ["one", "answer to one", "two", "which?"]
-        assert texts((await rewind(plane, before)).rewound.task) == kept
-        assert await listed(plane) == [one.id]
-        assert (await plane.record(asked.id)).state == a2a.TASK_STATE_COMPLETED
-        await turns(plane, "three")
-        assert [text(message) for message in agent.turns[-1].history] == kept
-
-
-@pytest.mark.parametrize("loser", ["Rewind", "Undo"])
-async def test_of_two_executors_that_steer_a_session_at_once_one_wins(stores: Stores, loser: str) -> None:
-    """R9: the entry that would come second finds that the session was steered since it was read."""
-    agent = Scripted(answer)
-    async with open_plane(stores, ("a", agent)) as here, open_plane(stores, ("a", agent)) as there:
-        one, two, three = await turns(here, "one", "two", "three")
-        await rewind_session(here, invocation(three))
-        held = Held(stores, loser)
-        late = asyncio.ensure_future(rewind_session(here, invocation(one)) if loser == "Rewind" else undo(here))
-        await held.reached.wait()
-        stores.channel.before.clear()
-        await rewind_session(there, invocation(two))
-        held.let_go.set()
-        with pytest.raises(Conflict) as refused:
-            await late
-        assert refused.value.reason == "REWIND_IN_FLIGHT"
-        assert refused.value.metadata["version"] == str((await session(here)).version)
-        assert await listed(here) == [one.id] and await here.conversation("c") == ["one", "answer to one"]
-
-
-async def test_a_rewind_is_not_refused_for_a_message_that_came_meanwhile(stores: Stores, plane: Plane) -> None:
-    one, two = await turns(plane, "one", "two")
-    held = Held(stores, "Rewind")
-    late = asyncio.ensure_future(rewind_session(plane, invocation(two)))
-    await held.reached.wait()
-    stores.channel.before.clear()
-    await turns(plane, "three")
-    held.let_go.set()
-    assert len((await late).task.history) == 2
-    assert await listed(plane) == [one.id]
-
-
 @pytest.mark.parametrize("words", [None, "new"])
 async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, words: str | None) -> None:
     """R4: the session is rewound, no turn is begun, and asking again is no use."""
@@ -442,21 +287,6 @@ async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, wo
     assert [turn.text for turn in agent.turns] == ["one", "two"]
 
 
-async def test_a_sweep_takes_no_rewind_for_a_turn_that_came_to_nothing(stores: Stores) -> None:
-    """C10: what is voided is turns."""
-    async with open_plane(stores, ("a", Scripted(answer))) as plane:
-        one, two = await turns(plane, "one", "two")
-        await rewind(plane, invocation(two), key="k")
-        await rewind(plane, "unknown")
-        (three,) = await turns(plane, "three")
-    # Turns that take long to begin are voided and put back, so the sweep is let at them when they have been.
-    async with open_plane(stores, ("a", Scripted(answer)), uncopied_every=0.02, abandoned_after=0.05) as plane:
-        stores.calls.clear()
-        await until(lambda: stores.calls.get("ListUnsettled", 0) > 10)
-        assert sessions.ENTRY_KIND_VOID not in [entry.kind for entry in await plane.entries("c")]
-        assert await listed(plane) == [one.id, three.id]
-
-
 async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
     one, two = await turns(plane, "one", "two")
     await rewind(plane, invocation(two))
@@ -464,37 +294,3 @@ async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
     for task in (one, two):
         with pytest.raises(NotFound):
             await plane.task(task.id)
-
-
-@pytest.mark.parametrize("executors", [1, 2])
-async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane, executors: int) -> None:
-    """R9: 100 races at one executor and at two; one effective history, and a typed conflict for the loser."""
-    lost: list[str] = []
-
-    async def race(index: int) -> None:
-        context_id = f"c{index}"
-        one, two, three = await turns(plane, "one", "two", "three", context_id=context_id)
-        before = [two, three] if index % 2 else [three, two]
-        answers = await asyncio.gather(
-            rewind_session(plane, invocation(before[0]), context_id),
-            rewind_session(other, invocation(before[1]), context_id),
-            return_exceptions=True,
-        )
-        rewound = [each for each in answers if isinstance(each, pb.RewindSessionResponse)]
-        for refused in (each for each in answers if not isinstance(each, pb.RewindSessionResponse)):
-            assert isinstance(refused, PlaneError)
-            lost.append(refused.reason)
-            if refused.reason == "REWIND_IN_FLIGHT":
-                assert int(refused.metadata["version"]) > 0
-        assert rewound
-        shown = min((texts(each.task) for each in rewound), key=len)
-        assert await plane.conversation(context_id) == shown
-        kept = [one.id] if len(shown) == 2 else [one.id, two.id]
-        assert await listed(plane, context_id) == kept and await applied(plane, context_id)
-
-    async with open_plane(stores) as another:
-        other = plane if executors == 1 else another
-        for batch in range(10):
-            await asyncio.gather(*(race(10 * batch + index) for index in range(10)))
-    print(f"{executors} executors: {Counter(lost)}")
-    assert set(lost) <= {"REWIND_IN_FLIGHT", "INVOCATION_NOT_FOUND"} and "REWIND_IN_FLIGHT" in lost
