@@ -86,6 +86,12 @@ class Plane:
         )
         return answer
 
+    async def at_zero(self, series: str = "taskplane_http_open_streams") -> None:
+        """Waits until a time series of `/metrics` is 0; the default is that no stream is open."""
+        async with asyncio.timeout(20):
+            while f"{series} 0.0" not in (await self.http.get("/metrics")).text.splitlines():
+                await asyncio.sleep(0.01)
+
     @asynccontextmanager
     async def stream(
         self, method: str, params: Any, *, path: str = "/", **headers: str

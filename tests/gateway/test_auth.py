@@ -1,6 +1,5 @@
 """Who calls: keys, proxies, development on loopback, and pages of other origins."""
 
-import asyncio
 import hashlib
 from pathlib import Path
 
@@ -181,9 +180,7 @@ async def _streams_at_once(plane: Plane, behind: Behind) -> tuple[str, int]:
         error = await plane.error("SendStreamingMessage", {"message": said("hello")})
         listed = await plane.result("ListTasks", {})
         await plane.result("CancelTask", {"id": task["id"]})
-    async with asyncio.timeout(20):
-        while "taskplane_http_open_streams 0.0" not in (await plane.http.get("/metrics")).text:
-            await asyncio.sleep(0.01)
+    await plane.at_zero()
     again = await plane.streamed("SendStreamingMessage", {"message": said("hello")})
     assert again
     return error["data"][0]["reason"], listed["totalSize"]

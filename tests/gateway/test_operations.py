@@ -216,8 +216,7 @@ async def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
             while not listed or listed[0]["status"]["state"] != "TASK_STATE_WORKING":
                 listed = (await plane.result("ListTasks", {}))["tasks"]
             # Nor does anybody wait for it any more.
-            while WAITING + " 0.0" not in (await plane.http.get("/metrics")).text:
-                await asyncio.sleep(0.05)
+            await plane.at_zero(WAITING)
             async with plane.stream("SubscribeToTask", {"id": listed[0]["id"]}) as events:
                 assert (await anext(events)).result["task"]["status"]["state"] == "TASK_STATE_WORKING"
                 gone.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.executor.plane import eventually, until
+from tests.executor.plane import until
 from tests.gateway.api.conversing import REWIND, Way, data, invocation, rewind, say, texts, version
 from tests.gateway.plane import Event, Plane, events, fresh, open_all, open_behind, open_front
 
@@ -156,12 +156,7 @@ async def test_a_watch_that_is_left_gives_its_place_back(tmp_path: Path) -> None
                 await anext(two)
                 reply = await plane.http.get(path)
                 assert (reply.status_code, reply.json()["code"]) == (429, "TOO_MANY_STREAMS")
-            await eventually(lambda: _open_streams(plane), lambda count: count == 0, 20.0)
-
-
-async def _open_streams(plane: Plane) -> float:
-    lines = (await plane.http.get("/metrics")).text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("taskplane_http_open_streams "))
+            await plane.at_zero()
 
 
 async def test_a_watch_breaks_the_silence_and_ends_with_the_process(tmp_path: Path) -> None:
