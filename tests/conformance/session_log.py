@@ -8,7 +8,7 @@ from typing import Any
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Entry, Scope
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
@@ -93,7 +93,7 @@ class Sessions:
         scope: Scope = ADA,
         create: pb.NewSession | None = NEW,
         expected_version: int = 0,
-    ) -> ops.Appended:
+    ) -> commands.Appended:
         request = pb.AppendEntriesRequest(
             context_id=context_id, entries=entries, create=create, expected_version=expected_version
         )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.storage.engine import Engine, open_engine
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import Change, read_changes, read_message
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import WORKING, Event, Row, Scope
@@ -69,7 +69,7 @@ class Plane:
     commits: list[Committed] = field(default_factory=list[Committed])
     _numbers: Any = field(default_factory=lambda: count(1))
 
-    def creation(self, **given: Any) -> ops.Create:
+    def creation(self, **given: Any) -> commands.Create:
         """An operation that makes a new task, running under a lease of `p1` unless said otherwise."""
         number = next(self._numbers)
         name = given.pop("name", f"t{number}")
@@ -90,37 +90,37 @@ class Plane:
             "changes": changed(status(WORKING)) if claim_for else [],
         }
         values |= {"lease_until": 1 << 60} | given
-        return ops.Create(**values)
+        return commands.Create(**values)
 
     async def create(self, **given: Any) -> Row:
-        return only(ops.Created, await self.log.submit(self.creation(**given))).row
+        return only(commands.Created, await self.log.submit(self.creation(**given))).row
 
     async def queued(self, **given: Any) -> Row:
         return await self.create(claim_for="", **given)
 
-    async def append(self, row: Row, *changes: pb.Change, **given: Any) -> ops.Appended:
+    async def append(self, row: Row, *changes: pb.Change, **given: Any) -> commands.Appended:
         """An item of the executor that holds the lease now, with the next number."""
-        return only(ops.Appended, await self.log.submit(await self.item(row, *changes, **given)))
+        return only(commands.Appended, await self.log.submit(await self.item(row, *changes, **given)))
 
-    async def grow(self, row: Row, chunks: int, size: int) -> ops.Appended:
+    async def grow(self, row: Row, chunks: int, size: int) -> commands.Appended:
         """An item of `chunks` pieces of one artifact, of `size` characters each; the first one of all begins it."""
         begun = (await self.log.row_by_uid(row.uid)).artifact_id == "a"
         pieces = [chunk("x" * size, append=begun or number > 0) for number in range(chunks)]
         return await self.append(row, *pieces)
 
-    async def item(self, row: Row, *changes: pb.Change, **given: Any) -> ops.Append:
+    async def item(self, row: Row, *changes: pb.Change, **given: Any) -> commands.Append:
         now = await self.log.row_by_uid(row.uid)
         number = (now.item_number or 0) + 1 if now.item_fence == now.fence else 1
         values: dict[str, Any] = {"actor": "agent:demo", "task_uid": row.uid, "fence": now.fence, "number": number}
         values |= {"changes": changed(*changes)} | given
-        return ops.Append(**values)
+        return commands.Append(**values)
 
-    async def complete(self, row: Row, text: str = "done") -> ops.Appended:
+    async def complete(self, row: Row, text: str = "done") -> commands.Appended:
         input_generation = (await self.log.row_by_uid(row.uid)).input_generation
         said = message(text, f"{row.id}-final")
         return await self.append(row, status(a2a.TASK_STATE_COMPLETED, said), consumed_generation=input_generation)
 
-    async def pause(self, row: Row) -> ops.Appended:
+    async def pause(self, row: Row) -> commands.Appended:
         input_generation = (await self.log.row_by_uid(row.uid)).input_generation
         asked = message("which one?", f"{row.id}-ask-{input_generation}")
         return await self.append(
@@ -129,8 +129,8 @@ class Plane:
 
     def saying(
         self, row: Row, invocation: str, text: str = "and more", request_hash: bytes = b"more"
-    ) -> ops.AddMessage:
-        return ops.AddMessage(
+    ) -> commands.AddMessage:
+        return commands.AddMessage(
             scope=Scope(row.tenant, row.owner, row.owner),
             task_id=row.id,
             invocation_id=invocation,
@@ -138,39 +138,39 @@ class Plane:
             message=read_message(message(text, f"{invocation}-m", role=a2a.ROLE_USER)),
         )
 
-    async def say(self, row: Row, invocation: str, **given: Any) -> ops.Added:
-        return only(ops.Added, await self.log.submit(self.saying(row, invocation, **given)))
+    async def say(self, row: Row, invocation: str, **given: Any) -> commands.Added:
+        return only(commands.Added, await self.log.submit(self.saying(row, invocation, **given)))
 
     async def cancel(self, row: Row) -> Row:
-        return only(ops.Done, await self.log.submit(ops.Cancel(scope=ADA, task_id=row.id))).row
+        return only(commands.Done, await self.log.submit(commands.Cancel(scope=ADA, task_id=row.id))).row
 
     async def claim(self, row: Row, process: str = "p2") -> Row | None:
         until = await self.log.now() + HOUR
-        answer = await self.log.submit(ops.Claim(task_uid=row.uid, process_id=process, lease_until=until))
-        return None if answer is None else only(ops.Done, answer).row
+        answer = await self.log.submit(commands.Claim(task_uid=row.uid, process_id=process, lease_until=until))
+        return None if answer is None else only(commands.Done, answer).row
 
     async def orphan(self, row: Row, **given: Any) -> Row | None:
         now = await self.log.row_by_uid(row.uid)
-        op = ops.Orphan(task_uid=row.uid, process_id=now.lease_owner or "", fence=now.fence, **given)
+        op = commands.Orphan(task_uid=row.uid, process_id=now.lease_owner or "", fence=now.fence, **given)
         answer = await self.log.submit(op)
-        return None if answer is None else only(ops.Done, answer).row
+        return None if answer is None else only(commands.Done, answer).row
 
-    async def put(self, task_id: str, text: str, state: int = a2a.TASK_STATE_WORKING, **given: Any) -> ops.Done:
-        return only(ops.Done, await self.log.submit(self.document(task_id, text, state, **given)))
+    async def put(self, task_id: str, text: str, state: int = a2a.TASK_STATE_WORKING, **given: Any) -> commands.Done:
+        return only(commands.Done, await self.log.submit(self.document(task_id, text, state, **given)))
 
-    def document(self, task_id: str, text: str, state: int = a2a.TASK_STATE_WORKING, **given: Any) -> ops.Put:
+    def document(self, task_id: str, text: str, state: int = a2a.TASK_STATE_WORKING, **given: Any) -> commands.Put:
         number = next(self._numbers)
         task = a2a.Task(id=task_id, context_id="c-doc")
         task.status.state = state  # type: ignore[assignment]
         task.artifacts.add(artifact_id="doc").parts.add().text = text
         values: dict[str, Any] = {"scope": ADA, "uid": f"document{number:024d}", "salt": "salt", "task": task}
         values |= given
-        return ops.Put(**values)
+        return commands.Put(**values)
 
     async def mark(self, seq: int, *cut: str, context_id: str = "c1", scope: Scope = ADA) -> list[str]:
         """Brings the session in line with its entry `seq`, after which these turns are cut; ids of what changed."""
-        op = ops.MarkSuperseded(scope=scope, context_id=context_id, steered_seq=seq, cut=frozenset(cut))
-        return [row.id for row in only(ops.Marked, await self.log.submit(op)).rows]
+        op = commands.MarkSuperseded(scope=scope, context_id=context_id, steered_seq=seq, cut=frozenset(cut))
+        return [row.id for row in only(commands.Marked, await self.log.submit(op)).rows]
 
     async def all_events(self, row: Row) -> Sequence[Event]:
         return (await self.log.events(Scope(row.tenant, row.owner, ""), row.id, EventFilter(limit=MAX_EVENTS)))[1]

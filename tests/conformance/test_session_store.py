@@ -23,7 +23,7 @@ from tests.conftest import Migrated
 
 from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import OUTCOME, Session
 from taskplane.sessions.store import EntryFilter
 
@@ -35,8 +35,8 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
         yield sessions
 
 
-def create(context_id: str, **values: Any) -> ops.Create:
-    return ops.Create(scope=ADA, context_id=context_id, **values)
+def create(context_id: str, **values: Any) -> commands.Create:
+    return commands.Create(scope=ADA, context_id=context_id, **values)
 
 
 async def test_a_session_is_created_once_and_then_updated(sessions: Sessions) -> None:
@@ -54,14 +54,14 @@ async def test_a_session_is_created_once_and_then_updated(sessions: Sessions) ->
 async def test_a_rename_raises_the_version(sessions: Sessions) -> None:
     """S4."""
     await sessions.log.create(create("s", agent="demo"))
-    renamed = await sessions.log.update(ops.Update(scope=ADA, context_id="s", title="new"))
+    renamed = await sessions.log.update(commands.Update(scope=ADA, context_id="s", title="new"))
     assert (renamed.version, renamed.title, renamed.agent) == (2, "new", "demo")
-    emptied = await sessions.log.update(ops.Update(scope=ADA, context_id="s", title="", agent="other"))
+    emptied = await sessions.log.update(commands.Update(scope=ADA, context_id="s", title="", agent="other"))
     assert (emptied.version, emptied.title, emptied.agent) == (3, "", "other")
     with pytest.raises(Invalid, match="nothing is to be changed"):
-        await sessions.log.update(ops.Update(scope=ADA, context_id="s"))
+        await sessions.log.update(commands.Update(scope=ADA, context_id="s"))
     with pytest.raises(NotFound):
-        await sessions.log.update(ops.Update(scope=ADA, context_id="unknown", title="x"))
+        await sessions.log.update(commands.Update(scope=ADA, context_id="unknown", title="x"))
 
 
 async def test_of_racing_renames_at_one_version_one_wins(sessions: Sessions) -> None:
@@ -69,7 +69,7 @@ async def test_of_racing_renames_at_one_version_one_wins(sessions: Sessions) -> 
     await sessions.log.create(create("s", agent="demo"))
     answers = await asyncio.gather(
         *(
-            sessions.log.update(ops.Update(scope=ADA, context_id="s", title=f"{n}", expected_version=1))
+            sessions.log.update(commands.Update(scope=ADA, context_id="s", title=f"{n}", expected_version=1))
             for n in range(6)
         ),
         return_exceptions=True,
@@ -80,19 +80,19 @@ async def test_of_racing_renames_at_one_version_one_wins(sessions: Sessions) -> 
     assert {(one.reason, one.metadata["version"]) for one in lost} == {("VERSION_MISMATCH", "2")}
     assert await sessions.log.session(ADA, "s") == won
     with pytest.raises(Invalid):
-        await sessions.log.update(ops.Update(scope=ADA, context_id="s", title="x", expected_version=-1))
+        await sessions.log.update(commands.Update(scope=ADA, context_id="s", title="x", expected_version=-1))
 
 
 async def test_a_session_is_deleted_at_the_version_that_is_expected(sessions: Sessions) -> None:
     """C16: one that was written to since stays."""
     await sessions.append("s", user("A"))
     with pytest.raises(Conflict) as refused:
-        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s", expected_version=1))
+        await sessions.log.delete(commands.Delete(scope=ADA, context_id="s", expected_version=1))
     assert (refused.value.reason, refused.value.metadata) == ("VERSION_MISMATCH", {"version": "2"})
     assert len(await sessions.entries("s")) == 1
     with pytest.raises(Invalid):
-        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s", expected_version=-1))
-    assert (await sessions.log.delete(ops.Delete(scope=ADA, context_id="s", expected_version=2))).version == 2
+        await sessions.log.delete(commands.Delete(scope=ADA, context_id="s", expected_version=-1))
+    assert (await sessions.log.delete(commands.Delete(scope=ADA, context_id="s", expected_version=2))).version == 2
 
 
 async def test_entries_are_numbered_without_a_gap_and_kept_as_they_were_given(sessions: Sessions) -> None:
@@ -160,7 +160,7 @@ async def test_two_sessions_racing_for_one_id_get_it_once(sessions: Sessions) ->
     )
     refused = [answer for answer in answers if isinstance(answer, Refused)]
     assert [answer.reason for answer in refused] == ["KEY_REUSED"] * 5
-    assert sum(isinstance(answer, ops.Appended) for answer in answers) == 1
+    assert sum(isinstance(answer, commands.Appended) for answer in answers) == 1
     assert len((await sessions.log.list(ADA, 10, "")).sessions) == 1
 
 
@@ -242,7 +242,7 @@ async def test_a_session_of_another_owner_does_not_exist(sessions: Sessions) -> 
         sessions.log.session(BOB, "s"),
         sessions.log.entries(BOB, "s", EntryFilter()),
         sessions.log.conversation(BOB, "s"),
-        sessions.log.delete(ops.Delete(scope=BOB, context_id="s")),
+        sessions.log.delete(commands.Delete(scope=BOB, context_id="s")),
         sessions.append("s", user("B"), scope=BOB, create=None),
     ):
         with pytest.raises(NotFound) as refused:
@@ -263,11 +263,11 @@ async def test_a_deleted_session_is_gone_with_its_entries_and_their_ids_are_free
     """S4."""
     await sessions.append("s", user("A"), outcome("A"))
     await sessions.append("t", user("B"))
-    await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     with pytest.raises(NotFound):
         await sessions.log.session(ADA, "s")
     with pytest.raises(NotFound):
-        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+        await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     assert (await sessions.append("u", user("A"))).session.seq == 1
     assert (await sessions.append("s", user("C"))).session.seq == 1
     assert ids(await sessions.entries("t")) == ["B"]

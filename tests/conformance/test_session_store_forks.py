@@ -26,9 +26,9 @@ from tests.conftest import Migrated
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.limits import PAGE_BYTES
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, Entry
+from taskplane.sessions.domain.validation import PAGE_BYTES
 from taskplane.sessions.sql.statements import INSERT_ENTRIES
 
 
@@ -39,8 +39,12 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
         yield sessions
 
 
-async def fork(sessions: Sessions, new: str = "f", before: str = "", of: str = "s", title: str = "") -> ops.Created:
-    return await sessions.log.fork(ops.Fork(scope=ADA, context_id=of, new_context_id=new, before=before, title=title))
+async def fork(
+    sessions: Sessions, new: str = "f", before: str = "", of: str = "s", title: str = ""
+) -> commands.Created:
+    return await sessions.log.fork(
+        commands.Fork(scope=ADA, context_id=of, new_context_id=new, before=before, title=title)
+    )
 
 
 async def rewound(sessions: Sessions, before: str, own: str, context_id: str = "s") -> None:
@@ -170,7 +174,7 @@ async def test_a_repeated_fork_is_answered_with_what_is_there(sessions: Sessions
     await rewound(sessions, "A", "r")
     again = await fork(sessions, before="C")
     assert (again.created, again.session) == (False, await sessions.log.session(ADA, "f"))
-    await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     assert not (await fork(sessions, before="C")).created
     assert len(await sessions.said("f")) == 5
 
@@ -191,7 +195,7 @@ async def test_what_cannot_be_forked_is_refused_and_leaves_nothing(sessions: Ses
             await fork(sessions, before=before, of=of)
         assert refused.value.reason == ("INVOCATION_NOT_FOUND" if before else "SESSION_NOT_FOUND")
     with pytest.raises(NotFound):
-        await sessions.log.fork(ops.Fork(scope=BOB, context_id="s", new_context_id="f"))
+        await sessions.log.fork(commands.Fork(scope=BOB, context_id="s", new_context_id="f"))
     with pytest.raises(NotFound):
         await sessions.log.session(ADA, "f")
     await fork(sessions)

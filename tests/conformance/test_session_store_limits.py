@@ -1,4 +1,4 @@
-"""What the session log refuses to store or to list (`taskplane.sessions.domain.limits`), on every engine."""
+"""What the session log refuses to store or to list (`taskplane.sessions.domain.validation`), on every engine."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -19,7 +19,7 @@ from tests.conftest import Migrated
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.store import EntryFilter
 
 
@@ -30,8 +30,8 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
         yield sessions
 
 
-def create(context_id: str, **values: Any) -> ops.Create:
-    return ops.Create(scope=ADA, context_id=context_id, **values)
+def create(context_id: str, **values: Any) -> commands.Create:
+    return commands.Create(scope=ADA, context_id=context_id, **values)
 
 
 BAD_ENTRIES = {
@@ -131,7 +131,7 @@ async def test_text_that_no_database_may_hold_is_refused_everywhere(sessions: Se
         sessions.log.conversation(ADA, "a\0b"),
         sessions.log.entries(ADA, "a\0b", EntryFilter()),
         sessions.log.entries(ADA, "s", EntryFilter(task_id="a\0b")),
-        sessions.log.delete(ops.Delete(scope=ADA, context_id="a\0b")),
+        sessions.log.delete(commands.Delete(scope=ADA, context_id="a\0b")),
     ):
         with pytest.raises(Invalid) as refused:
             await asked
@@ -158,7 +158,7 @@ async def test_a_session_that_no_path_can_name_is_not_begun(sessions: Sessions, 
         await sessions.log.stage_import(ADA, context_id, "i", 1, b"")
     await sessions.append("s", user("A"))
     with pytest.raises(Invalid):
-        await sessions.log.fork(ops.Fork(scope=ADA, context_id="s", new_context_id=context_id))
+        await sessions.log.fork(commands.Fork(scope=ADA, context_id="s", new_context_id=context_id))
 
 
 async def test_page_sizes_and_filters_that_cannot_be_given_are_refused(sessions: Sessions) -> None:

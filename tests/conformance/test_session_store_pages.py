@@ -21,7 +21,7 @@ from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter, EntryPage
@@ -142,7 +142,7 @@ async def test_another_session_under_the_same_id_is_read_anew(sessions: Sessions
     async with SqlSessionLog(sessions.engine) as other:
         await sessions.append("s", *(user(f"one{n}") for n in range(600)))
         assert (await agree(sessions, other))[:2] == ["one0?", "one1?"]
-        await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+        await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
         await sessions.append("s", *(user(f"two{n}") for n in range(300)), *(copy(f"two{n}", 2) for n in range(300)))
         assert (await agree(sessions, other))[:2] == ["two0?", "two0.2"]
 

@@ -23,9 +23,9 @@ from tests.conftest import Migrated
 
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.limits import PAGE_BYTES
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME
+from taskplane.sessions.domain.validation import PAGE_BYTES
 from taskplane.sessions.store import EntryFilter
 
 
@@ -71,8 +71,8 @@ async def test_sessions_are_found_by_a_part_of_their_title(sessions: Sessions, p
     """T9: whatever is in it means itself; pages are as exact as without it."""
     titles = ["Plan B", "Final plan", "100% sure", "a_b \\ c", "Planung für Österreich", ""]
     for n, title in enumerate(titles):
-        await sessions.log.create(ops.Create(scope=ADA, context_id=f"s{n}", title=title))
-        await sessions.log.create(ops.Create(scope=BOB, context_id=f"s{n}", title=title))
+        await sessions.log.create(commands.Create(scope=ADA, context_id=f"s{n}", title=title))
+        await sessions.log.create(commands.Create(scope=BOB, context_id=f"s{n}", title=title))
     for size in (1, 2, 10):
         listed: list[str] = []
         token = ""
@@ -132,7 +132,7 @@ async def test_a_page_token_is_good_for_its_caller_and_its_listing_only(sessions
 async def test_a_token_of_a_deleted_session_is_no_good_for_its_successor(sessions: Sessions) -> None:
     await sessions.append("s", user("A"), user("B"))
     token = (await sessions.log.entries(ADA, "s", EntryFilter(page_size=1))).next_page_token
-    await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     await sessions.append("s", user("A"), user("B"))
     with pytest.raises(Invalid, match="page token"):
         await sessions.log.entries(ADA, "s", EntryFilter(page_token=token))

@@ -11,7 +11,7 @@ from tests.conformance.session_log import ADA, Sessions, event, opened, user
 from tests.conftest import Migrated
 
 from taskplane.runtime.errors import Conflict, Invalid
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.store import ExpiredSession
 from taskplane.sessions.tables import session_import
@@ -33,7 +33,7 @@ async def test_sessions_of_all_owners_are_listed_page_by_page_oldest_first(sessi
     log = sessions.log
     for scope in (ADA, BOB):
         for number in range(3):
-            await log.create(ops.Create(scope=scope, context_id=f"c{number}"))
+            await log.create(commands.Create(scope=scope, context_id=f"c{number}"))
     found: list[ExpiredSession] = []
     while page := await log.expired(0.0, found[-1] if found else None, 2):
         assert len(page) <= 2
@@ -86,11 +86,11 @@ async def test_that_tasks_are_to_follow_their_session_is_remembered_with_its_del
     log = sessions.log
     for scope in (ADA, BOB):
         for context_id, until in (("c", 5), ("c", 7), ("d", 5), ("e", 0)):
-            await log.create(ops.Create(scope=scope, context_id=context_id))
-            refused = ops.Delete(scope=scope, context_id=context_id, expected_version=9, tasks_until=8)
+            await log.create(commands.Create(scope=scope, context_id=context_id))
+            refused = commands.Delete(scope=scope, context_id=context_id, expected_version=9, tasks_until=8)
             with pytest.raises(Conflict):
                 await log.delete(refused)
-            await log.delete(ops.Delete(scope=scope, context_id=context_id, tasks_until=until))
+            await log.delete(commands.Delete(scope=scope, context_id=context_id, tasks_until=until))
 
     async def left() -> list[tuple[str, str, int]]:
         return sorted((one.owner, one.context_id, one.tasks_until) for one in await log.remains(100))
@@ -110,7 +110,7 @@ async def test_that_tasks_are_to_follow_their_session_is_remembered_with_its_del
         with pytest.raises(Invalid):
             await bad
     with pytest.raises(Invalid):
-        await log.delete(ops.Delete(scope=ADA, context_id="c", tasks_until=1 << 62))
+        await log.delete(commands.Delete(scope=ADA, context_id="c", tasks_until=1 << 62))
 
 
 async def test_what_is_staged_goes_with_its_owner_or_when_nobody_went_on_with_it(sessions: Sessions) -> None:

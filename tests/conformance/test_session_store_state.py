@@ -13,7 +13,7 @@ from tests.conftest import Migrated
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid, NotFound
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.sql import states
 
@@ -111,7 +111,7 @@ async def test_wider_scopes_are_shared_and_are_not_rewound(sessions: Sessions) -
     await rewound(sessions, "A", "r")
     await sessions.append("s", said("e4", "D", user__u=None, app__none=None))
     assert await state(sessions) == {"app:a": 4, "app:b": 2}
-    await sessions.log.delete(ops.Delete(scope=ADA, context_id="t"))
+    await sessions.log.delete(commands.Delete(scope=ADA, context_id="t"))
     assert await state(sessions) == {"app:a": 4, "app:b": 2}
 
 
@@ -157,6 +157,6 @@ async def test_more_changes_than_are_held_at_once(sessions: Sessions) -> None:
 async def test_a_deleted_session_takes_its_state_with_it(sessions: Sessions) -> None:
     """S4."""
     await sessions.append("s", said("e1", "A", x=1))
-    await sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     await sessions.append("s", said("e2", "A", y=1))
     assert await state(sessions) == {"y": 1}

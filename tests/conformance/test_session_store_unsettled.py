@@ -10,7 +10,7 @@ from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.store import UnsettledTurn
 
@@ -96,7 +96,7 @@ async def test_turns_of_all_owners_are_found_in_the_order_in_which_they_were_beg
     assert [(turn.tenant, turn.owner, turn.invocation_id) for turn in page.turns] == [
         (scopes[n % 3].tenant, scopes[n % 3].owner, f"A{n}") for n in range(6)
     ]
-    await sessions.log.delete(ops.Delete(scope=BOB, context_id="s"))
+    await sessions.log.delete(commands.Delete(scope=BOB, context_id="s"))
     assert await found(sessions) == ["A0:task-A0", "A2:task-A2", "A3:task-A3", "A5:task-A5"]
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine as SqlEngine
 from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, status
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import COMPLETED, WORKING
 from taskplane.tasks.store import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
@@ -35,9 +35,9 @@ def statements() -> Generator[Executed, None, None]:
         event.remove(SqlEngine, "before_cursor_execute", record)
 
 
-async def mixed(plane: Plane, size: int) -> tuple[list[ops.Operation], int]:
+async def mixed(plane: Plane, size: int) -> tuple[list[commands.Operation], int]:
     """Operations of every kind, `size` of each, and how many that is."""
-    batch: list[ops.Operation] = []
+    batch: list[commands.Operation] = []
     for number in range(size):
         rows = [await plane.create(on_orphan=int(pb.ON_ORPHAN_RERUN)) for _ in range(7)]
         queued = await plane.queued()
@@ -49,12 +49,12 @@ async def mixed(plane: Plane, size: int) -> tuple[list[ops.Operation], int]:
             plane.document(f"new{size}-{number}", "x"),
             await plane.item(rows[0], chunk("x"), chunk("y")),
             await plane.item(rows[1], status(COMPLETED), consumed_generation=1),
-            ops.Orphan(task_uid=rows[2].uid, process_id="p1", fence=1),
-            ops.Cancel(scope=ADA, task_id=rows[3].id),
+            commands.Orphan(task_uid=rows[2].uid, process_id="p1", fence=1),
+            commands.Cancel(scope=ADA, task_id=rows[3].id),
             plane.saying(rows[4], f"i-{size}-{number}"),
-            ops.Delete(scope=ADA, task_id=rows[5].id),
-            ops.Renew(task_uid=rows[6].uid, process_id="p1", fence=1, lease_until=await plane.log.now() + HOUR),
-            ops.Claim(task_uid=queued.uid, process_id="p1", lease_until=await plane.log.now() + HOUR),
+            commands.Delete(scope=ADA, task_id=rows[5].id),
+            commands.Renew(task_uid=rows[6].uid, process_id="p1", fence=1, lease_until=await plane.log.now() + HOUR),
+            commands.Claim(task_uid=queued.uid, process_id="p1", lease_until=await plane.log.now() + HOUR),
             plane.document(document.id, "y"),
         ]
     return batch, len(batch)
@@ -93,7 +93,7 @@ def append_of(plane: Plane) -> list[str]:
     return [*reads, "UPDATE task SET ge", "INSERT INTO event"]
 
 
-async def kinds_of(plane: Plane, items: list[ops.Append]) -> list[str]:
+async def kinds_of(plane: Plane, items: list[commands.Append]) -> list[str]:
     """How the statements begin that these items are appended by; all of them are taken."""
     with statements() as seen:
         answers = await plane.log.submit_all(items)
@@ -340,7 +340,9 @@ async def test_a_lookup_by_name_costs_what_it_names(plane: Plane) -> None:
     await plane.log.submit_all([plane.creation() for _ in range(400)])
     await plane.engine.write(lambda conn: conn.exec_driver_sql("ANALYZE"))
     with statements() as seen:
-        await plane.log.submit_all([plane.creation(), plane.saying(row, "i2"), ops.Cancel(scope=ADA, task_id="none")])
+        await plane.log.submit_all(
+            [plane.creation(), plane.saying(row, "i2"), commands.Cancel(scope=ADA, task_id="none")]
+        )
     (lookup,) = [each for each in seen if "UNION ALL" in each[0]]
     shown = await plane.engine.write(plan, *lookup)
     if plane.engine.dialect.name == "sqlite":

@@ -5,7 +5,7 @@ from tests.conformance.task_log import ADA, BOB, Plane, changed, chunk, message,
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, REPLACED, WORKING
 from taskplane.tasks.store import EventFilter
 
@@ -37,15 +37,15 @@ async def test_a_replacement_that_expects_another_generation_changes_nothing(pla
     row, task = await plane.log.get(ADA, "doc")
     assert (row.generation, task.artifacts[0].parts[0].text) == (2, "two")
     with pytest.raises(Conflict) as refused:
-        await plane.log.submit(ops.Delete(scope=ADA, task_id="doc", expected_generation=1))
+        await plane.log.submit(commands.Delete(scope=ADA, task_id="doc", expected_generation=1))
     assert (refused.value.reason, refused.value.metadata) == ("GENERATION_MISMATCH", {"generation": "2"})
-    await plane.log.submit(ops.Delete(scope=ADA, task_id="doc", expected_generation=2))
+    await plane.log.submit(commands.Delete(scope=ADA, task_id="doc", expected_generation=2))
 
 
 async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:
     """C1: and of two with one id the second replaces the first."""
     answers = await plane.log.submit_all([plane.document(f"d{number % 5}", str(number)) for number in range(10)])
-    assert [only(ops.Done, answer).created for answer in answers] == [True] * 5 + [False] * 5
+    assert [only(commands.Done, answer).created for answer in answers] == [True] * 5 + [False] * 5
     for number in range(5):
         row, task = await plane.log.get(ADA, f"d{number}")
         assert (row.generation, task.artifacts[0].parts[0].text) == (2, str(number + 5))
@@ -55,17 +55,17 @@ async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> No
     """C7: the external runtime owns it."""
     row = (await plane.put("doc", "one")).row
     for op in (
-        ops.Cancel(scope=ADA, task_id="doc"),
+        commands.Cancel(scope=ADA, task_id="doc"),
         plane.saying(row, "i1"),
-        ops.MarkCopied(task_uid=row.uid, generation=1),
+        commands.MarkCopied(task_uid=row.uid, generation=1),
     ):
         with pytest.raises(Refused) as refused:
             await plane.log.submit(op)
         assert refused.value.reason == "NOT_MANAGED"
     appended = await plane.log.submit(
-        ops.Append(actor="x", task_uid=row.uid, fence=0, number=1, changes=changed(chunk("x")))
+        commands.Append(actor="x", task_uid=row.uid, fence=0, number=1, changes=changed(chunk("x")))
     )
-    refusal = only(ops.Appended, appended).refusal
+    refusal = only(commands.Appended, appended).refusal
     assert refusal is not None and refusal.reason == "NOT_MANAGED"
     assert await plane.claim(row) is None
 
@@ -90,11 +90,11 @@ async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
     item = await plane.item(live, chunk("late"))
     plane.commits.clear()
     for row in (live, ended, document):
-        await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
+        await plane.log.submit(commands.Delete(scope=ADA, task_id=row.id))
         with pytest.raises(NotFound):
             await plane.log.get(ADA, row.id)
         with pytest.raises(NotFound):
-            await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
+            await plane.log.submit(commands.Delete(scope=ADA, task_id=row.id))
     assert [[change.row.uid for change in commit.deleted] for commit in plane.commits] == [
         [live.uid],
         [ended.uid],
@@ -102,7 +102,7 @@ async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
     ]
     assert plane.commits[0].deleted[0].row.state == CANCELED
     assert [event.generation for event in plane.commits[0].events] == [3]
-    late = only(ops.Appended, await plane.log.submit(item)).refusal
+    late = only(commands.Appended, await plane.log.submit(item)).refusal
     assert isinstance(late, NotFound)
     left = await plane.engine.read(lambda conn: conn.exec_driver_sql("SELECT count(*) FROM event").scalar_one())
     assert left == 0
@@ -112,7 +112,7 @@ async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
 async def test_a_task_of_another_owner_can_be_neither_read_nor_changed(plane: Plane) -> None:
     """What is not yours is answered like what is not there."""
     row = await plane.create()
-    for op in (ops.Delete(scope=BOB, task_id=row.id), ops.Cancel(scope=BOB, task_id=row.id)):
+    for op in (commands.Delete(scope=BOB, task_id=row.id), commands.Cancel(scope=BOB, task_id=row.id)):
         with pytest.raises(NotFound):
             await plane.log.submit(op)
     for read in (plane.log.get(BOB, row.id), plane.log.row(BOB, row.id), plane.log.events(BOB, row.id, EventFilter())):
@@ -134,7 +134,7 @@ async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: P
     assert [row.uid for row in await plane.log.uncopied(("", "ada", "c2"), 10)] == [second.uid]
     assert await plane.log.uncopied(("", "bob", "c2"), 10) == []
     assert await plane.log.uncopied(("", "ada", "c\0"), 10) == []
-    await plane.log.submit(ops.MarkCopied(task_uid=first.uid, generation=everywhere[0].message_generation))
+    await plane.log.submit(commands.MarkCopied(task_uid=first.uid, generation=everywhere[0].message_generation))
     assert [row.uid for row in await plane.log.uncopied(None, 10)] == [second.uid]
     await plane.check(first)
 
@@ -154,18 +154,18 @@ async def test_marks_of_copies_only_grow_and_never_beyond_the_head(plane: Plane)
     await plane.append(row, status(WORKING, message("so", "m2")))
     assert (await plane.append(row, chunk("x"), copied_generation=3)).refusal is None
     for generation in (1, 3):
-        answer = await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=generation))
-        assert only(ops.Done, answer).row.copied_generation == 3
+        answer = await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=generation))
+        assert only(commands.Done, answer).row.copied_generation == 3
     with pytest.raises(Invalid):
-        await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=9))
+        await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=9))
     with pytest.raises(NotFound):
-        await plane.log.submit(ops.MarkCopied(task_uid="nobody", generation=1))
+        await plane.log.submit(commands.MarkCopied(task_uid="nobody", generation=1))
 
 
 async def test_a_document_with_an_unknown_state_or_without_a_context_is_refused(plane: Plane) -> None:
     """T4: and one without any state is kept as it is."""
     for wrong in (a2a.Task(id="d", context_id=""), a2a.Task(id="d", context_id="c", status=a2a.TaskStatus(state=77))):  # type: ignore[arg-type]
         with pytest.raises(PlaneError):
-            await plane.log.submit(ops.Put(scope=ADA, uid="u", salt="s", task=wrong))
-    done = await plane.log.submit(ops.Put(scope=ADA, uid="u", salt="s", task=a2a.Task(id="d", context_id="c")))
-    assert only(ops.Done, done).row.state == 0
+            await plane.log.submit(commands.Put(scope=ADA, uid="u", salt="s", task=wrong))
+    done = await plane.log.submit(commands.Put(scope=ADA, uid="u", salt="s", task=a2a.Task(id="d", context_id="c")))
+    assert only(commands.Done, done).row.state == 0

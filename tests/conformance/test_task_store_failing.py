@@ -12,7 +12,7 @@ from tests.conformance.task_log import Plane, chunk, message, only, status
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import failpoints
 from taskplane.runtime.errors import PlaneError, Unavailable
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import COMPLETED, WORKING, Event, Row
 from taskplane.tasks.sql.apply import Parts, apply_batch
@@ -78,7 +78,7 @@ async def test_of_a_task_that_was_rolled_back_nothing_is_remembered(plane: Plane
     creation = plane.creation()
     with failing("append.before_commit", "UNAVAILABLE"), pytest.raises(Unavailable):
         await plane.log.submit(creation)
-    row = only(ops.Created, await plane.log.submit(creation)).row
+    row = only(commands.Created, await plane.log.submit(creation)).row
     assert await plane.log.row_by_uid(row.uid) == row
     await snapshot_is_its_fold(plane, row)
 
@@ -91,7 +91,7 @@ async def test_what_was_committed_unbeknown_is_read_again(plane: Plane) -> None:
     with failing("append.after_commit_before_ack", "UNAVAILABLE"), pytest.raises(Unavailable):
         await plane.log.submit(item)
     assert (await plane.log.row_by_uid(row.uid)).generation == 4
-    again = only(ops.Appended, await plane.log.submit(item))
+    again = only(commands.Appended, await plane.log.submit(item))
     assert (again.refusal, again.first_generation, again.last_generation) == (None, 4, 4)
     assert (await plane.append(row, chunk("next", append=True))).first_generation == 5
     await snapshot_is_its_fold(plane, row)
@@ -104,7 +104,7 @@ async def test_a_batch_that_a_guard_refuses_is_taken_apart_and_each_sees_the_dat
     await fenced(plane, stale)
     before = await stored(plane, stale)
     told = len(plane.commits)
-    answers = [only(ops.Appended, answer) for answer in await plane.log.submit_all(items)]
+    answers = [only(commands.Appended, answer) for answer in await plane.log.submit_all(items)]
     reasons = [answer.refusal.reason if answer.refusal else "" for answer in answers]
     assert reasons == ["", "FENCED", ""]
     assert len([each for each in plane.commits[told:] if each.changes]) == (2 if plane.engine.dialect.alone else 1)
@@ -133,7 +133,7 @@ WRONG: dict[str, dict[str, Any]] = {
 async def test_of_a_batch_with_a_row_that_is_refused_nothing_is_written(plane: Plane, wrong: str, place: int) -> None:
     """C1, C2: whatever the statement had written before it came to that row is rolled back with it."""
     rows = [await plane.create() for _ in range(3)]
-    items: list[ops.Operation] = [await plane.item(row, chunk("half")) for row in rows]
+    items: list[commands.Operation] = [await plane.item(row, chunk("half")) for row in rows]
     remembered = list(rows)
     remembered[place] = rows[place]._replace(**WRONG[wrong])
     if wrong == "a guard of the row":
@@ -145,7 +145,7 @@ async def test_of_a_batch_with_a_row_that_is_refused_nothing_is_written(plane: P
     assert [await stored(plane, row) for row in rows] == before
     # The same transaction once more, which remembers nothing of them now.
     outcomes = (await plane.engine.write(apply_batch, items, parts)).outcomes
-    refused = [isinstance(each, ops.Appended) and each.refusal is not None for each in outcomes]
+    refused = [isinstance(each, commands.Appended) and each.refusal is not None for each in outcomes]
     assert refused == [wrong == "a guard of the row" and index == place for index in range(3)]
     assert not any(isinstance(each, PlaneError) for each in outcomes)
     for row, kept in zip(rows, refused, strict=True):

@@ -7,7 +7,7 @@ from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, s
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Refused
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import LOST_MESSAGES
 from taskplane.tasks.domain.task import FAILED, SUBMITTED, WORKING, Row
 
@@ -46,14 +46,14 @@ async def test_a_renewal_extends_the_lease_of_its_holder_only(plane: Plane) -> N
     added = await plane.say(row, "i2")
     until = await plane.log.now() + HOUR
     renewals = [
-        ops.Renew(task_uid=row.uid, process_id="p1", fence=2, lease_until=until),
-        ops.Renew(task_uid=row.uid, process_id="p2", fence=1, lease_until=until),
-        ops.Renew(task_uid="nobody", process_id="p1", fence=1, lease_until=until),
+        commands.Renew(task_uid=row.uid, process_id="p1", fence=2, lease_until=until),
+        commands.Renew(task_uid=row.uid, process_id="p2", fence=1, lease_until=until),
+        commands.Renew(task_uid="nobody", process_id="p1", fence=1, lease_until=until),
     ]
-    answers = [only(ops.Renewed, answer) for answer in await plane.log.submit_all(renewals)]
+    answers = [only(commands.Renewed, answer) for answer in await plane.log.submit_all(renewals)]
     assert [answer.still_yours for answer in answers] == [False, False, False]
-    answer = await plane.log.submit(ops.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until))
-    assert answer == ops.Renewed(still_yours=True, input_generation=added.generation)
+    answer = await plane.log.submit(commands.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until))
+    assert answer == commands.Renewed(still_yours=True, input_generation=added.generation)
     assert await plane.log.expired(10) == []
 
 
@@ -63,9 +63,9 @@ async def test_all_leases_are_renewed_in_one_commit(plane: Plane) -> None:
     plane.commits.clear()
     until = await plane.log.now() + HOUR
     answers = await plane.log.submit_all(
-        [ops.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until) for row in rows]
+        [commands.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until) for row in rows]
     )
-    assert all(only(ops.Renewed, answer).still_yours for answer in answers)
+    assert all(only(commands.Renewed, answer).still_yours for answer in answers)
     assert len(plane.commits) == 1
     assert {row.lease_until for row in await plane.log.held()} == {until}
 
@@ -86,7 +86,7 @@ async def test_a_lease_renewed_since_the_sweep_read_it_is_not_taken(plane: Plane
     now = await plane.log.now()
     row = await plane.create(lease_until=now - 1)
     assert await plane.orphan(row, expired_before=now - 2) is None
-    await plane.log.submit(ops.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=now + HOUR))
+    await plane.log.submit(commands.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=now + HOUR))
     assert await plane.orphan(row, expired_before=now) is None
     assert (await plane.log.row_by_uid(row.uid)).lease_owner == "p1"
 
@@ -101,7 +101,7 @@ async def test_a_task_lost_after_it_began_fails_by_default(plane: Plane) -> None
     _, task = await plane.log.get(ADA, row.id)
     assert task.status.message.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
     assert [each.parts[0].text for each in task.history if each.message_id == "m2"] == ["so f"]
-    zombie = only(ops.Appended, await plane.log.submit(item)).refusal
+    zombie = only(commands.Appended, await plane.log.submit(item)).refusal
     assert isinstance(zombie, Refused) and zombie.reason == "TERMINAL"
     await plane.check(row)
 
@@ -204,9 +204,9 @@ async def test_later_attempts_wait_and_a_released_one_does_not_count(plane: Plan
 async def test_a_lost_lease_is_given_up_once(plane: Plane) -> None:
     """C9: two sweeps, or a sweep and a release, do it once."""
     row = await plane.create(on_orphan=RERUN)
-    op = ops.Orphan(task_uid=row.uid, process_id="p1", fence=1)
+    op = commands.Orphan(task_uid=row.uid, process_id="p1", fence=1)
     answers = await plane.log.submit_all([op, op])
-    assert [type(answer) for answer in answers] == [ops.Done, type(None)]
+    assert [type(answer) for answer in answers] == [commands.Done, type(None)]
     await plane.check(row)
 
 
@@ -217,7 +217,7 @@ async def test_the_successor_writes_and_the_zombie_does_not(plane: Plane) -> Non
     await plane.orphan(row)
     await plane.claim(row, "p3")
     for zombie in zombies:
-        refused = only(ops.Appended, await plane.log.submit(zombie)).refusal
+        refused = only(commands.Appended, await plane.log.submit(zombie)).refusal
         assert isinstance(refused, Refused) and refused.reason == "FENCED"
     assert (await plane.append(row, status(WORKING))).refusal is None
     await plane.check(row)

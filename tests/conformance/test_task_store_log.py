@@ -10,7 +10,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Exhausted, Internal, Invalid, NotFound, OutOfRange, PlaneError, Refused
 from taskplane.storage.committer import LATER
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, CREATED, STATUS, WORKING
 from taskplane.tasks.sql.apply import Parts, apply_batch
@@ -44,7 +44,7 @@ async def test_an_item_sent_again_is_answered_with_its_first_generations(plane: 
     first = await plane.log.submit(item)
     assert await plane.log.submit(item) == first
     end = await plane.item(row, status(COMPLETED), consumed_generation=1)
-    ended = only(ops.Appended, await plane.log.submit(end))
+    ended = only(commands.Appended, await plane.log.submit(end))
     assert ended.refusal is None
     assert await plane.log.submit(end) == ended
     assert (await plane.check(row)).generation == 5
@@ -84,14 +84,14 @@ async def test_a_refusal_concerns_its_item_only(plane: Plane) -> None:
         [
             await plane.item(good, chunk("x")),
             await plane.item(fenced, chunk("x"), fence=7),
-            ops.Append(actor="agent:demo", task_uid="nobody", fence=1, number=1, changes=changed(chunk("x"))),
-            ops.Cancel(scope=ADA, task_id=missing.id),
+            commands.Append(actor="agent:demo", task_uid="nobody", fence=1, number=1, changes=changed(chunk("x"))),
+            commands.Cancel(scope=ADA, task_id=missing.id),
         ]
     )
-    assert only(ops.Appended, answers[0]).refusal is None
-    assert isinstance(only(ops.Appended, answers[1]).refusal, Refused)
-    assert isinstance(only(ops.Appended, answers[2]).refusal, NotFound)
-    assert only(ops.Done, answers[3]).row.generation == 3
+    assert only(commands.Appended, answers[0]).refusal is None
+    assert isinstance(only(commands.Appended, answers[1]).refusal, Refused)
+    assert isinstance(only(commands.Appended, answers[2]).refusal, NotFound)
+    assert only(commands.Done, answers[3]).row.generation == 3
 
 
 async def test_two_operations_on_one_task_in_one_batch_take_effect_in_their_order(plane: Plane) -> None:
@@ -99,9 +99,9 @@ async def test_two_operations_on_one_task_in_one_batch_take_effect_in_their_orde
     row = await plane.create()
     item = await plane.item(row, chunk("x"))
     plane.commits.clear()
-    answers = await plane.log.submit_all([item, ops.Cancel(scope=ADA, task_id=row.id), plane.saying(row, "late")])
-    assert only(ops.Appended, answers[0]).refusal is None
-    assert only(ops.Done, answers[1]).row.generation == 4
+    answers = await plane.log.submit_all([item, commands.Cancel(scope=ADA, task_id=row.id), plane.saying(row, "late")])
+    assert only(commands.Appended, answers[0]).refusal is None
+    assert only(commands.Done, answers[1]).row.generation == 4
     assert isinstance(answers[2], Refused) and answers[2].reason == "TERMINAL"
     assert [event.generation for commit in plane.commits for event in commit.events] == [3, 4]
 
@@ -111,9 +111,9 @@ async def test_a_batch_changes_a_task_once_and_leaves_the_rest_for_the_next(plan
     row, other = await plane.create(), await plane.create()
     item = await plane.item(row, chunk("x"))
     creation = plane.creation(invocation_id="k1")
-    batch: list[ops.Operation] = [
+    batch: list[commands.Operation] = [
         item,
-        ops.Cancel(scope=ADA, task_id=row.id),
+        commands.Cancel(scope=ADA, task_id=row.id),
         creation,
         plane.saying(other, "k1"),
         await plane.item(other),
@@ -142,7 +142,7 @@ async def test_nothing_is_appended_to_an_artifact_that_is_not_there(plane: Plane
     refused = await plane.item(row, chunk("x", "b"), chunk("y", append=True))
     taken = await plane.item(other, chunk("y", append=True), chunk("y", "b", append=True))
     answers = await plane.log.submit_all([refused, taken])
-    refusals = [only(ops.Appended, answer).refusal for answer in answers]
+    refusals = [only(commands.Appended, answer).refusal for answer in answers]
     assert [each.reason if each else None for each in refusals] == ["ILLEGAL_APPEND", None]
     assert await plane.check(row) == row
     with pytest.raises(Refused) as creation:
@@ -224,8 +224,8 @@ async def test_a_place_that_the_log_does_not_have_is_refused(plane: Plane) -> No
     with pytest.raises(NotFound):
         await plane.log.read_after("nobody", 0)
     await plane.complete(row)
-    await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=3))
-    await plane.log.submit(ops.Trim(task_uid=row.uid, ended_before=1 << 60, at_most=500))
+    await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=3))
+    await plane.log.submit(commands.Trim(task_uid=row.uid, ended_before=1 << 60, at_most=500))
     with pytest.raises(OutOfRange) as trimmed:
         await plane.log.read_after(row.uid, 1)
     assert (trimmed.value.reason, trimmed.value.metadata["oldest_generation"]) == ("CURSOR_TRIMMED", "3")
@@ -291,7 +291,7 @@ async def test_no_text_with_a_nul_character_is_stored_or_breaks_a_read(plane: Pl
     row = await plane.create()
     bad = plane.creation(name="b\0d")
     answers = await plane.log.submit_all([bad, plane.saying(row, "i\0"), plane.saying(row, "good")])
-    assert [type(answer) for answer in answers] == [Invalid, Invalid, ops.Added]
+    assert [type(answer) for answer in answers] == [Invalid, Invalid, commands.Added]
     with pytest.raises(Invalid):
         await plane.log.submit(plane.creation(agent="\0"))
     with pytest.raises(Invalid):
@@ -314,5 +314,5 @@ async def test_a_change_that_the_database_refuses_harms_no_other(plane: Plane) -
     clash = plane.creation(name="clash", uid=row.uid)
     answers = await plane.log.submit_all([clash, await plane.item(other, chunk("x"))])
     assert isinstance(answers[0], Internal)
-    assert only(ops.Appended, answers[1]).refusal is None
+    assert only(commands.Appended, answers[1]).refusal is None
     await plane.check(row)

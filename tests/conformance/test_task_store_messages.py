@@ -8,7 +8,7 @@ from tests.conformance.task_log import ADA, BOB, Plane, message, status
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import WORKING
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.sql import conversation as sql
@@ -83,7 +83,7 @@ async def test_the_pages_are_the_flatten_of_the_tasks_whatever_becomes_of_them(p
     assert "t3-final" not in await agree(plane, other)
     await plane.mark(2)
     assert "t3-final" in await agree(plane, other)
-    await plane.log.submit(ops.Delete(scope=ADA, task_id="t1"))
+    await plane.log.submit(commands.Delete(scope=ADA, task_id="t1"))
     # What it had said first is now said first by another one.
     assert (await agree(plane, other))[-1] == "t1-m1"
 
@@ -97,7 +97,7 @@ async def test_a_document_is_read_as_it_was_written_last(plane: Plane, other: Sq
         await plane.log.submit(document)
         assert await agree(plane, other) == [f"d{step}", "d"]
     row = await plane.log.row(ADA, "d")
-    await plane.log.submit(ops.Delete(scope=ADA, task_id="d"))
+    await plane.log.submit(commands.Delete(scope=ADA, task_id="d"))
     for step in range(3):
         document = plane.document("d", "x", uid=row.uid, salt="other")
         document.task.context_id = "c1"

@@ -12,7 +12,7 @@ from tests.conformance.task_log import ADA, HOUR, Plane, changed, chunk, message
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, TERMINAL, WORKING, Row
 
 T = TypeVar("T")
@@ -39,12 +39,12 @@ class Model:
     open_text: bool = False
     artifacts: set[str] = dataclasses.field(default_factory=set[str])
     number: int = 0
-    last: tuple[ops.Append, ops.Appended] | None = None
+    last: tuple[commands.Append, commands.Appended] | None = None
     superseded: bool = False
     steered: int = 0
     # Marks since its end.
     marks: int = 0
-    keys: list[ops.AddMessage] = dataclasses.field(default_factory=list[ops.AddMessage])
+    keys: list[commands.AddMessage] = dataclasses.field(default_factory=list[commands.AddMessage])
 
     def lose(self) -> None:
         self.fence += 1
@@ -76,7 +76,7 @@ class Life(RuleBasedStateMachine):
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
 
-    def submit(self, op: ops.Operation) -> ops.Answer | PlaneError:
+    def submit(self, op: commands.Operation) -> commands.Answer | PlaneError:
         (answer,) = self.wait(self.plane.log.submit_all([op]))
         return answer
 
@@ -91,7 +91,7 @@ class Life(RuleBasedStateMachine):
         )
         # A session of its own, to be rewound alone.
         op = dataclasses.replace(op, context_id=op.task_id)
-        model = Model(only(ops.Created, self.submit(op)).row, rerun)
+        model = Model(only(commands.Created, self.submit(op)).row, rerun)
         if leased:
             model.fence, model.holder, model.ready, model.attempt = 1, "p1", False, 1
         self.touched = model
@@ -100,7 +100,7 @@ class Life(RuleBasedStateMachine):
     @rule(model=tasks, process=st.sampled_from(["p1", "p2"]))
     def claim(self, model: Model, process: str) -> None:
         until = self.wait(self.plane.log.now()) + HOUR
-        answer = self.submit(ops.Claim(task_uid=model.row.uid, process_id=process, lease_until=until))
+        answer = self.submit(commands.Claim(task_uid=model.row.uid, process_id=process, lease_until=until))
         assert (answer is not None) == (model.ready and not model.delayed)
         if answer is not None:
             model.fence += 1
@@ -146,7 +146,7 @@ class Life(RuleBasedStateMachine):
         rests: int = 0,
     ) -> bool:
         """Appends, and says whether the model thinks that it was taken."""
-        op = ops.Append(
+        op = commands.Append(
             actor="agent:demo",
             task_uid=model.row.uid,
             fence=model.fence - 1 if stale else model.fence,
@@ -154,7 +154,7 @@ class Life(RuleBasedStateMachine):
             changes=changed(*changes),
             consumed_generation=consumed,
         )
-        answer = only(ops.Appended, self.submit(op))
+        answer = only(commands.Appended, self.submit(op))
         self.touched = model
         repeat = model.last is not None and (model.last[0].fence, model.last[0].number) == (op.fence, op.number)
         if repeat:
@@ -192,7 +192,7 @@ class Life(RuleBasedStateMachine):
     def repeat(self, model: Model) -> None:
         if model.last is not None:
             op, answer = model.last
-            again = only(ops.Appended, self.submit(op))
+            again = only(commands.Appended, self.submit(op))
             assert again == dataclasses.replace(answer, input_generation=model.said)
 
     @rule(model=tasks)
@@ -209,7 +209,7 @@ class Life(RuleBasedStateMachine):
         model.said = model.generation
         if model.state == INPUT_REQUIRED:
             model.state, model.ready, model.delayed, model.attempt = SUBMITTED, True, False, 0
-        assert only(ops.Added, answer).generation == model.generation
+        assert only(commands.Added, answer).generation == model.generation
         model.keys.append(op)
 
     @rule(model=tasks, other=st.booleans())
@@ -220,16 +220,16 @@ class Life(RuleBasedStateMachine):
             if other:
                 assert isinstance(answer, PlaneError) and answer.reason == "KEY_REUSED"
             else:
-                assert not only(ops.Added, answer).added
+                assert not only(commands.Added, answer).added
 
     @rule(model=tasks)
     def cancel(self, model: Model) -> None:
-        answer = self.submit(ops.Cancel(scope=ADA, task_id=model.row.id))
+        answer = self.submit(commands.Cancel(scope=ADA, task_id=model.row.id))
         self.touched = model
         if model.state in TERMINAL:
             assert isinstance(answer, PlaneError) and answer.reason == "TERMINAL"
             return
-        assert isinstance(answer, ops.Done)
+        assert isinstance(answer, commands.Done)
         model.lose()
         model.end(CANCELED)
 
@@ -256,14 +256,16 @@ class Life(RuleBasedStateMachine):
     def renew(self, model: Model, stale: bool) -> None:
         fence = model.fence - 1 if stale else model.fence
         until = self.wait(self.plane.log.now()) + HOUR
-        op = ops.Renew(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, lease_until=until)
-        answer = only(ops.Renewed, self.submit(op))
-        assert answer == ops.Renewed(still_yours=model.holder is not None and not stale, input_generation=model.said)
+        op = commands.Renew(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, lease_until=until)
+        answer = only(commands.Renewed, self.submit(op))
+        assert answer == commands.Renewed(
+            still_yours=model.holder is not None and not stale, input_generation=model.said
+        )
 
     @rule(model=tasks, released=st.booleans(), stale=st.booleans())
     def lose(self, model: Model, released: bool, stale: bool) -> None:
         fence = model.fence - 1 if stale else model.fence
-        op = ops.Orphan(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, released=released)
+        op = commands.Orphan(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, released=released)
         answer = self.submit(op)
         self.touched = model
         assert (answer is not None) == (model.holder is not None and not stale)

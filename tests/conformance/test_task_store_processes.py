@@ -13,7 +13,7 @@ from tests.support.postgres import CannotRun, running
 
 from taskplane.runtime.errors import PlaneError, Refused, Unavailable
 from taskplane.storage.migrate import upgrade
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import COMPLETED, Row
 
 Planes = tuple[Plane, Plane, Plane]
@@ -58,7 +58,7 @@ async def test_one_key_in_several_processes_makes_one_task(planes: Planes) -> No
         creation = planes[0].creation()
         tries = [replace(creation, uid=f"uid{number}-{place}") for place in range(3)]
         answers = await asyncio.gather(*(plane.log.submit(each) for plane, each in zip(planes, tries, strict=True)))
-        made = [only(ops.Created, answer) for answer in answers]
+        made = [only(commands.Created, answer) for answer in answers]
         assert sorted(each.created for each in made) == [False, False, True]
         assert len({each.row.uid for each in made}) == 1
 
@@ -82,9 +82,9 @@ async def test_a_completion_and_a_cancel_in_two_processes_make_one_end(planes: P
     async def race(row: Row) -> None:
         end = await planes[0].item(row, status(COMPLETED), consumed_generation=1)
         ended, canceled = await asyncio.gather(
-            planes[1].log.submit(end), planes[2].log.submit_all([ops.Cancel(scope=ADA, task_id=row.id)])
+            planes[1].log.submit(end), planes[2].log.submit_all([commands.Cancel(scope=ADA, task_id=row.id)])
         )
-        completed = only(ops.Appended, ended).refusal is None
+        completed = only(commands.Appended, ended).refusal is None
         assert completed == isinstance(canceled[0], Refused)
         await planes[0].check(row)
 
@@ -106,7 +106,7 @@ async def test_a_row_that_another_process_holds_delays_nobody_else(planes: Plane
     assert not both.done() and (await planes[0].log.row_by_uid(held.uid)).generation == held.generation
     await transaction.rollback()
     await holder.close()
-    assert [only(ops.Appended, answer).refusal for answer in await both] == [None, None]
+    assert [only(commands.Appended, answer).refusal for answer in await both] == [None, None]
     await planes[0].check(held)
 
 
@@ -129,6 +129,6 @@ async def test_a_database_that_goes_away_is_unavailable_and_loses_nothing() -> N
             with pytest.raises(Unavailable):
                 await plane.log.get(ADA, row.id)
             cluster.start()
-            first = only(ops.Appended, await plane.log.submit(item))
+            first = only(commands.Appended, await plane.log.submit(item))
             assert first == await plane.log.submit(item) and first.refusal is None
             assert (await plane.check(row)).generation == 4

@@ -7,7 +7,7 @@ from tests.conformance.task_log import ADA, Plane, chunk, message, only, status
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import OutOfRange, PlaneError
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CREATED, MARKS, MESSAGE, TERMINAL, WORKING, Row
 from taskplane.tasks.domain.trimming import COUNTERS
 from taskplane.tasks.exporting import exported
@@ -30,13 +30,13 @@ async def worked(plane: Plane, name: str = "", chunks: int = 12) -> Row:
 
 async def copied(plane: Plane, row: Row) -> Row:
     now = await plane.log.row_by_uid(row.uid)
-    await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=now.generation))
+    await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=now.generation))
     return await plane.log.row_by_uid(row.uid)
 
 
-async def trim(plane: Plane, row: Row, *, before: int = LATER, at_most: int = 500) -> ops.Trimmed:
-    op = ops.Trim(task_uid=row.uid, ended_before=before, at_most=at_most)
-    return only(ops.Trimmed, await plane.log.submit(op))
+async def trim(plane: Plane, row: Row, *, before: int = LATER, at_most: int = 500) -> commands.Trimmed:
+    op = commands.Trim(task_uid=row.uid, ended_before=before, at_most=at_most)
+    return only(commands.Trimmed, await plane.log.submit(op))
 
 
 async def test_of_an_ended_task_what_it_was_asked_and_how_it_changed_stays(plane: Plane) -> None:
@@ -58,21 +58,21 @@ async def test_of_an_ended_task_what_it_was_asked_and_how_it_changed_stays(plane
     assert task == before[1] and now == before[0]._replace(trimmed_generation=row.generation - 1)
     shown = await plane.log.session(ADA, row.context_id)
     assert [info[1:] for info in shown] == [info[1:] for info in infos]
-    assert only(ops.Trimmed, await plane.log.submit(ops.Trim(task_uid=row.uid, ended_before=LATER, at_most=9))) == (
-        ops.Trimmed()
-    )
+    assert only(
+        commands.Trimmed, await plane.log.submit(commands.Trim(task_uid=row.uid, ended_before=LATER, at_most=9))
+    ) == (commands.Trimmed())
 
 
 async def test_a_repeat_of_a_turn_is_known_after_its_log_was_trimmed(plane: Plane) -> None:
     """C10: a send with a key that was used answers the same task, however old that is."""
     creation = plane.creation(name="old")
-    row = only(ops.Created, await plane.log.submit(creation)).row
+    row = only(commands.Created, await plane.log.submit(creation)).row
     await plane.append(row, chunk("x"), chunk("y", append=True))
     await plane.say(row, "old-i2")
     await plane.complete(row)
     row = await copied(plane, row)
     assert (await trim(plane, row)).events == 2
-    again = only(ops.Created, await plane.log.submit(creation))
+    again = only(commands.Created, await plane.log.submit(creation))
     assert (again.created, again.row.uid) == (False, row.uid)
     assert not (await plane.say(row, "old-i2")).added
     with pytest.raises(PlaneError) as reused:
@@ -94,7 +94,7 @@ async def test_neither_a_live_nor_an_uncopied_nor_a_young_task_is_trimmed(plane:
     young = await worked(plane)
     for row, before in ((live, LATER), (paused, LATER), (uncopied, LATER), (young, young.status_at)):
         events = await plane.all_events(row)
-        assert await trim(plane, row, before=before) == ops.Trimmed()
+        assert await trim(plane, row, before=before) == commands.Trimmed()
         assert await plane.all_events(row) == events
     assert await plane.log.trimmable(young.status_at, (0, ""), 10) == []
     assert [row.uid for row in await plane.log.trimmable(LATER, (0, ""), 10)] == [young.uid]
@@ -179,7 +179,7 @@ async def test_what_is_left_of_a_trimmed_log_comes_back_elsewhere(plane: Plane, 
         _, before = await plane.log.get(ADA, each.id)
         was = await away(plane, each.id)
         assert 0 < was[0].task.trimmed_generation < was[0].task.generation
-        await plane.log.submit(ops.Delete(scope=ADA, task_id=each.id))
+        await plane.log.submit(commands.Delete(scope=ADA, task_id=each.id))
         assert await brought_in(plane, was) == 1
         assert await away(plane, each.id) == was
         now, task = await plane.log.get(ADA, each.id)
@@ -189,7 +189,7 @@ async def test_what_is_left_of_a_trimmed_log_comes_back_elsewhere(plane: Plane, 
         assert (await plane.log.read_after(now.uid, now.trimmed_generation)).events
         # What was trimmed in part goes on being trimmed.
         assert bool((await trim(plane, now)).events) == (each is row and at_most == 9)
-        await plane.log.submit(ops.Delete(scope=ADA, task_id=each.id))
+        await plane.log.submit(commands.Delete(scope=ADA, task_id=each.id))
 
 
 async def away(plane: Plane, task_id: str, generation: int = 0) -> list[pb.ImportRecord]:
@@ -216,7 +216,7 @@ async def test_a_trimmed_task_is_deleted_like_any_other(plane: Plane) -> None:
     """C16: with all that was left of its log."""
     row = await worked(plane)
     await trim(plane, row)
-    await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id))
+    await plane.log.submit(commands.Delete(scope=ADA, task_id=row.id))
     rows = await plane.engine.read(lambda conn: conn.exec_driver_sql("SELECT count(*) FROM event").scalar_one())
     assert rows == 0
 

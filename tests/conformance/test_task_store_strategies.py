@@ -9,7 +9,7 @@ from tests.conformance.test_task_store_cost import plan, statements
 from tests.conftest import Migrated
 
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL, QUEUE, REJECT
 from taskplane.tasks.domain.task import CANCELED, INPUT_REQUIRED, SUBMITTED, WORKING
 
@@ -27,11 +27,11 @@ async def refused(plane: Plane, **given: Any) -> str:
 async def test_a_second_task_is_refused_while_one_is_at_work(plane: Plane) -> None:
     """REJECT: of the same agent in the same session of the same owner; a repeat is no second task."""
     op = plane.creation(strategy=REJECT)
-    first = only(ops.Created, await plane.log.submit(op)).row
+    first = only(commands.Created, await plane.log.submit(op)).row
     assert await refused(plane, strategy=REJECT) == "SESSION_BUSY"
     for elsewhere in ({"agent": "other"}, {"context_id": "c2"}, {"scope": BOB}):
         await plane.create(strategy=REJECT, **elsewhere)
-    assert not only(ops.Created, await plane.log.submit(op)).created
+    assert not only(commands.Created, await plane.log.submit(op)).created
     await plane.pause(first)
     second = await plane.create(strategy=REJECT)
     await plane.complete(second)
@@ -41,7 +41,7 @@ async def test_a_second_task_is_refused_while_one_is_at_work(plane: Plane) -> No
 
 async def test_of_two_at_once_one_is_refused(plane: Plane) -> None:
     answers = await plane.log.submit_all([plane.creation(strategy=REJECT) for _ in range(6)])
-    made = [answer for answer in answers if isinstance(answer, ops.Created)]
+    made = [answer for answer in answers if isinstance(answer, commands.Created)]
     assert len(made) == 1
     assert {answer.reason for answer in answers if isinstance(answer, PlaneError)} == {"SESSION_BUSY"}
 
@@ -55,7 +55,7 @@ async def test_of_two_at_once_in_two_processes_one_is_refused(migrated: Migrated
             given = {"strategy": REJECT, "context_id": f"s{number}"}
             both = [plane.creation(name=f"{place}{number}", **given) for place, plane in (("h", here), ("t", there))]
             answers = await asyncio.gather(here.log.submit(both[0]), there.log.submit(both[1]), return_exceptions=True)
-            assert len([answer for answer in answers if isinstance(answer, ops.Created)]) == 1
+            assert len([answer for answer in answers if isinstance(answer, commands.Created)]) == 1
 
 
 async def test_a_new_task_ends_those_at_work_in_its_own_transaction(plane: Plane) -> None:
@@ -72,7 +72,7 @@ async def test_a_new_task_ends_those_at_work_in_its_own_transaction(plane: Plane
     assert states == [CANCELED, CANCELED, INPUT_REQUIRED, WORKING, WORKING]
     _, task = await plane.log.get(ADA, running.id)
     assert task.history[-1].metadata.fields["interrupted"].bool_value
-    refusal = only(ops.Appended, await plane.log.submit(late)).refusal
+    refusal = only(commands.Appended, await plane.log.submit(late)).refusal
     assert refusal is not None and refusal.reason == "TERMINAL"
 
 
@@ -138,14 +138,16 @@ async def test_a_lost_attempt_keeps_its_place(plane: Plane) -> None:
 async def test_many_in_turn_never_run_beside_one_another(plane: Plane) -> None:
     """Whatever is submitted together, and however the claims come in."""
     made = await plane.log.submit_all([plane.creation(strategy=QUEUE) for _ in range(8)])
-    rows = [only(ops.Created, each).row for each in made]
+    rows = [only(commands.Created, each).row for each in made]
     assert [row.lease_owner for row in rows] == ["p1"] + [None] * 7
     assert sorted(row.created_at for row in rows) == [row.created_at for row in rows]
     for done, following in zip(rows, [*rows[1:], None], strict=True):
         until = await plane.log.now() + HOUR
-        claims = [ops.Claim(task_uid=row.uid, process_id="p2", lease_until=until) for row in rows]
+        claims = [commands.Claim(task_uid=row.uid, process_id="p2", lease_until=until) for row in rows]
         if done is not rows[0]:
-            taken = [only(ops.Done, each).row.uid for each in await plane.log.submit_all(claims) if each is not None]
+            taken = [
+                only(commands.Done, each).row.uid for each in await plane.log.submit_all(claims) if each is not None
+            ]
             assert taken == [done.uid]
         await plane.complete(done)
         assert await claimable(plane) == ([following.uid] if following is not None else [])

@@ -8,7 +8,7 @@ from tests.conformance.test_task_store_cost import statements
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Refused
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, INPUT_REQUIRED, REPLACED, RESTORED, SUPERSEDED, WORKING
 from taskplane.tasks.store import TaskFilter
 
@@ -50,7 +50,7 @@ async def test_an_executor_is_fenced_by_a_rewind_and_a_paused_task_goes_on_after
     await plane.pause(paused)
     late = await plane.item(running, status(WORKING))
     await plane.mark(1, f"{running.id}-i1", f"{paused.id}-i1")
-    refusal = only(ops.Appended, await plane.log.submit(late)).refusal
+    refusal = only(commands.Appended, await plane.log.submit(late)).refusal
     assert refusal is not None and refusal.reason == "TERMINAL"
     with pytest.raises(Refused) as refused:
         await plane.say(paused, "i2")
@@ -74,7 +74,7 @@ async def test_a_rewind_is_its_owners(plane: Plane) -> None:
     assert not (await plane.log.row_by_uid(mine.uid)).superseded
 
 
-def saved(plane: Plane, turn: str = "", task_id: str = "doc", *, context_id: str = "c1") -> ops.Put:
+def saved(plane: Plane, turn: str = "", task_id: str = "doc", *, context_id: str = "c1") -> commands.Put:
     """A document of session c1 as its runtime saves it, in the turn that it names."""
     op = plane.document(task_id, f"in {turn}")
     op.task.context_id = context_id
@@ -92,13 +92,13 @@ async def test_a_document_of_no_turn_is_left_alone(plane: Plane) -> None:
 
 async def test_a_document_is_hidden_with_the_turn_it_names_and_goes_on_as_it_is(plane: Plane) -> None:
     """R4, R10: and comes back with it; however often it is saved meanwhile, it is of the same turn."""
-    kept = only(ops.Done, await plane.log.submit(saved(plane, "i0", "other"))).row
+    kept = only(commands.Done, await plane.log.submit(saved(plane, "i0", "other"))).row
     await plane.log.submit(saved(plane, "i1"))
-    row = only(ops.Done, await plane.log.submit(saved(plane, "i2"))).row
+    row = only(commands.Done, await plane.log.submit(saved(plane, "i2"))).row
     assert await plane.mark(1, "i1") == []
     assert await plane.mark(2, "i2", "i3") == ["doc"]
     for turn in ("i2", ""):
-        done = only(ops.Done, await plane.log.submit(saved(plane, turn))).row
+        done = only(commands.Done, await plane.log.submit(saved(plane, turn))).row
         assert (done.superseded, done.state, done.invocation_id) == (True, WORKING, "i2")
     assert await listed(plane) == [kept.id]
     assert await plane.mark(2, "i2") == [] and await plane.mark(3) == ["doc"]
@@ -111,7 +111,7 @@ async def test_a_document_is_hidden_with_the_turn_it_names_and_goes_on_as_it_is(
     ]
     _, task = await plane.log.get(ADA, "doc")
     assert task.artifacts[0].parts[0].text == "in "
-    await plane.log.submit(ops.Delete(scope=ADA, task_id="doc"))
+    await plane.log.submit(commands.Delete(scope=ADA, task_id="doc"))
 
 
 async def test_a_hidden_document_comes_back_in_a_new_turn_or_elsewhere(plane: Plane) -> None:
@@ -119,10 +119,10 @@ async def test_a_hidden_document_comes_back_in_a_new_turn_or_elsewhere(plane: Pl
     for task_id in ("new turn", "elsewhere"):
         await plane.log.submit(saved(plane, "i1", task_id))
     assert await plane.mark(1, "i1") == ["new turn", "elsewhere"]
-    done = only(ops.Done, await plane.log.submit(saved(plane, "i2", "new turn"))).row
+    done = only(commands.Done, await plane.log.submit(saved(plane, "i2", "new turn"))).row
     assert [event.kind for event in await plane.all_events(done)] == [REPLACED, SUPERSEDED, RESTORED, REPLACED]
     assert (done.superseded, done.generation, done.snapshot_generation) == (False, 4, 4)
-    moved = only(ops.Done, await plane.log.submit(saved(plane, "i1", "elsewhere", context_id="c2"))).row
+    moved = only(commands.Done, await plane.log.submit(saved(plane, "i1", "elsewhere", context_id="c2"))).row
     assert not moved.superseded
     assert await plane.mark(1, "i1") == []
     assert await listed(plane) == ["new turn"]
@@ -137,9 +137,12 @@ async def test_what_is_hidden_is_read_copied_and_deleted_as_ever(plane: Plane) -
     found, hidden = await plane.log.get(ADA, row.id)
     assert found.superseded and hidden == task
     assert [each.uid for each in await plane.log.uncopied(("", "ada", "c1"), 10)] == [row.uid]
-    only(ops.Done, await plane.log.submit(ops.MarkCopied(task_uid=row.uid, generation=found.message_generation)))
+    only(
+        commands.Done,
+        await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=found.message_generation)),
+    )
     assert (await plane.all_events(row))[-1].kind == SUPERSEDED
-    only(ops.Done, await plane.log.submit(ops.Delete(scope=ADA, task_id=row.id)))
+    only(commands.Done, await plane.log.submit(commands.Delete(scope=ADA, task_id=row.id)))
     assert await listed(plane, superseded=True) == []
 
 
@@ -164,7 +167,7 @@ async def test_a_rewind_and_all_that_goes_on_meanwhile_take_effect_one_after_the
     rows = [await plane.create() for _ in range(12)]
     ends = [plane.append(row, status(COMPLETED), consumed_generation=1) for row in rows[:6]]
     says = [plane.log.submit(plane.saying(row, f"more-{row.id}")) for row in rows[6:9]]
-    cancels = [plane.log.submit(ops.Cancel(scope=ADA, task_id=row.id)) for row in rows[9:]]
+    cancels = [plane.log.submit(commands.Cancel(scope=ADA, task_id=row.id)) for row in rows[9:]]
     await asyncio.gather(
         *ends, *says, plane.mark(1, *[f"{row.id}-i1" for row in rows]), *cancels, return_exceptions=True
     )

@@ -8,11 +8,11 @@ from tests.conformance.task_log import ADA, BOB, Plane, chunk, message, only, st
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound, PlaneError, Refused
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING, Row
 
 
-async def refusal(plane: Plane, op: ops.Operation) -> PlaneError:
+async def refusal(plane: Plane, op: commands.Operation) -> PlaneError:
     with pytest.raises(PlaneError) as raised:
         await plane.log.submit(op)
     return raised.value
@@ -21,19 +21,19 @@ async def refusal(plane: Plane, op: ops.Operation) -> PlaneError:
 async def test_a_repeated_creation_is_answered_with_the_task_it_made(plane: Plane) -> None:
     """C10: with the fence for the executor that holds the lease, and for no other."""
     creation = plane.creation()
-    first = only(ops.Created, await plane.log.submit(creation))
-    again = only(ops.Created, await plane.log.submit(replace(creation, uid="another", salt="another")))
+    first = only(commands.Created, await plane.log.submit(creation))
+    again = only(commands.Created, await plane.log.submit(replace(creation, uid="another", salt="another")))
     assert (first.created, again.created) == (True, False)
     assert (again.row, again.fence) == (first.row, 1)
     elsewhere = replace(creation, uid="another", claim_for="p9")
-    assert only(ops.Created, await plane.log.submit(elsewhere)).fence == 0
+    assert only(commands.Created, await plane.log.submit(elsewhere)).fence == 0
 
 
 async def test_of_racing_creations_with_one_key_one_makes_the_task(plane: Plane) -> None:
     """C10: in one batch or in several."""
     creation = plane.creation()
     tries = [replace(creation, uid=f"uid{number}") for number in range(8)]
-    answers = [only(ops.Created, each) for each in await asyncio.gather(*map(plane.log.submit, tries))]
+    answers = [only(commands.Created, each) for each in await asyncio.gather(*map(plane.log.submit, tries))]
     assert sorted(answer.created for answer in answers) == [False] * 7 + [True]
     assert len({answer.row.uid for answer in answers}) == 1
 
@@ -41,7 +41,7 @@ async def test_of_racing_creations_with_one_key_one_makes_the_task(plane: Plane)
 async def test_a_key_used_for_something_else_is_refused(plane: Plane) -> None:
     """C10: another hash, another context, or a creation's key for a message and the other way round."""
     creation = plane.creation()
-    row = only(ops.Created, await plane.log.submit(creation)).row
+    row = only(commands.Created, await plane.log.submit(creation)).row
     other = await plane.create()
     await plane.say(row, "i2")
     for op in (
@@ -95,7 +95,7 @@ async def test_a_message_is_added_once(plane: Plane) -> None:
     await plane.complete(row)
     assert (await plane.say(row, "i2")).generation == first.generation
     twice = await asyncio.gather(*(plane.log.submit(plane.saying(row, "i2")) for _ in range(4)))
-    assert {only(ops.Added, answer).added for answer in twice} == {False}
+    assert {only(commands.Added, answer).added for answer in twice} == {False}
 
 
 @pytest.mark.parametrize("state", [COMPLETED, INPUT_REQUIRED])
@@ -116,16 +116,16 @@ async def test_a_message_racing_a_completion_is_read_or_refused(plane: Plane) ->
     """C8: no task is completed with an accepted message unread."""
     rows = [await plane.create() for _ in range(20)]
 
-    async def race(row: Row) -> tuple[ops.Answer | PlaneError, ops.Answer | PlaneError]:
+    async def race(row: Row) -> tuple[commands.Answer | PlaneError, commands.Answer | PlaneError]:
         end = await plane.item(row, status(COMPLETED), consumed_generation=1)
-        order: list[ops.Operation] = [end, plane.saying(row, f"{row.id}-i2")]
+        order: list[commands.Operation] = [end, plane.saying(row, f"{row.id}-i2")]
         if row.uid < "8":
             order.reverse()
         answers = await plane.log.submit_all(order)
         return (answers[0], answers[1]) if order[0] is end else (answers[1], answers[0])
 
     for row, (end, said) in zip(rows, await asyncio.gather(*map(race, rows)), strict=True):
-        completed = only(ops.Appended, end).refusal is None
+        completed = only(commands.Appended, end).refusal is None
         assert completed == isinstance(said, Refused)
         await plane.check(row)
 
@@ -148,7 +148,7 @@ async def test_nothing_follows_the_end_of_a_task(plane: Plane) -> None:
     late = await plane.append(row, chunk("late"))
     assert isinstance(late.refusal, Refused) and late.refusal.reason == "TERMINAL"
     assert (await refusal(plane, plane.saying(row, "i2"))).reason == "TERMINAL"
-    assert (await refusal(plane, ops.Cancel(scope=ADA, task_id=row.id))).reason == "TERMINAL"
+    assert (await refusal(plane, commands.Cancel(scope=ADA, task_id=row.id))).reason == "TERMINAL"
     assert await plane.orphan(row) is None and await plane.claim(row) is None
     assert await plane.check(row) == before
 
@@ -159,8 +159,8 @@ async def test_a_cancel_fences_the_run_in_the_same_commit(plane: Plane) -> None:
     item = await plane.item(row, chunk("late"))
     canceled = await plane.cancel(row)
     assert (canceled.state, canceled.fence, canceled.lease_owner) == (CANCELED, 2, None)
-    assert only(ops.Appended, await plane.log.submit(item)).refusal is not None
-    assert (await refusal(plane, ops.Cancel(scope=ADA, task_id=row.id))).reason == "TERMINAL"
+    assert only(commands.Appended, await plane.log.submit(item)).refusal is not None
+    assert (await refusal(plane, commands.Cancel(scope=ADA, task_id=row.id))).reason == "TERMINAL"
     assert (await plane.check(row)).terminal_generation == 3
 
 
@@ -182,11 +182,11 @@ async def test_of_a_completion_and_a_cancel_one_wins(plane: Plane) -> None:
 
     async def race(row: Row) -> None:
         end = await plane.item(row, status(COMPLETED), consumed_generation=1)
-        both: list[ops.Operation] = [end, ops.Cancel(scope=ADA, task_id=row.id)]
+        both: list[commands.Operation] = [end, commands.Cancel(scope=ADA, task_id=row.id)]
         if row.uid < "8":
             both.reverse()
         answers = await plane.log.submit_all(both)
-        won = [isinstance(each, ops.Done) or getattr(each, "refusal", each) is None for each in answers]
+        won = [isinstance(each, commands.Done) or getattr(each, "refusal", each) is None for each in answers]
         assert won == [True, False]
 
     await asyncio.gather(*map(race, rows))
@@ -254,12 +254,12 @@ async def test_a_batch_folds_no_more_than_fits_into_memory(plane: Plane, monkeyp
     for row in rows:
         await plane.append(row, chunk("x" * 40_000), status(WORKING, message("so f", "m2", partial=True)))
     plane.commits.clear()
-    cancels = [ops.Cancel(scope=ADA, task_id=row.id) for row in rows[:3]]
+    cancels = [commands.Cancel(scope=ADA, task_id=row.id) for row in rows[:3]]
     ends = [
         await plane.item(row, status(COMPLETED, message("so far", "m2")), consumed_generation=1) for row in rows[3:]
     ]
     answers = await plane.log.submit_all([*cancels, *ends])
-    assert all(isinstance(each, ops.Done) or getattr(each, "refusal", each) is None for each in answers)
+    assert all(isinstance(each, commands.Done) or getattr(each, "refusal", each) is None for each in answers)
     assert len(plane.commits) == 3
     for row in rows:
         assert (await plane.check(row)).terminal_generation is not None

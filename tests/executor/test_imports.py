@@ -12,7 +12,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.imports import Imports
+from taskplane.executor.sweeps.imports import Imports
 from taskplane.runtime.channel import LocalChannel, client
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError
 from taskplane.runtime.principal import Principal

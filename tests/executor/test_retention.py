@@ -17,8 +17,8 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
-from taskplane.executor.expiry import Expiry
-from taskplane.executor.history import SessionLog
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.sweeps.expiry import Expiry
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import PermissionDenied, PlaneError, Unavailable
 from taskplane.runtime.principal import Principal
@@ -79,7 +79,7 @@ async def age(monkeypatch: pytest.MonkeyPatch) -> float:
     await asyncio.sleep(0.01)
     ttl, seen = 1.0, time.time()
     await asyncio.sleep(0.01)
-    monkeypatch.setattr("taskplane.executor.expiry.time", SimpleNamespace(time=lambda: seen + ttl))
+    monkeypatch.setattr("taskplane.executor.sweeps.expiry.time", SimpleNamespace(time=lambda: seen + ttl))
     clock = SimpleNamespace(time_ns=lambda: int((seen + ttl) * 1_000_000_000))
     monkeypatch.setattr("taskplane.sessions.sql.log.time", clock)
     return ttl
@@ -138,7 +138,7 @@ async def test_a_session_stays_to_the_last_millisecond_of_its_document(
         saved = put.record.updated_at.ToMicroseconds() / 1_000_000
         for later, deleted in ((-0.001, 0), (0.001, 1)):
             clock = SimpleNamespace(time=lambda later=later: saved + ttl + later)
-            monkeypatch.setattr("taskplane.executor.expiry.time", clock)
+            monkeypatch.setattr("taskplane.executor.sweeps.expiry.time", clock)
             assert await expiry(plane, ttl).sweep() == deleted
 
 

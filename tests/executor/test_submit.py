@@ -13,8 +13,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor import tasklog
 from taskplane.executor.agent import AskInput, Change, Complete, Turn
+from taskplane.runtime import retry
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, Refused, Unavailable
 
 CREATED = tasks.EVENT_KIND_CREATED
@@ -218,7 +218,7 @@ async def test_a_caller_that_goes_away_cancels_nothing(stores: Stores) -> None:
 async def test_a_lost_reply_of_create_task_is_asked_for_again_and_runs_once(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasklog, "PERSISTENCE", 60.0)
+    monkeypatch.setattr(retry, "BRIEF", 60.0)
     agent = Scripted(answer)
     lost: list[object] = []
     async with open_plane(stores, ("a", agent), process_id="p") as plane:

@@ -9,9 +9,9 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from taskplane.gateway.limits import Slot, Streams
 from taskplane.gateway.protocol import Protocol
 from taskplane.gateway.sse import EventStream, event
+from taskplane.gateway.streams import Slot, Streams
 from taskplane.runtime.errors import Exhausted
 from taskplane.runtime.principal import Principal
 

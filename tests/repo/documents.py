@@ -15,7 +15,7 @@ SETTINGS: Final = ROOT / "docs" / "settings.md"
 _NUMBER: Final = re.compile(r"\b([TMRIPSCW][1-9]\d?)\b")
 _IN_NAME: Final = re.compile(r"^test_([tmripscw][1-9]\d?)_")
 
-_OF_DATABASES: Final = frozenset({"test_task_store_guards", "test_session_store_guards", "test_tables"})
+_OF_DATABASES: Final = frozenset({"test_task_store_triggers", "test_session_store_triggers", "test_tables"})
 
 ROOMS: Final[dict[str, str]] = {
     "tasks": "services/taskplane/tasks/settings.py",
@@ -58,7 +58,7 @@ This list is made from the code by `make docs`.
 
 
 def numbers(path: Path, test: str, docstring: str) -> set[str]:
-    """The promises that a test says it holds. Where the guards of a database are tested, I means its invariants."""
+    """The promises that a test says it holds. Where the triggers of a database are tested, I means its invariants."""
     found = set(_NUMBER.findall(docstring))
     in_name = _IN_NAME.match(test)
     if in_name:

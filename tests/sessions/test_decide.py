@@ -6,9 +6,9 @@ from tests.conformance.session_log import ADA, HASH, OTHER_HASH, outcome, user
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError, Refused
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
+from taskplane.sessions.domain.commands import Found, Write
 from taskplane.sessions.domain.decide import decide
-from taskplane.sessions.domain.operations import Found, Write
 from taskplane.sessions.domain.session import Entry, Session
 
 NOW = 1_000
@@ -27,7 +27,7 @@ SESSION = Session(
 )
 
 
-def appending(*entries: pb.Entry, expected_version: int = 0, create: bool = False) -> ops.Append:
+def appending(*entries: pb.Entry, expected_version: int = 0, create: bool = False) -> commands.Append:
     request = pb.AppendEntriesRequest(context_id="s", entries=entries, expected_version=expected_version)
     if create:
         request.create.agent = "demo"
@@ -73,7 +73,7 @@ def test_a_new_session_begins_at_version_one_and_counts_its_entries() -> None:
 def test_only_what_is_not_stored_is_written() -> None:
     write = written(decide(found(SESSION, stored(user("A"))), appending(user("A"), outcome("A")), NOW))
     assert [entry.id for entry in write.entries] == ["A-outcome"]
-    assert isinstance(write.answer, ops.Appended)
+    assert isinstance(write.answer, commands.Appended)
     assert [entry.seq for entry in write.answer.known] == [2]
     assert (write.answer.appended, write.entries[0].seq) == (1, 5)
 
@@ -81,7 +81,7 @@ def test_only_what_is_not_stored_is_written() -> None:
 def test_a_repeat_writes_nothing_and_is_answered_before_a_version_mismatch() -> None:
     """C10."""
     answer = decide(found(SESSION, stored(user("A"))), appending(user("A"), expected_version=1), NOW)
-    assert answer == ops.Appended(session=SESSION, appended=0, known=[stored(user("A"))])
+    assert answer == commands.Appended(session=SESSION, appended=0, known=[stored(user("A"))])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_hashes_are_compared_where_both_sides_have_one(before: bytes, now: bytes
     """C10."""
     given = found(SESSION, stored(user("A", request_hash=before)))
     answer = decide(given, appending(user("A", request_hash=now)), NOW)
-    assert isinstance(answer, ops.Appended) is same
+    assert isinstance(answer, commands.Appended) is same
     if not same:
         assert isinstance(answer, Refused)
 
@@ -107,9 +107,9 @@ def test_refusals_come_in_order() -> None:
 
 
 def test_values_that_are_not_given_stay() -> None:
-    write = written(decide(found(), ops.Create(scope=ADA, context_id="s", title="new"), NOW))
+    write = written(decide(found(), commands.Create(scope=ADA, context_id="s", title="new"), NOW))
     assert (write.session.title, write.session.agent, write.session.version) == ("new", "demo", 10)
-    write = written(decide(found(), ops.Update(scope=ADA, context_id="s", agent=""), NOW))
+    write = written(decide(found(), commands.Update(scope=ADA, context_id="s", agent=""), NOW))
     assert (write.session.title, write.session.agent, write.session.version) == ("t", "", 10)
 
 

@@ -8,9 +8,9 @@ from tests.conformance.session_log import ADA, message
 from tests.sessions.naive import lines, names, plain
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions.domain.commands import Fork
 from taskplane.sessions.domain.forking import copy_of, forked, to_copy
 from taskplane.sessions.domain.history import InEffect, effective, stands
-from taskplane.sessions.domain.operations import Fork
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.replay import Line, Name
 from taskplane.sessions.domain.session import PUSHED, REWIND, Entry, Session

@@ -6,8 +6,8 @@ from tests.conformance.session_log import user
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain.importing import Reading, read_session
-from taskplane.sessions.domain.limits import MAX_ENTRY, REPLY_BYTES
 from taskplane.sessions.domain.session import Scope
+from taskplane.sessions.domain.validation import MAX_ENTRY, REPLY_BYTES
 
 
 def read(entry: pb.Entry) -> None:

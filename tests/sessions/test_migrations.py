@@ -1,4 +1,4 @@
-"""The schema: what the versions make is what `tables.py` and `guards.py` say, on every engine, up and down."""
+"""The schema: what the versions make is what `tables.py` and `triggers.py` say, on every engine, up and down."""
 
 import json
 
@@ -10,12 +10,12 @@ from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.guards import FIXED, FREE, GROWING, guards
 from taskplane.sessions.tables import entry, metadata, session
+from taskplane.sessions.triggers import FIXED, FREE, GROWING, triggers
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
-from taskplane.storage.guards import install
 from taskplane.storage.migrate import check, downgrade, upgrade
+from taskplane.storage.triggers import install
 
 ROOM = "taskplane.sessions"
 
@@ -42,7 +42,7 @@ def schema(conn: Connection) -> list[tuple[str, ...]]:
 
 def make_fresh(conn: Connection) -> None:
     metadata.create_all(conn, checkfirst=False)
-    install(conn, guards(dialect_of(conn)))
+    install(conn, triggers(dialect_of(conn)))
 
 
 async def test_migrating_from_zero_equals_the_fresh_schema(dsn: str, migrated: Migrated) -> None:

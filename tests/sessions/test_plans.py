@@ -16,7 +16,7 @@ from tests.support.postgres import Cluster
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.repeats import HEAD
 from taskplane.sessions.domain.session import MESSAGE
 from taskplane.sessions.sql.apply import apply_batch
@@ -59,8 +59,8 @@ async def use_everything(sessions: Sessions) -> None:
     await sessions.append("s1", user("A"), outcome("A", "hi"), copy("A", 2), user("u1-1"))
     await sessions.append("new", user("B"), outcome("B"))
     await sessions.append("new", user("B"), pushed("p"), rewind("B", "r"))
-    await log.create(ops.Create(scope=ADA, context_id="s2", title="x"))
-    await log.update(ops.Update(scope=ADA, context_id="s2", title="y"))
+    await log.create(commands.Create(scope=ADA, context_id="s2", title="x"))
+    await log.update(commands.Update(scope=ADA, context_id="s2", title="y"))
     await log.session(ADA, "s3")
     page = await log.list(ADA, 5, "")
     await log.list(ADA, 5, page.next_page_token)
@@ -81,7 +81,7 @@ async def use_everything(sessions: Sessions) -> None:
     for _ in range(2):
         await log.entries(ADA, "long", EntryFilter(effective=True, distinct=True, newest_first=True, page_size=5))
         await sessions.append("long", user("longer", "again"))
-    await log.delete(ops.Delete(scope=ADA, context_id="s4"))
+    await log.delete(commands.Delete(scope=ADA, context_id="s4"))
     await sessions.append("new", user("C"), outcome("C", task_id="task-C"))
     unsettled = await log.unsettled(0.0, 100)
     assert [turn.invocation_id for turn in unsettled.turns] == ["C"]
@@ -92,13 +92,13 @@ async def use_everything(sessions: Sessions) -> None:
     await log.undo(wire.undo(pb.UndoRequest(context_id="s5"), ADA, entry_id="u5"))
     await log.cut(ADA, "s5")
     assert len(await log.unapplied(100)) == 2
-    await log.fork(ops.Fork(scope=ADA, context_id="s5", new_context_id="fork"))
+    await log.fork(commands.Fork(scope=ADA, context_id="s5", new_context_id="fork"))
     assert len(await log.heads([(ADA.tenant, ADA.owner, f"s{n}") for n in range(3)])) == 3
     assert len((await log.after(ADA, "s5", 20, 100)).entries) == 3
     expired = await log.expired(0.0, None, 10)
     assert await log.expired(0.0, expired[-1], 100)
     assert await log.delete_user_state(ADA) == 1
-    await log.mark_applied(ops.MarkApplied(scope=ADA, context_id="s5", seq=23))
+    await log.mark_applied(commands.MarkApplied(scope=ADA, context_id="s5", seq=23))
 
 
 async def test_every_statement_uses_an_index(sessions: Sessions, engine_name: str) -> None:
@@ -166,7 +166,7 @@ def explain_postgres(conn: Connection, statements: dict[str, Any]) -> dict[str, 
     }
 
 
-def appends(count: int) -> list[ops.Append]:
+def appends(count: int) -> list[commands.Append]:
     """As many operations, each for a session of its own."""
     return [
         wire.append(
@@ -213,7 +213,7 @@ async def test_of_two_operations_of_a_batch_for_one_id_the_second_waits_for_the_
     second = replace(first, context_id="other", entries=[each._replace(context_id="other") for each in first.entries])
     async with open_engine(await migrated("taskplane.sessions")) as engine:
         batch = await engine.write(apply_batch, [first, second], engine.dialect)
-    assert isinstance(batch.outcomes[0], ops.Appended)
+    assert isinstance(batch.outcomes[0], commands.Appended)
     assert batch.outcomes[1] is LATER
 
 

@@ -10,7 +10,7 @@ from tests.conformance.session_log import ADA, Sessions, copy, ids, opened, outc
 from tests.support.postgres import Cluster
 
 from taskplane.runtime.errors import Conflict, Refused
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.store import EntryFilter
 from taskplane.storage.migrate import upgrade
 
@@ -56,7 +56,7 @@ async def test_of_replicas_racing_for_an_id_with_different_sessions_one_wins(rep
         answers = await asyncio.gather(
             *(each.append(f"s{n}-{k}", user(f"A{n}")) for k, each in enumerate(replicas)), return_exceptions=True
         )
-        assert sum(isinstance(answer, ops.Appended) for answer in answers) == 1
+        assert sum(isinstance(answer, commands.Appended) for answer in answers) == 1
         assert [answer.reason for answer in answers if isinstance(answer, Refused)] == ["KEY_REUSED"] * 2
 
 

@@ -12,7 +12,7 @@ from tests.support.postgres import Cluster
 
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 from taskplane.sessions import wire
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryPage
@@ -165,7 +165,7 @@ async def test_a_deleted_session_ends_its_watches_also_if_there_is_a_new_one(roo
     await waiting.session()
     await behind.session()
     ending = asyncio.ensure_future(waiting.next())
-    await room.sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await room.sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     await room.sessions.append("s", user("new"), user("newer"), user("newest"))
     assert isinstance(await ending, Deleted)
     assert await waiting.ended()
@@ -183,7 +183,7 @@ async def test_a_new_session_of_the_same_name_is_not_taken_for_the_old_one(room:
     unheard = Watched(room.sessions.log, poll_every=NEVER)
     watcher = Watcher(Watch(room.sessions.log, unheard, quiet_after=NEVER), 1)
     await watcher.session()
-    await room.sessions.log.delete(ops.Delete(scope=ADA, context_id="s"))
+    await room.sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))
     await room.sessions.append("s", user("new"), user("newer"))
     assert isinstance(await watcher.next(), Deleted)
 
@@ -260,13 +260,13 @@ async def test_what_another_process_writes_or_deletes_is_noticed(cluster: Cluste
         assert await watcher.ids() == ["A"]
         await other.append("s", user("B"))
         assert await watcher.ids() == ["B"]
-        await other.log.delete(ops.Delete(scope=ADA, context_id="s"))
+        await other.log.delete(commands.Delete(scope=ADA, context_id="s"))
         assert isinstance(await watcher.next(), Deleted)
         await other.append("s", user("C"), user("D"))
         again = Watcher(here.watch, 0)
         await again.session()
         assert await again.ids() == ["C", "D"]
-        await other.log.delete(ops.Delete(scope=ADA, context_id="s"))
+        await other.log.delete(commands.Delete(scope=ADA, context_id="s"))
         await other.append("s", user("E"))
         assert isinstance(await again.next(), Deleted)
     cluster.drop(database)

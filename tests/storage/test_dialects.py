@@ -21,7 +21,7 @@ async def boxes(engine: Engine) -> Engine:
     return engine
 
 
-async def guard(
+async def trigger(
     engine: Engine, when: Timing, condition: str, columns: list[str] | None = None, message: str = "no: it's 100% shut"
 ) -> None:
     def create(conn: Connection) -> None:
@@ -36,7 +36,7 @@ async def run(engine: Engine, statement: str) -> None:
 
 
 async def test_a_guard_refuses_with_its_message_where_its_condition_holds_and_nowhere_else(boxes: Engine) -> None:
-    await guard(boxes, "BEFORE UPDATE", "OLD.lid = 'shut'")
+    await trigger(boxes, "BEFORE UPDATE", "OLD.lid = 'shut'")
     await run(boxes, "UPDATE box SET lid = 'shut' WHERE id = 1")
     with pytest.raises(IntegrityError, match="no: it's 100% shut"):
         await run(boxes, "UPDATE box SET size = 9 WHERE id = 1")
@@ -44,12 +44,12 @@ async def test_a_guard_refuses_with_its_message_where_its_condition_holds_and_no
 
 
 async def test_a_guard_whose_condition_is_null_does_not_refuse(boxes: Engine) -> None:
-    await guard(boxes, "BEFORE UPDATE", "NEW.lid = 'shut'")
+    await trigger(boxes, "BEFORE UPDATE", "NEW.lid = 'shut'")
     await run(boxes, "UPDATE box SET lid = NULL")
 
 
 async def test_a_guard_on_columns_fires_where_one_of_them_is_named(boxes: Engine) -> None:
-    await guard(boxes, "BEFORE UPDATE", "NEW.size < 100", columns=["size"])
+    await trigger(boxes, "BEFORE UPDATE", "NEW.size < 100", columns=["size"])
     await run(boxes, "UPDATE box SET lid = 'shut'")
     with pytest.raises(IntegrityError):
         await run(boxes, "UPDATE box SET lid = 'shut', size = size")
@@ -57,7 +57,7 @@ async def test_a_guard_on_columns_fires_where_one_of_them_is_named(boxes: Engine
 
 async def test_a_guard_may_ask_other_rows_and_sees_those_of_its_own_statement(boxes: Engine) -> None:
     follows = "NEW.id > 1 AND NOT EXISTS (SELECT 1 FROM box WHERE id = NEW.id - 1)"
-    await guard(boxes, "BEFORE INSERT", follows)
+    await trigger(boxes, "BEFORE INSERT", follows)
     await run(boxes, "INSERT INTO box (id) VALUES (3), (4), (5)")
     with pytest.raises(IntegrityError):
         await run(boxes, "INSERT INTO box (id) VALUES (6), (8)")
@@ -66,14 +66,14 @@ async def test_a_guard_may_ask_other_rows_and_sees_those_of_its_own_statement(bo
 
 
 async def test_a_guard_holds_deletes_back(boxes: Engine) -> None:
-    await guard(boxes, "BEFORE DELETE", "OLD.id = 1")
+    await trigger(boxes, "BEFORE DELETE", "OLD.id = 1")
     await run(boxes, "DELETE FROM box WHERE id = 2")
     with pytest.raises(IntegrityError):
         await run(boxes, "DELETE FROM box")
 
 
 async def test_a_dropped_guard_refuses_nothing(boxes: Engine) -> None:
-    await guard(boxes, "BEFORE DELETE", "1 = 1")
+    await trigger(boxes, "BEFORE DELETE", "1 = 1")
     assert await boxes.read(boxes.dialect.triggers) == [("box_guard", "box")]
 
     def drop(conn: Connection) -> None:

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 from tests.conftest import Migrated
-from tests.storage.orchard.guards import guards
+from tests.storage.orchard.triggers import triggers as orchard_triggers
 
 from taskplane.runtime.errors import Refused
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
-from taskplane.storage.guards import remove
 from taskplane.storage.migrate import check, current, downgrade, upgrade
+from taskplane.storage.triggers import remove
 
 ORCHARD = "tests.storage.orchard"
 
@@ -82,7 +82,7 @@ async def test_a_migrated_copy_has_the_schema_and_its_triggers(migrated: Migrate
             await engine.write(lambda conn: conn.execute(text("UPDATE tree SET height = 4")))
 
 
-async def test_guards_are_those_of_this_release_whatever_was_there(dsn: str) -> None:
+async def test_triggers_are_those_of_this_release_whatever_was_there(dsn: str) -> None:
     """What an older release made is removed, what somebody took away is back; a schema on its way has none."""
 
     def guarded_otherwise(conn: Connection) -> None:
@@ -99,7 +99,7 @@ async def test_guards_are_those_of_this_release_whatever_was_there(dsn: str) -> 
     await upgrade(dsn, ORCHARD)
     assert await run_alone(dsn, triggers) == [("tree_grows", "tree")]
     await run_alone(dsn, lambda conn: conn.execute(text("DELETE FROM tree")))
-    await run_alone(dsn, lambda conn: remove(conn, guards(dialect_of(conn))))
+    await run_alone(dsn, lambda conn: remove(conn, orchard_triggers(dialect_of(conn))))
     await upgrade(dsn, ORCHARD)
     assert await run_alone(dsn, triggers) == [("tree_grows", "tree")]
 

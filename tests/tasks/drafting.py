@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.commands import Found, Known, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import Said, fold, text_so_far
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
-from taskplane.tasks.domain.operations import Found, Known, Write, Writes
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
 
 SCOPE = Scope(tenant="", owner="ada", actor="ada")
@@ -41,8 +41,8 @@ def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Chan
     return change
 
 
-def create(*, claim_for: str = "p1", on_orphan: int = 1, max_attempts: int = 3) -> ops.Create:
-    return ops.Create(
+def create(*, claim_for: str = "p1", on_orphan: int = 1, max_attempts: int = 3) -> commands.Create:
+    return commands.Create(
         scope=SCOPE,
         uid="u1",
         salt="salt",
@@ -70,7 +70,7 @@ class Log:
     now: int = 100
     number: int = 0
 
-    def do(self, op: ops.Operation) -> ops.Answer | PlaneError:
+    def do(self, op: commands.Operation) -> commands.Answer | PlaneError:
         self.now += 10
         outcome = decide(self._found(op), op, self.now)
         if isinstance(outcome, Writes):
@@ -85,11 +85,13 @@ class Log:
             return outcome.answer
         return outcome
 
-    def append(self, *changes: pb.Change, consumed: int = 0, copied: int = 0, fence: int | None = None) -> ops.Appended:
+    def append(
+        self, *changes: pb.Change, consumed: int = 0, copied: int = 0, fence: int | None = None
+    ) -> commands.Appended:
         assert self.row is not None
         self.number += 1
         answer = self.do(
-            ops.Append(
+            commands.Append(
                 actor="agent:demo",
                 task_uid="u1",
                 fence=self.row.fence if fence is None else fence,
@@ -99,12 +101,12 @@ class Log:
                 copied_generation=copied,
             )
         )
-        assert isinstance(answer, ops.Appended)
+        assert isinstance(answer, commands.Appended)
         return answer
 
-    def say(self, text: str, invocation: str, message_id: str = "m-more") -> ops.Answer | PlaneError:
+    def say(self, text: str, invocation: str, message_id: str = "m-more") -> commands.Answer | PlaneError:
         return self.do(
-            ops.AddMessage(
+            commands.AddMessage(
                 scope=SCOPE,
                 task_id="t1",
                 invocation_id=invocation,
@@ -115,9 +117,9 @@ class Log:
 
     def mark(self, seq: int, *cut: str) -> Sequence[Row]:
         """Brings the task in line with its session, from which these turns are cut; it, if that changed it."""
-        op = ops.MarkSuperseded(scope=SCOPE, context_id="c1", steered_seq=seq, cut=frozenset(cut))
+        op = commands.MarkSuperseded(scope=SCOPE, context_id="c1", steered_seq=seq, cut=frozenset(cut))
         answer = self.do(op)
-        assert isinstance(answer, ops.Marked)
+        assert isinstance(answer, commands.Marked)
         return answer.rows
 
     def task(self) -> a2a.Task:
@@ -127,16 +129,16 @@ class Log:
     def state(self) -> int:
         return self.row.state if self.row is not None else SUBMITTED
 
-    def _found(self, op: ops.Operation) -> Found:
+    def _found(self, op: commands.Operation) -> Found:
         row = self.row
-        if isinstance(op, ops.MarkSuperseded):
+        if isinstance(op, commands.MarkSuperseded):
             cut = any(event.invocation_id in op.cut for event in self.events)
             text = None
             if row is not None and needs_open_text(row, op):
                 text = text_so_far(self.events, row.partial_id or "")
             return Found(None, others=[Found(row, open_text=text, cut=cut)])
         known = None
-        if isinstance(op, (ops.Create, ops.AddMessage)):
+        if isinstance(op, (commands.Create, commands.AddMessage)):
             for event in self.events:
                 if event.invocation_id == op.invocation_id:
                     known = Known("u1", event.generation, event.request_hash or b"")
@@ -167,5 +169,5 @@ def started(**kwargs: int) -> Log:
     """A task that an executor has begun to work on."""
     log = Log()
     answer = log.do(create(**kwargs))  # type: ignore[arg-type]
-    assert isinstance(answer, ops.Created)
+    assert isinstance(answer, commands.Created)
     return log

@@ -21,7 +21,7 @@ from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks import wire
 from taskplane.tasks.composition import TasksRoom, open_tasks
 from taskplane.tasks.domain.changes import read_changes, read_message
-from taskplane.tasks.domain.operations import Create
+from taskplane.tasks.domain.commands import Create
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.servicer import POLICY
 from taskplane.tasks.settings import TasksSettings

@@ -8,7 +8,7 @@ from tests.tasks.drafting import SCOPE, Log, chunk, create, message, started, st
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_changes
 from taskplane.tasks.domain.needs import needs_artifacts
 from taskplane.tasks.domain.task import (
@@ -30,7 +30,7 @@ from taskplane.tasks.domain.task import (
 
 
 def reason(answer: object) -> str:
-    if isinstance(answer, ops.Appended):
+    if isinstance(answer, commands.Appended):
         assert answer.refusal is not None
         return answer.refusal.reason
     assert isinstance(answer, PlaneError)
@@ -48,10 +48,10 @@ def in_state(state: int) -> Log:
     if state == SUBMITTED:
         fresh = Log()
         fresh.do(create(claim_for=""))
-        fresh.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=5_000))
+        fresh.do(commands.Claim(task_uid="u1", process_id="p1", lease_until=5_000))
         return fresh
     if state == CANCELED:
-        log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+        log.do(commands.Cancel(scope=SCOPE, task_id="t1"))
     elif state != WORKING:
         assert log.append(status(state, message("?", "m-end")), consumed=1).refusal is None
     assert log.state == state
@@ -83,15 +83,15 @@ def test_a_task_is_created_once_per_invocation() -> None:
     log = Log()
     first = log.do(create())
     again = log.do(create())
-    assert isinstance(first, ops.Created)
-    assert isinstance(again, ops.Created)
+    assert isinstance(first, commands.Created)
+    assert isinstance(again, commands.Created)
     assert (first.created, again.created) == (True, False)
     assert again.fence == first.fence == 1
     changed = replace(create(), request_hash=b"other")
     assert reason(log.do(changed)) == "KEY_REUSED"
     elsewhere = replace(create(), claim_for="p2")
     unleased = log.do(elsewhere)
-    assert isinstance(unleased, ops.Created)
+    assert isinstance(unleased, commands.Created)
     assert unleased.fence == 0
     assert [event.generation for event in log.events] == [1, 2]
 
@@ -137,14 +137,14 @@ def test_whoever_lost_the_lease_writes_nothing() -> None:
     assert reason(paused.append(chunk("x"), fence=1)) == "FENCED"
 
     requeued = started(on_orphan=2)
-    requeued.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1))
+    requeued.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1))
     assert row_of(requeued).fence == 2
-    requeued.do(ops.Claim(task_uid="u1", process_id="p2", lease_until=9_000))
+    requeued.do(commands.Claim(task_uid="u1", process_id="p2", lease_until=9_000))
     assert row_of(requeued).fence == 3
     assert reason(requeued.append(chunk("x"), fence=1)) == "FENCED"
 
     canceled = started()
-    canceled.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+    canceled.do(commands.Cancel(scope=SCOPE, task_id="t1"))
     assert row_of(canceled).fence == 2
     assert reason(canceled.append(chunk("x"), fence=1)) == "TERMINAL"
 
@@ -154,7 +154,7 @@ def test_a_task_neither_completes_nor_pauses_past_an_unread_message(state: int) 
     """I1, C8: PENDING_INPUT, until the run says that it has read it."""
     log = started()
     added = log.say("wait", "i2")
-    assert isinstance(added, ops.Added)
+    assert isinstance(added, commands.Added)
     refused = log.append(status(state, message("done", "m")), consumed=1)
     assert reason(refused) == "PENDING_INPUT"
     assert refused.input_generation == added.generation
@@ -174,14 +174,14 @@ def test_a_failure_is_not_held_up_by_an_unread_message_and_names_it() -> None:
 def test_a_message_reopens_a_paused_task_and_queues_it() -> None:
     """I1: input-required, then submitted, under the same id."""
     log = in_state(INPUT_REQUIRED)
-    assert isinstance(log.say("blue", "i2"), ops.Added)
+    assert isinstance(log.say("blue", "i2"), commands.Added)
     row = row_of(log)
     assert (row.state, row.attempt, row.lease_owner) == (SUBMITTED, 0, None)
     assert row.ready_at == log.now
     payload = a2a.StreamResponse.FromString(log.events[-1].payload)
     assert payload.status_update.status.state == SUBMITTED
     repeated = log.say("blue", "i2")
-    assert isinstance(repeated, ops.Added)
+    assert isinstance(repeated, commands.Added)
     assert not repeated.added
 
 
@@ -196,9 +196,9 @@ def test_a_message_to_an_ended_task_is_refused_and_changes_nothing() -> None:
 def test_of_complete_and_cancel_the_first_wins() -> None:
     """C11."""
     log = in_state(COMPLETED)
-    assert reason(log.do(ops.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
+    assert reason(log.do(commands.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
     other = in_state(CANCELED)
-    assert reason(other.do(ops.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
+    assert reason(other.do(commands.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
     assert sum(e.generation == row_of(other).terminal_generation for e in other.events) == 1
 
 
@@ -209,9 +209,9 @@ def test_an_interrupted_text_stays_as_a_final_message(how: str) -> None:
     log.append(status(WORKING, message("Hel", "m1", partial=True)))
     log.append(status(WORKING, message("lo", "m1", partial=True)))
     if how == "cancel":
-        log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+        log.do(commands.Cancel(scope=SCOPE, task_id="t1"))
     elif how == "orphan":
-        log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1))
+        log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1))
     else:
         log.append(status(FAILED if how == "fail" else REJECTED, message("no", "m2")), consumed=1)
     text = next(each for each in log.task().history if each.message_id == "m1")
@@ -264,10 +264,10 @@ def test_an_artifact_outlives_a_pause_but_not_its_lost_attempt() -> None:
     log = started(on_orphan=2)
     log.append(chunk("x"), chunk("x", "b"), status(INPUT_REQUIRED, message("?", "q")), consumed=1)
     log.say("go on", "i2")
-    log.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
+    log.do(commands.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
     assert log.append(status(WORKING), chunk("y", append=True)).refusal is None
-    log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row_of(log).fence))
-    log.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
+    log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=row_of(log).fence))
+    log.do(commands.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
     for artifact_id in ("a", "b"):
         assert reason(log.append(chunk("z", artifact_id, append=True))) == "ILLEGAL_APPEND"
     assert log.append(chunk("z"), chunk("z", append=True)).refusal is None
@@ -281,7 +281,7 @@ def test_only_another_artifact_than_the_last_is_asked_for() -> None:
 
     def asked(*changes: pb.Change) -> list[str]:
         read = read_changes(changes, "changes")
-        return needs_artifacts(row_of(log), ops.Append(actor="", task_uid="u1", fence=1, number=9, changes=read))
+        return needs_artifacts(row_of(log), commands.Append(actor="", task_uid="u1", fence=1, number=9, changes=read))
 
     assert asked(chunk("y", "b", append=True), chunk("y", "b", append=True)) == []
     assert asked(chunk("y", "c"), chunk("y", "c", append=True), chunk("y"), chunk("y", append=True)) == []
@@ -291,7 +291,7 @@ def test_only_another_artifact_than_the_last_is_asked_for() -> None:
 def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
     """C9: by the policy in the row."""
     failing = started()
-    failing.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1))
+    failing.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1))
     assert failing.state == FAILED
     said = failing.task().status.message
     assert said.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
@@ -299,7 +299,7 @@ def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
     again = started(on_orphan=2)
     again.append(chunk("x"), status(WORKING, message("said", "m1")))
     fence = row_of(again).fence
-    again.do(ops.Orphan(task_uid="u1", process_id="p1", fence=fence))
+    again.do(commands.Orphan(task_uid="u1", process_id="p1", fence=fence))
     assert again.state == SUBMITTED
     assert row_of(again).ready_at == again.now
     task = again.task()
@@ -307,9 +307,9 @@ def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
     assert task.history[-1].metadata.fields["taskplane.dev/lost_attempt"].number_value == 1
     for attempt in (2, 3):
         again.now = (row_of(again).ready_at or 0) + 1
-        assert again.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=again.now + 1)) is not None
+        assert again.do(commands.Claim(task_uid="u1", process_id="p1", lease_until=again.now + 1)) is not None
         assert row_of(again).attempt == attempt
-        again.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row_of(again).fence))
+        again.do(commands.Orphan(task_uid="u1", process_id="p1", fence=row_of(again).fence))
     assert again.state == FAILED
     assert again.task().status.message.metadata.fields["reason"].string_value == "POISON"
 
@@ -318,7 +318,7 @@ def test_a_run_that_never_started_is_queued_again_silently() -> None:
     """C9, row 1; a release does not count as an attempt."""
     log = in_state(SUBMITTED)
     events = len(log.events)
-    log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1, released=True))
+    log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1, released=True))
     assert (row_of(log).attempt, row_of(log).fence, len(log.events)) == (0, 2, events)
     assert row_of(log).ready_at is not None
 
@@ -326,12 +326,12 @@ def test_a_run_that_never_started_is_queued_again_silently() -> None:
 def test_an_orphan_is_only_the_lease_that_was_meant() -> None:
     """C8: a lease that was renewed, released or taken over meanwhile is left alone."""
     log = started()
-    assert log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=7)) is None
-    assert log.do(ops.Orphan(task_uid="u1", process_id="p2", fence=1)) is None
-    assert log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=1, expired_before=999)) is None
-    renewed = log.do(ops.Renew(task_uid="u1", process_id="p1", fence=1, lease_until=9_999))
-    assert renewed == ops.Renewed(still_yours=True, input_generation=1)
-    assert log.do(ops.Renew(task_uid="u1", process_id="p1", fence=0, lease_until=1)) == ops.Renewed(
+    assert log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=7)) is None
+    assert log.do(commands.Orphan(task_uid="u1", process_id="p2", fence=1)) is None
+    assert log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1, expired_before=999)) is None
+    renewed = log.do(commands.Renew(task_uid="u1", process_id="p1", fence=1, lease_until=9_999))
+    assert renewed == commands.Renewed(still_yours=True, input_generation=1)
+    assert log.do(commands.Renew(task_uid="u1", process_id="p1", fence=0, lease_until=1)) == commands.Renewed(
         still_yours=False, input_generation=1
     )
 
@@ -340,8 +340,8 @@ def test_a_task_of_somebody_else_is_not_found() -> None:
     """The same words as for one that does not exist."""
     log = started()
     stranger = Scope(tenant="", owner="eve", actor="eve")
-    foreign = log.do(ops.Cancel(scope=stranger, task_id="t1"))
-    missing = Log().do(ops.Cancel(scope=stranger, task_id="t1"))
+    foreign = log.do(commands.Cancel(scope=stranger, task_id="t1"))
+    missing = Log().do(commands.Cancel(scope=stranger, task_id="t1"))
     assert isinstance(foreign, PlaneError)
     assert isinstance(missing, PlaneError)
     assert (foreign.reason, foreign.message) == (missing.reason, missing.message)
@@ -353,18 +353,18 @@ def test_a_document_is_replaced_at_any_state_and_never_run() -> None:
     task.status.state = a2a.TASK_STATE_COMPLETED
     task.history.add().CopyFrom(message("part", "m1", partial=True))
     task.history.add().CopyFrom(message("whole", "m1"))
-    put = ops.Put(scope=SCOPE, uid="u1", salt="s", task=task)
+    put = commands.Put(scope=SCOPE, uid="u1", salt="s", task=task)
     log = Log()
     first = log.do(put)
-    assert isinstance(first, ops.Done)
+    assert isinstance(first, commands.Done)
     assert first.created
     task.status.state = a2a.TASK_STATE_WORKING
     log.do(put)
     assert (row_of(log).generation, row_of(log).state, row_of(log).origin) == (2, WORKING, "document")
     assert all(not event.payload for event in log.events)
     assert reason(log.append(chunk("x"))) == "NOT_MANAGED"
-    assert reason(log.do(ops.Cancel(scope=SCOPE, task_id="t1"))) == "NOT_MANAGED"
-    stale = ops.Put(scope=SCOPE, uid="u1", salt="s", task=task, expected_generation=1)
+    assert reason(log.do(commands.Cancel(scope=SCOPE, task_id="t1"))) == "NOT_MANAGED"
+    stale = commands.Put(scope=SCOPE, uid="u1", salt="s", task=task, expected_generation=1)
     assert reason(log.do(stale)) == "GENERATION_MISMATCH"
     managed = started()
     assert reason(managed.do(put)) == "MANAGED"
@@ -384,7 +384,7 @@ def test_a_repeated_final_message_says_nothing_new() -> None:
 def test_a_claim_beyond_the_head_is_refused() -> None:
     log = started()
     assert reason(log.append(chunk("x"), copied=9)) == "BEYOND_HEAD"
-    assert reason(log.do(ops.MarkCopied(task_uid="u1", generation=9))) == "BEYOND_HEAD"
+    assert reason(log.do(commands.MarkCopied(task_uid="u1", generation=9))) == "BEYOND_HEAD"
 
 
 def test_an_incomplete_change_is_refused() -> None:

@@ -13,7 +13,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Unavailable
 from taskplane.storage.engine import open_engine
 from taskplane.tasks import wire
-from taskplane.tasks.domain.operations import Cancel, Done, Orphan
+from taskplane.tasks.domain.commands import Cancel, Done, Orphan
 from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.sql import SqlTaskLog

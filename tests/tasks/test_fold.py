@@ -6,7 +6,7 @@ from tests.tasks.drafting import SCOPE, Log, chunk, message, started, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, STATUS, SUBMITTED, TERMINAL, WORKING, Event
 
@@ -38,7 +38,7 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
     read = row.input_generation
     if row.ready_at is not None and act != "user":
         log.now = max(log.now, row.ready_at)
-        log.do(ops.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
+        log.do(commands.Claim(task_uid="u1", process_id="p1", lease_until=log.now))
     if act == "partial":
         log.append(status(WORKING, message(text, row.partial_id or fresh, partial=True)))
     elif act == "close" and row.partial_id:
@@ -62,9 +62,9 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
     elif act == "fail":
         log.append(status(FAILED, message(text, fresh)), consumed=read)
     elif act == "cancel":
-        log.do(ops.Cancel(scope=SCOPE, task_id="t1"))
+        log.do(commands.Cancel(scope=SCOPE, task_id="t1"))
     elif act == "lose" and row.lease_owner:
-        log.do(ops.Orphan(task_uid="u1", process_id="p1", fence=row.fence))
+        log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=row.fence))
 
 
 def _write(log: Log, text: str, artifact_id: str, *, append: bool) -> None:

@@ -10,13 +10,14 @@ from tests.support.postgres import Cluster
 
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
-from taskplane.storage.guards import install, remove
 from taskplane.storage.migrate import check, downgrade, upgrade
+from taskplane.storage.triggers import install, remove
 from taskplane.tasks.domain.task import COMPLETED, SUBMITTED, WORKING, Event, Row, Scope
-from taskplane.tasks.guards import CACHE, FIXED, GROWING, LIVE, guards
 from taskplane.tasks.sql.infos import session_infos
 from taskplane.tasks.sql.writing import ITEM
 from taskplane.tasks.tables import event, metadata, task
+from taskplane.tasks.triggers import CACHE, FIXED, GROWING, LIVE
+from taskplane.tasks.triggers import triggers as room_triggers
 
 ROOM = "taskplane.tasks"
 
@@ -75,7 +76,7 @@ def schema(conn: Connection) -> dict[str, Any]:
 
 def make_from_model(conn: Connection) -> None:
     metadata.create_all(conn)
-    install(conn, guards(dialect_of(conn)))
+    install(conn, room_triggers(dialect_of(conn)))
 
 
 async def test_migrating_from_nothing_gives_the_schema_of_the_model(
@@ -105,7 +106,7 @@ def differences(conn: Connection) -> list[Any]:
 
 
 async def test_migrating_back_leaves_nothing_and_forth_again_works(dsn: str) -> None:
-    """Down and up, on either engine; the guards come and go with the tables."""
+    """Down and up, on either engine; the triggers come and go with the tables."""
     await upgrade(dsn, ROOM)
     await downgrade(dsn, ROOM)
     async with open_engine(dsn) as engine:
@@ -115,7 +116,7 @@ async def test_migrating_back_leaves_nothing_and_forth_again_works(dsn: str) -> 
         await check(engine, ROOM)
         tables, triggers = await engine.read(made)
         assert tables == ["alembic_version_tasks", "event", "store_meta", "task", "task_import"]
-        assert triggers == sorted((guard.name, guard.table) for guard in guards(engine.dialect))
+        assert triggers == sorted((trigger.name, trigger.table) for trigger in room_triggers(engine.dialect))
 
 
 def made(conn: Connection) -> tuple[list[str], list[tuple[str, str]]]:
@@ -148,7 +149,7 @@ async def test_what_the_version_before_could_never_show_again_is_not_migrated_ba
 
 
 def unguarded(conn: Connection, *statements: str) -> None:
-    remove(conn, guards(dialect_of(conn)))
+    remove(conn, room_triggers(dialect_of(conn)))
     for statement in statements:
         conn.exec_driver_sql(statement)
 

@@ -32,7 +32,7 @@ from taskplane.runtime.errors import Invalid, NotFound, OutOfRange
 from taskplane.storage.engine import Engine
 from taskplane.tasks import wire
 from taskplane.tasks.domain.changes import read_changes
-from taskplane.tasks.domain.operations import Append
+from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import PAGE_EVENTS

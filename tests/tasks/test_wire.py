@@ -6,10 +6,10 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError, Refused
 from taskplane.tasks import wire
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.decide import decide
-from taskplane.tasks.domain.operations import Found, Write
 from taskplane.tasks.domain.task import Event, Row, Scope
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="user:ann")
@@ -71,18 +71,18 @@ def test_trimming_keeps_the_newest_messages() -> None:
 
 def test_a_refused_item_says_why_and_an_error_of_one_item_concerns_it_alone() -> None:
 
-    def result_of(answer: ops.Appended | PlaneError) -> pb.AppendResult:
+    def result_of(answer: commands.Appended | PlaneError) -> pb.AppendResult:
         result = pb.AppendResult()
-        wire.append_result(result, ops.Append(actor="a", task_uid="uid", fence=1, number=1), answer)
+        wire.append_result(result, commands.Append(actor="a", task_uid="uid", fence=1, number=1), answer)
         assert result.task_uid == "uid"
         return result
 
     pending = Refused("there is a message", reason="PENDING_INPUT")
-    appended = ops.Appended(first_generation=0, last_generation=0, input_generation=4, refusal=pending)
+    appended = commands.Appended(first_generation=0, last_generation=0, input_generation=4, refusal=pending)
     result = result_of(appended)
     assert (result.refusal.reason, result.input_generation) == ("PENDING_INPUT", 4)
     assert result_of(pending).refusal.message == "there is a message"
-    fine = ops.Appended(first_generation=2, last_generation=3, input_generation=1)
+    fine = commands.Appended(first_generation=2, last_generation=3, input_generation=1)
     assert not result_of(fine).HasField("refusal")
 
 

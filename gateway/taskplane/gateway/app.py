@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import envelope, http_status
 from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply
-from taskplane.gateway.measures import answered
+from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import MethodNotAllowed, Public, Route, Table
 from taskplane.runtime import logs

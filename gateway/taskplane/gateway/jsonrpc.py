@@ -14,8 +14,8 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.card import agent_name, find, version_of
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply
-from taskplane.gateway.measures import SECONDS, answered
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
+from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Dialect
 from taskplane.gateway.translate.nesting import parse

@@ -9,12 +9,12 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskplane.gateway import etags, operations, sse
 from taskplane.gateway.agents import Agent
-from taskplane.gateway.attendance import attended
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.disconnect import attended
 from taskplane.gateway.errors import error_0_3, error_1_0
 from taskplane.gateway.follow import Flow, Item, size_of
 from taskplane.gateway.http import Content, Headers, Reply, Request
-from taskplane.gateway.measures import EVENTS
+from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait

@@ -7,8 +7,8 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from taskplane.gateway.http import Headers
-from taskplane.gateway.limits import Slot, Streams
 from taskplane.gateway.sse import ABORT
+from taskplane.gateway.streams import Slot, Streams
 
 
 class LineStream:

@@ -8,8 +8,8 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
-from taskplane.gateway.limits import Streams
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
 
 

@@ -16,11 +16,11 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
 from taskplane.gateway.auth import Authenticator
-from taskplane.gateway.limits import Streams
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
 from taskplane.gateway.protocol import Protocol
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import Unavailable

@@ -11,8 +11,8 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from taskplane.gateway.http import Headers
-from taskplane.gateway.limits import Slot, Streams
-from taskplane.gateway.measures import STREAMS
+from taskplane.gateway.metrics import STREAMS
+from taskplane.gateway.streams import Slot, Streams
 
 CONTENT_TYPE: Final = b"text/event-stream"
 ABORT: Final = "taskplane.abort"

@@ -24,7 +24,7 @@ MAX_CHUNK_BYTES: Final = 1024 * 1024
 MAX_MESSAGE_BYTES: Final = 3 * 1024 * 1024
 
 
-class Voice:
+class MessageFactory:
     """Makes the messages of one turn: ids, role, and the invocation id in the metadata of each (R1)."""
 
     def __init__(self, *, task_id: str, context_id: str, invocation_id: str, fence: int) -> None:

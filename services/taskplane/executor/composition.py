@@ -10,22 +10,22 @@ import grpc
 from taskplane.api.executor.v1 import executor_pb2_grpc
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
-from taskplane.executor.abandoned import Abandoned
-from taskplane.executor.applying import Applier
-from taskplane.executor.copies import Copier
-from taskplane.executor.crew import Crew
-from taskplane.executor.expiry import Expiry
-from taskplane.executor.history import SessionLog
-from taskplane.executor.imports import Imports
-from taskplane.executor.leases import Leases
+from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.loading import Agents, load_agents
-from taskplane.executor.ports import Ports
-from taskplane.executor.rewind import Rewinds
-from taskplane.executor.runs import Runs
+from taskplane.executor.runs.appender import Appender
+from taskplane.executor.runs.leases import Leases
+from taskplane.executor.runs.ports import Ports
+from taskplane.executor.runs.registry import Runs
 from taskplane.executor.servicer import AgentExecutor
+from taskplane.executor.session_log import SessionLog
 from taskplane.executor.settings import ExecutorSettings
-from taskplane.executor.submit import Submits
-from taskplane.executor.tasklog import Appender
+from taskplane.executor.sweeps.abandoned import Abandoned
+from taskplane.executor.sweeps.copying import Copier
+from taskplane.executor.sweeps.expiry import Expiry
+from taskplane.executor.sweeps.imports import Imports
+from taskplane.executor.sweeps.reconcile import Reconciler
+from taskplane.executor.turns.rewinds import Rewinds
+from taskplane.executor.turns.submit import Submits
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
@@ -101,19 +101,29 @@ async def open_executor(
         queue=TaskQueueStub(to_tasks),
         sessions=history,
         copier=Copier(store, history),
-        applier=Applier(store, sessions),
+        reconciler=Reconciler(store, sessions),
         appender=Appender(store),
         actor=identity.actor,
         run_limit=settings.run_limit,
         strict=settings.strict_agents,
     )
-    crew = Crew()
+    background = BackgroundTasks()
     runs = Runs(
-        ports, agents.by_name, crew, process_id=process_id, capacity=settings.capacity, grace=settings.cancel_grace
+        ports,
+        agents.by_name,
+        background,
+        process_id=process_id,
+        capacity=settings.capacity,
+        grace=settings.cancel_grace,
     )
-    rewinds = Rewinds(sessions, ports.applier, crew)
+    rewinds = Rewinds(sessions, ports.reconciler, background)
     submits = Submits(
-        runs, agents, rewinds, crew, route_timeout=settings.route_timeout, abandoned_after=settings.abandoned_after
+        runs,
+        agents,
+        rewinds,
+        background,
+        route_timeout=settings.route_timeout,
+        abandoned_after=settings.abandoned_after,
     )
     abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
     imports = Imports(store, sessions)
@@ -137,7 +147,7 @@ async def open_executor(
             failure = error
         finally:
             await room.drain()
-            await crew.dismiss(settings.cancel_grace)
+            await background.dismiss(settings.cancel_grace)
             for task in beside:
                 task.cancel()
     if failure is not None:
@@ -152,7 +162,7 @@ async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every:
     while True:
         try:
             await ports.copier.sweep(ports.actor)
-            await ports.applier.sweep(ports.actor)
+            await ports.reconciler.sweep(ports.actor)
             await abandoned.sweep()
             await imports.sweep(ports.actor)
         except PlaneError as error:

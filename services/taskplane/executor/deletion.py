@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.history import SessionLog
-from taskplane.executor.tasklog import patiently
+from taskplane.executor.session_log import SessionLog
 from taskplane.runtime.errors import NotFound
+from taskplane.runtime.retry import retry_until_reachable
 
 
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:
@@ -30,9 +30,9 @@ async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id:
 
 async def delete_with_session(store: TaskStoreStub, sessions: SessionLog, context_id: str, task_id: str) -> None:
     """Deletes a task just created in a session that was there before, if that is gone by now."""
-    if not await patiently(lambda: exists(sessions, context_id)):
+    if not await retry_until_reachable(lambda: exists(sessions, context_id)):
         with suppress(NotFound):
-            await patiently(lambda: store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id)))
+            await retry_until_reachable(lambda: store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id)))
 
 
 async def exists(sessions: SessionLog, context_id: str) -> bool:

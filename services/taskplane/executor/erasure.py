@@ -13,7 +13,7 @@ from typing import Final
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.history import SessionLog
+from taskplane.executor.session_log import SessionLog
 from taskplane.runtime.errors import NotFound
 
 # Seconds that one call works, about; below the deadline of a call.

@@ -7,9 +7,9 @@ from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
 from taskplane.executor.deletion import delete_session
 from taskplane.executor.erasure import erase_owner
 from taskplane.executor.loading import Agents
-from taskplane.executor.ports import Ports
-from taskplane.executor.rewind import Rewinds
-from taskplane.executor.submit import Submits
+from taskplane.executor.runs.ports import Ports
+from taskplane.executor.turns.rewinds import Rewinds
+from taskplane.executor.turns.submit import Submits
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller

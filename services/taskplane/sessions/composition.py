@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from taskplane.api.sessions.v1 import sessions_pb2_grpc as pb_grpc
 from taskplane.runtime.services import Services
-from taskplane.sessions.domain.operations import Write
+from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.servicer import SessionHistory
 from taskplane.sessions.settings import SessionsSettings
 from taskplane.sessions.sql import SqlSessionLog

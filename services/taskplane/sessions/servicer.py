@@ -11,8 +11,7 @@ from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
 from taskplane.sessions import wire
-from taskplane.sessions.domain import limits
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands, validation
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.store import EntryPage, SessionLog
 from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch
@@ -84,7 +83,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         if request.HasField("tasks_until"):
             check_service("only an executor deletes tasks with their session", "tasks_until")
         await self._log.delete(
-            ops.Delete(
+            commands.Delete(
                 scope=_scope(),
                 context_id=request.context_id,
                 expected_version=request.expected_version,
@@ -133,7 +132,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         self, request: pb.WatchEntriesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchEntriesResponse, None]:
         after = request.after_seq if request.HasField("after_seq") else None
-        limits.check_after(after)
+        validation.check_after(after)
         async with aclosing(self._watch.stream(_scope(), request.context_id, after)) as stream:
             async for seen in stream:
                 yield _watched(seen)
@@ -163,7 +162,9 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))
 
     async def MarkApplied(self, request: pb.MarkAppliedRequest, context: Context) -> pb.MarkAppliedResponse:
-        await self._log.mark_applied(ops.MarkApplied(scope=_scope(), context_id=request.context_id, seq=request.seq))
+        await self._log.mark_applied(
+            commands.MarkApplied(scope=_scope(), context_id=request.context_id, seq=request.seq)
+        )
         return pb.MarkAppliedResponse()
 
     async def ListUnsettled(self, request: pb.ListUnsettledRequest, context: Context) -> pb.ListUnsettledResponse:

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.limits import MAX_PAGE_SIZE
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.domain.validation import MAX_PAGE_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +114,21 @@ class SessionLog(Protocol):
     `retry_after` seconds.
     """
 
-    async def create(self, op: ops.Create) -> ops.Created:
+    async def create(self, op: commands.Create) -> commands.Created:
         """Makes the session, or gives the one that is there the values that are not empty.
 
         Where nothing changes, its version does not, either.
         """
         ...
 
-    async def update(self, op: ops.Update) -> Session:
+    async def update(self, op: commands.Update) -> Session:
         """Gives the session its new values and raises its version by one.
 
         NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
         """
         ...
 
-    async def delete(self, op: ops.Delete) -> Session:
+    async def delete(self, op: commands.Delete) -> Session:
         """Removes the session with all its entries, in one transaction; their ids are free again. `remains` has it from
         then on, if tasks are to follow.
 
@@ -136,7 +136,7 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def append(self, op: ops.Append) -> ops.Appended:
+    async def append(self, op: commands.Append) -> commands.Appended:
         """Appends entries in their order, all or none, each with the next number.
 
         An entry whose id is stored already is not stored again: the answer has what is stored, with its payload, and of
@@ -191,7 +191,7 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def rewind(self, op: ops.Rewind) -> ops.Steered:
+    async def rewind(self, op: commands.Rewind) -> commands.Steered:
         """Cuts an invocation and all first seen after it from what is in effect.
 
         It is decided on the history as it is in the transaction that writes the entry. NotFound, also
@@ -200,7 +200,7 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def undo(self, op: ops.Undo) -> ops.Steered:
+    async def undo(self, op: commands.Undo) -> commands.Steered:
         """Takes the newest rewind that counts back.
 
         A repeat of one that was done is answered the same; a refused one leaves nothing, and is decided anew.
@@ -208,7 +208,7 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def fork(self, op: ops.Fork) -> ops.Created:
+    async def fork(self, op: commands.Fork) -> commands.Created:
         """Makes a session of what is in effect in another one before an invocation, which stays as it is.
 
         Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is what the
@@ -238,7 +238,7 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def mark_applied(self, op: ops.MarkApplied) -> Session:
+    async def mark_applied(self, op: commands.MarkApplied) -> Session:
         """The tasks are in line with the history up to an entry; never goes back, raises no version.
 
         NotFound. Invalid `BEYOND_HEAD`.

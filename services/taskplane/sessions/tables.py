@@ -1,6 +1,6 @@
 """The tables of the session log. The columns of `session` and `entry` are the fields of the domain's nouns, in order.
 
-Times are microseconds since 1970. What the constraints here cannot say, the guards in `guards.py` do.
+Times are microseconds since 1970. What the constraints here cannot say, the triggers in `triggers.py` do.
 
 Keys begin with what is rare, a context or entry id, not with the tenant, and the one index that does begin with it is
 partial: so each lookup has one index that can serve it. Given a choice, PostgreSQL takes any of them while a table has
@@ -74,7 +74,7 @@ session: Final = Table(
     # Random: tells a session from another one that had its id, or has it later.
     Column("salt", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("context_id", "owner", "tenant", name="session_pkey"),
-    # The newest entry exists when the transaction ends. Together with the guard that an entry follows its predecessor
+    # The newest entry exists when the transaction ends. Together with the trigger that an entry follows its predecessor
     # this makes gaps impossible.
     ForeignKeyConstraint(
         ["context_id", "owner", "tenant", "seq"],

@@ -6,11 +6,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
-from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.limits import check_payload
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
+from taskplane.sessions.domain.validation import check_payload
 from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, Remains, UnappliedSession, UnsettledPage
 
 _SECOND = 1_000_000
@@ -60,7 +60,7 @@ def entries(page: EntryPage) -> pb.Entries:
     return pb.Entries(entries=map(entry, page.entries), version=page.session.version)
 
 
-def appended(answer: ops.Appended) -> pb.AppendEntriesResponse:
+def appended(answer: commands.Appended) -> pb.AppendEntriesResponse:
     """What the caller cannot know: not the entries that it has just given."""
     of = answer.session
     response = pb.AppendEntriesResponse(
@@ -80,9 +80,9 @@ def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
     return task
 
 
-def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -> ops.Create:
+def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -> commands.Create:
     """`context_id` is used where the request names none."""
-    return ops.Create(
+    return commands.Create(
         scope=scope,
         context_id=request.context_id or context_id,
         agent=request.agent,
@@ -91,9 +91,9 @@ def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -
     )
 
 
-def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
+def update(request: pb.UpdateSessionRequest, scope: Scope) -> commands.Update:
     """A field that is not set stays None."""
-    return ops.Update(
+    return commands.Update(
         scope=scope,
         context_id=request.context_id,
         title=request.title if request.HasField("title") else None,
@@ -102,14 +102,14 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> ops.Update:
     )
 
 
-def append(request: pb.AppendEntriesRequest, scope: Scope) -> ops.Append:
+def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
     """Invalid where a payload is not the one of its kind, or cannot be stored."""
     context_id, create = request.context_id, None
     deltas: dict[str, Delta] = {}
     if request.HasField("create"):
         new = request.create
-        create = ops.NewSession(agent=new.agent, title=new.title, source=new.source)
-    return ops.Append(
+        create = commands.NewSession(agent=new.agent, title=new.title, source=new.source)
+    return commands.Append(
         scope=scope,
         context_id=context_id,
         entries=[_new_entry(index, given, context_id, scope, deltas) for index, given in enumerate(request.entries)],
@@ -157,7 +157,7 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
     )
 
 
-def rewind(request: pb.RewindRequest, scope: Scope) -> ops.Rewind:
+def rewind(request: pb.RewindRequest, scope: Scope) -> commands.Rewind:
     """Invalid where the message cannot be stored."""
     given = pb.Entry(
         id=request.id,
@@ -169,22 +169,24 @@ def rewind(request: pb.RewindRequest, scope: Scope) -> ops.Rewind:
     if request.HasField("message"):
         given.message.CopyFrom(request.message)
     entry = _new_entry(0, given, request.context_id, scope, {})
-    return ops.Rewind(
+    return commands.Rewind(
         scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version
     )
 
 
-def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> ops.Undo:
+def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> commands.Undo:
     """`entry_id` is used where the request names none."""
     own = request.id or entry_id
     given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own, request_hash=request.request_hash)
     entry = _new_entry(0, given, request.context_id, scope, {})
-    return ops.Undo(scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version)
+    return commands.Undo(
+        scope=scope, context_id=request.context_id, entry=entry, expected_version=request.expected_version
+    )
 
 
-def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> ops.Fork:
+def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> commands.Fork:
     """`context_id` is used where the request names no new one."""
-    return ops.Fork(
+    return commands.Fork(
         scope=scope,
         context_id=request.context_id,
         new_context_id=request.new_context_id or context_id,

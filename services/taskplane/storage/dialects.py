@@ -114,7 +114,7 @@ class Sqlite(Dialect):
     ) -> list[str]:
         # FAIL keeps the rows that a statement has changed before, each of which was allowed, until its transaction is
         # rolled back. To take back the statement alone, as ABORT does, SQLite makes a savepoint for every statement
-        # that could meet a guard: that is dearer than most statements.
+        # that could meet a trigger: that is dearer than most statements.
         return [
             f"CREATE TRIGGER {_quoted(name)} {_event(when, columns)} ON {_quoted(table)} FOR EACH ROW"
             f" WHEN ({condition_sql}) BEGIN SELECT RAISE(FAIL, {_literal(message)}); END"
@@ -159,9 +159,9 @@ class Postgresql(Dialect):
         # sees the rows that the same statement wrote before.
         row = "OLD" if when == "BEFORE DELETE" else "NEW"
         return [
-            f"CREATE FUNCTION {_quoted(name)}() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $guard$ BEGIN"
+            f"CREATE FUNCTION {_quoted(name)}() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $trigger$ BEGIN"
             f" IF ({condition_sql}) THEN RAISE EXCEPTION USING ERRCODE = '23514', MESSAGE = {_literal(message)},"
-            f" CONSTRAINT = {_literal(name)}, TABLE = {_literal(table)}; END IF; RETURN {row}; END $guard$",
+            f" CONSTRAINT = {_literal(name)}, TABLE = {_literal(table)}; END IF; RETURN {row}; END $trigger$",
             f"CREATE TRIGGER {_quoted(name)} {_event(when, columns)} ON {_quoted(table)} FOR EACH ROW"
             f" EXECUTE FUNCTION {_quoted(name)}()",
         ]

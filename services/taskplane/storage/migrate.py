@@ -1,7 +1,7 @@
 """Runs the Alembic versions of a room, as a program: no ini file, no env.py, nothing but the package's own folder.
 
 A room's schema lies in `<package>/migrations/versions`; its place is kept in the table `alembic_version_<room>`, so
-that several rooms may share a database. Its guards, in `<package>/guards.py`, are no part of any version: they are
+that several rooms may share a database. Its triggers, in `<package>/triggers.py`, are no part of any version: they are
 taken away before versions run, and those of this release are there once its schema is.
 """
 
@@ -21,10 +21,10 @@ from sqlalchemy import Connection
 
 from taskplane.runtime.errors import Refused
 from taskplane.runtime.failpoints import fp
-from taskplane.storage import guards
+from taskplane.storage import triggers
 from taskplane.storage.dialects import Dialect, dialect_of
 from taskplane.storage.engine import Engine, run_alone, shown
-from taskplane.storage.guards import Guard
+from taskplane.storage.triggers import Trigger
 
 _log = logging.getLogger(__name__)
 # It tells at INFO what it assumes whenever it looks at a version table.
@@ -76,12 +76,12 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     _refuse_unknown(package, before)
     # There is none below the first.
     wanted: str | None = getattr(script.get_revision(revision), "revision", None)
-    guarding = _guards(package)(dialect_of(conn))
+    guarding = _triggers(package)(dialect_of(conn))
     if before != wanted:
-        guards.remove(conn, guarding)
+        triggers.remove(conn, guarding)
         _run(conn, script, package, revision, up)
     if wanted == script.get_current_head():
-        guards.install(conn, guarding)
+        triggers.install(conn, guarding)
     fp("migrate.mid")
     return wanted if wanted != before else None
 
@@ -111,8 +111,8 @@ def _refuse_unknown(package: str, found: str | None) -> None:
         )
 
 
-def _guards(package: str) -> Callable[[Dialect], Sequence[Guard]]:
-    found: Callable[[Dialect], Sequence[Guard]] = import_module(f"{package}.guards").guards
+def _triggers(package: str) -> Callable[[Dialect], Sequence[Trigger]]:
+    found: Callable[[Dialect], Sequence[Trigger]] = import_module(f"{package}.triggers").triggers
     return found
 
 

@@ -11,11 +11,11 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.tasks import checks, session_wire, wire
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks import session_wire, validation, wire
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.commands import Answer
 from taskplane.tasks.domain.figures import figures
-from taskplane.tasks.domain.operations import Answer
 from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.exporting import exported
 from taskplane.tasks.queue import Claims, Leases
@@ -92,7 +92,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
         changes = read_changes(request.first_changes, "first_changes")
-        checks.create(request, message, changes)
+        validation.create(request, message, changes)
         if request.claim_for:
             check_service("only an executor may take the lease of a task", "claim_for")
         scope = _scope()
@@ -106,7 +106,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
             task_id=request.task_id or new_id(),
             lease_until=await self._leases.until() if request.claim_for else 0,
         )
-        created = _expect(ops.Created, await self._log.submit(operation))
+        created = _expect(commands.Created, await self._log.submit(operation))
         row = created.row
         response = pb.CreateTaskResponse(created=created.created, fence=created.fence)
         if created.fence:
@@ -122,7 +122,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def AppendEvents(self, request: pb.AppendEventsRequest, context: Context) -> pb.AppendEventsResponse:
         items = wire.append(request, caller().actor)
-        checks.append(items)
+        validation.append(items)
         response = pb.AppendEventsResponse()
         for item, answer in zip(items, settled(await self._log.submit_all(items)), strict=True):
             wire.append_result(response.results.add(), item, answer)
@@ -130,21 +130,21 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def AddMessage(self, request: pb.AddMessageRequest, context: Context) -> pb.AddMessageResponse:
         message = read_message(request.message)
-        checks.add_message(request, message)
-        added = _expect(ops.Added, await self._log.submit(wire.add_message(request, _scope(), message)))
+        validation.add_message(request, message)
+        added = _expect(commands.Added, await self._log.submit(wire.add_message(request, _scope(), message)))
         response = pb.AddMessageResponse(generation=added.generation, added=added.added)
         self._wire.fill(response.record, added.row)
         return response
 
     def WatchTask(self, request: pb.WatchTaskRequest, context: Context) -> AsyncIterator[pb.WatchTaskResponse]:
         stop_at = frozenset(request.stop_at[:])
-        checks.watch(request, stop_at)
+        validation.watch(request, stop_at)
         return self._watch.stream(
             _scope(), request.task_id, cursor=request.cursor, stop_at=stop_at, end_only=request.end_only
         )
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
-        checks.get(request)
+        validation.get(request)
         row, task = await self._log.get(_scope(), request.task_id)
         response = pb.GetTaskResponse()
         self._wire.fill(response.record, row, task)
@@ -152,7 +152,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        checks.list_tasks(request)
+        validation.list_tasks(request)
         query = wire.task_filter(request)
         page = await self._log.list(_scope(), query)
         response = pb.ListTasksResponse(
@@ -165,26 +165,26 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
-        checks.list_events(request)
+        validation.list_events(request)
         row, events = await self._log.events(_scope(), request.task_id, wire.event_filter(request))
         response = pb.ListEventsResponse(events=[wire.event(event) for event in events])
         self._wire.fill(response.record, row)
         return response
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
-        checks.cancel(request)
+        validation.cancel(request)
         scope = _scope()
-        done = _expect(ops.Done, await self._log.submit(wire.cancel(request, scope)))
+        done = _expect(commands.Done, await self._log.submit(wire.cancel(request, scope)))
         await afp("cancel.after_commit")
         response = pb.CancelTaskResponse()
         await self._fill_current(response.record, scope, done.row)
         return response
 
     async def PutTask(self, request: pb.PutTaskRequest, context: Context) -> pb.PutTaskResponse:
-        checks.put(request)
+        validation.put(request)
         scope = _scope()
         operation = wire.put(request, scope, uid=new_id(), salt=new_id(), task_id=new_id())
-        done = _expect(ops.Done, await self._log.submit(operation))
+        done = _expect(commands.Done, await self._log.submit(operation))
         response = pb.PutTaskResponse(created=done.created)
         await self._fill_current(response.record, scope, done.row)
         return response
@@ -197,14 +197,14 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._wire.fill(record, row, task)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        checks.delete(request)
+        validation.delete(request)
         await self._log.submit(
-            ops.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
+            commands.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
         )
         return pb.DeleteTaskResponse()
 
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
-        checks.list_uncopied(request)
+        validation.list_uncopied(request)
         if not request.context_id:
             check_service("only an executor may list the uncopied tasks of every session", "context_id")
         who = caller()
@@ -213,20 +213,20 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return pb.ListUncopiedResponse(tasks=[wire.uncopied(row) for row in rows])
 
     async def MarkCopied(self, request: pb.MarkCopiedRequest, context: Context) -> pb.MarkCopiedResponse:
-        checks.mark_copied(request)
-        await self._log.submit(ops.MarkCopied(task_uid=request.task_uid, generation=request.generation))
+        validation.mark_copied(request)
+        await self._log.submit(commands.MarkCopied(task_uid=request.task_uid, generation=request.generation))
         return pb.MarkCopiedResponse()
 
     async def MarkSuperseded(self, request: pb.MarkSupersededRequest, context: Context) -> pb.MarkSupersededResponse:
-        checks.mark_superseded(request)
-        marked = _expect(ops.Marked, await self._log.submit(wire.mark_superseded(request, _scope())))
+        validation.mark_superseded(request)
+        marked = _expect(commands.Marked, await self._log.submit(wire.mark_superseded(request, _scope())))
         response = pb.MarkSupersededResponse()
         for row in marked.rows:
             self._wire.fill(response.records.add(), row)
         return response
 
     async def ListTaskInfos(self, request: pb.ListTaskInfosRequest, context: Context) -> pb.ListTaskInfosResponse:
-        checks.list_task_infos(request)
+        validation.list_task_infos(request)
         page = await self._log.infos(_scope(), session_wire.info_filter(request))
         response = pb.ListTaskInfosResponse(next_page_token=page.next_page_token)
         for info in page.infos:
@@ -234,49 +234,49 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        checks.list_messages(request)
+        validation.list_messages(request)
         page = await self._log.messages(_scope(), session_wire.message_filter(request))
         return pb.ListMessagesResponse(messages=page.messages, more=page.more)
 
     def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
-        checks.context_id(request.context_id)
+        validation.context_id(request.context_id)
         return self._following.stream(_scope(), request.context_id)
 
     async def SummarizeSessions(
         self, request: pb.SummarizeSessionsRequest, context: Context
     ) -> pb.SummarizeSessionsResponse:
-        checks.summarize_sessions(request)
+        validation.summarize_sessions(request)
         found = await self._log.summaries(_scope(), request.context_ids)
         return pb.SummarizeSessionsResponse(sessions=[session_wire.summary(each) for each in found])
 
     async def GetSessionFigures(
         self, request: pb.GetSessionFiguresRequest, context: Context
     ) -> pb.GetSessionFiguresResponse:
-        checks.context_id(request.context_id)
+        validation.context_id(request.context_id)
         infos = await self._log.session(_scope(), request.context_id)
         return session_wire.figures(figures(infos, await self._log.now()))
 
     def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
-        checks.export(request)
+        validation.export(request)
         return exported(self._log, _scope(), request.task_id, request.generation)
 
     async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
-        checks.stage_import(request)
+        validation.stage_import(request)
         await self._log.stage_import(_scope(), request.context_id, request.import_id, request.number, request.data)
         return pb.StageImportResponse()
 
     async def CommitImport(self, request: pb.CommitImportRequest, context: Context) -> pb.CommitImportResponse:
-        checks.one_import(request)
+        validation.one_import(request)
         made = await self._log.commit_import(_scope(), request.context_id, request.import_id, request.pages)
         return pb.CommitImportResponse(tasks=made)
 
     async def FinishImport(self, request: pb.FinishImportRequest, context: Context) -> pb.FinishImportResponse:
-        checks.one_import(request)
+        validation.one_import(request)
         await self._log.finish_import(_scope(), request.context_id, request.import_id)
         return pb.FinishImportResponse()
 
     async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
-        checks.drop_import(request)
+        validation.drop_import(request)
         await self._log.drop_import(_scope(), request.context_id, request.import_id)
         return pb.DropImportResponse()
 
@@ -288,7 +288,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def ListUnfinishedImports(
         self, request: pb.ListUnfinishedImportsRequest, context: Context
     ) -> pb.ListUnfinishedImportsResponse:
-        checks.unfinished_imports(request)
+        validation.unfinished_imports(request)
         found = await self._log.unfinished_imports(request.min_age)
         return pb.ListUnfinishedImportsResponse(imports=[pb.UnfinishedImport(**each._asdict()) for each in found])
 
@@ -305,14 +305,14 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
         self._leases = leases
 
     async def Claim(self, request: pb.ClaimRequest, context: Context) -> AsyncIterator[pb.ClaimResponse]:
-        checks.claim(request)
+        validation.claim(request)
         stream = self._claims.stream(request.process_id, request.agents, request.capacity)
         async with aclosing(stream):
             async for response in stream:
                 yield response
 
     async def Renew(self, request: pb.RenewRequest, context: Context) -> pb.RenewResponse:
-        checks.leases(request)
+        validation.leases(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         self._claims.heard(request.process_id)
         renewed = await self._leases.renew(request.process_id, held)
@@ -322,7 +322,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
         )
 
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        checks.leases(request)
+        validation.leases(request)
         self._claims.forget([lease.task_uid for lease in request.leases])
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         await self._leases.release(request.process_id, held, lost=request.lost)

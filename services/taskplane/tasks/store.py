@@ -6,10 +6,10 @@ from typing import Final, NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
+from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.infos import Info
-from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
 
 # Tenant, owner and context id.

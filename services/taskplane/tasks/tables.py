@@ -1,6 +1,6 @@
 """The tables of the task log. The columns of `task` and `event` are the fields of the domain's Row and Event, in order.
 
-Times are microseconds since 1970. What the constraints here cannot say, the guards in `guards.py` do.
+Times are microseconds since 1970. What the constraints here cannot say, the triggers in `triggers.py` do.
 """
 
 from collections.abc import Iterable
@@ -202,7 +202,7 @@ task: Final = Table(
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),
     UniqueConstraint("id", "tenant", name="task_public_id"),
-    # The head event exists when the transaction ends. Together with the guard that an event follows its predecessor
+    # The head event exists when the transaction ends. Together with the trigger that an event follows its predecessor
     # this makes gaps impossible.
     ForeignKeyConstraint(
         ["uid", "generation"],

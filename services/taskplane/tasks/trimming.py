@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain.operations import Trim, Trimmed
+from taskplane.tasks.domain.commands import Trim, Trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.domain.trimming import trimmable_to
 from taskplane.tasks.queue.leases import settled

@@ -8,9 +8,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import Change, UserMessage, read_changes
-from taskplane.tasks.domain.operations import Answer
+from taskplane.tasks.domain.commands import Answer
 from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, cursor_of, incarnation
 from taskplane.tasks.store import EventFilter, TaskFilter
 
@@ -129,11 +129,11 @@ def uncopied(row: Row) -> pb.UncopiedTask:
     )
 
 
-def append_result(result: pb.AppendResult, item: ops.Append, answer: Answer | PlaneError) -> None:
+def append_result(result: pb.AppendResult, item: commands.Append, answer: Answer | PlaneError) -> None:
     """What became of an item, into an empty result. An error concerns this item only."""
     result.task_uid = item.task_uid
     refusal: PlaneError | None
-    if isinstance(answer, ops.Appended):
+    if isinstance(answer, commands.Appended):
         result.first_generation = answer.first_generation
         result.last_generation = answer.last_generation
         result.input_generation = answer.input_generation
@@ -155,9 +155,9 @@ def create(
     salt: str,
     task_id: str,
     lease_until: int,
-) -> ops.Create:
+) -> commands.Create:
     """`message` and `changes` are those of the request. `lease_until` is used where it claims."""
-    return ops.Create(
+    return commands.Create(
         scope=scope,
         uid=uid,
         salt=salt,
@@ -177,10 +177,10 @@ def create(
     )
 
 
-def append(request: pb.AppendEventsRequest, actor: str) -> list[ops.Append]:
+def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]:
     """One operation per item, in their order. Invalid `TOO_DEEP`."""
     return [
-        ops.Append(
+        commands.Append(
             actor,
             item.task_uid,
             item.fence,
@@ -193,9 +193,9 @@ def append(request: pb.AppendEventsRequest, actor: str) -> list[ops.Append]:
     ]
 
 
-def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessage) -> ops.AddMessage:
+def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessage) -> commands.AddMessage:
     """A user's message for a task that exists."""
-    return ops.AddMessage(
+    return commands.AddMessage(
         scope=scope,
         task_id=request.task_id,
         invocation_id=request.invocation_id,
@@ -205,17 +205,17 @@ def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessag
     )
 
 
-def cancel(request: pb.CancelTaskRequest, scope: Scope) -> ops.Cancel:
+def cancel(request: pb.CancelTaskRequest, scope: Scope) -> commands.Cancel:
     """The metadata of the request travels in an otherwise empty status event."""
     update = None
     if request.HasField("metadata"):
         update = a2a.TaskStatusUpdateEvent(metadata=request.metadata)
-    return ops.Cancel(scope=scope, task_id=request.task_id, event_metadata=update)
+    return commands.Cancel(scope=scope, task_id=request.task_id, event_metadata=update)
 
 
-def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> ops.MarkSuperseded:
+def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> commands.MarkSuperseded:
     """What is cut from a session now."""
-    return ops.MarkSuperseded(
+    return commands.MarkSuperseded(
         scope=scope,
         context_id=request.context_id,
         steered_seq=request.steered_seq,
@@ -223,14 +223,14 @@ def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> ops.Mark
     )
 
 
-def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_id: str) -> ops.Put:
+def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_id: str) -> commands.Put:
     """`task_id` is used where the document has no id."""
     task = request.task
     if not task.id:
         task = a2a.Task()
         task.CopyFrom(request.task)
         task.id = task_id
-    return ops.Put(
+    return commands.Put(
         scope=scope, uid=uid, salt=salt, task=task, agent=request.agent, expected_generation=request.expected_generation
     )
 
@@ -260,7 +260,7 @@ def event_filter(request: pb.ListEventsRequest) -> EventFilter:
     )
 
 
-def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[ops.Renewed]) -> list[pb.LeaseState]:
+def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[commands.Renewed]) -> list[pb.LeaseState]:
     """What became of each lease, in the order of the request."""
     return [
         pb.LeaseState(task_uid=lease.task_uid, still_yours=state.still_yours, input_generation=state.input_generation)

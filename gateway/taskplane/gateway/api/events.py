@@ -12,7 +12,7 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import envelope
 from taskplane.gateway.follow import TERMINAL, Seen, marked, watch
 from taskplane.gateway.http import Reply, Request, empty_reply
-from taskplane.gateway.measures import EVENTS
+from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.operations import check_cursor
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0

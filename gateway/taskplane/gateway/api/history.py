@@ -18,7 +18,7 @@ from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, Violations
 from taskplane.gateway.translate.nesting import check_readable
-from taskplane.gateway.translate.steering import read_version
+from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.struct import to_dict
 from taskplane.runtime.errors import Invalid, PlaneError
 from taskplane.runtime.ids import new_id

@@ -15,7 +15,7 @@ from taskplane.gateway.operations import check_key
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.fields import Fields, Violations
-from taskplane.gateway.translate.steering import read_version
+from taskplane.gateway.translate.rewinds import read_version
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import envelope
 from taskplane.gateway.follow import Patience
 from taskplane.gateway.http import Reply, Request
-from taskplane.gateway.measures import EVENTS
 from taskplane.gateway.merge import merged
+from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
 from taskplane.runtime import logs

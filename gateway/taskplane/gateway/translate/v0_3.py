@@ -8,7 +8,7 @@ from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send,
 from taskplane.gateway.translate.fields import Fields, Violations, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, read_0_3, to_0_3
-from taskplane.gateway.translate.steering import expected_version, is_rewind
+from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import to_text
 

@@ -13,7 +13,7 @@ from taskplane.gateway.translate.dialect import Dialect, Encoded, Listing, Paylo
 from taskplane.gateway.translate.fields import LONGEST_TOKEN, Fields, Violations, is_object, is_plain_id, params_of
 from taskplane.gateway.translate.nesting import check_readable
 from taskplane.gateway.translate.parts import MOST_PARTS, plain_texts, read_1_0, to_1_0
-from taskplane.gateway.translate.steering import expected_version, is_rewind
+from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import from_text, to_text
 

@@ -26,7 +26,7 @@ from taskplane.cli.client.events import (
 )
 from taskplane.cli.client.failures import Ended, Failure, Unreachable, of_rpc
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.retry import GIVE_UP_AFTER, Patience
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from taskplane.cli.client.failures import Missing, Unreachable, of_http
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.retry import GIVE_UP_AFTER, Patience
 
 _PAGE: Final = 1_000
 # Seconds that a server may take to store what it was sent.

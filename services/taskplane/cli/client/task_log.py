@@ -12,7 +12,7 @@ from taskplane.cli.client.a2a import Resumed
 from taskplane.cli.client.events import Event, FullTask, StatusUpdate, classify
 from taskplane.cli.client.failures import Unreachable, of_http
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.patience import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.retry import GIVE_UP_AFTER, Patience
 from taskplane.cli.client.sse import SseEvent
 from taskplane.cli.client.states import TERMINAL, State
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from taskplane.runtime.ids import is_segment
-from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain import steering
-from taskplane.sessions.domain.operations import Found, Operation, Outcome, Write
-from taskplane.sessions.domain.refusals import key_reused, no_segment, session_not_found, version_mismatch
+from taskplane.sessions.domain import commands, rewinds
+from taskplane.sessions.domain.commands import Found, Operation, Outcome, Write
+from taskplane.sessions.domain.errors import key_reused, no_segment, session_not_found, version_mismatch
 from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repeats
 
 
@@ -21,7 +20,7 @@ def decide(found: Found, op: Operation, now: int) -> Outcome:
     return _RULES[type(op)](found, op, now)
 
 
-def _begin(scope: Scope, context_id: str, first: ops.NewSession, now: int) -> Session:
+def _begin(scope: Scope, context_id: str, first: commands.NewSession, now: int) -> Session:
     # Without entries, at version 1.
     tenant, owner, _ = scope
     return Session(
@@ -40,22 +39,22 @@ def _begin(scope: Scope, context_id: str, first: ops.NewSession, now: int) -> Se
     )
 
 
-def _create(found: Found, op: ops.Create, now: int) -> Outcome:
+def _create(found: Found, op: commands.Create, now: int) -> Outcome:
     was = found.session
     if was is None:
         if not is_segment(op.context_id):
             return no_segment("context_id")
-        first = ops.NewSession(agent=op.agent, title=op.title, source=op.source, salt=op.salt)
+        first = commands.NewSession(agent=op.agent, title=op.title, source=op.source, salt=op.salt)
         begun = _begin(op.scope, op.context_id, first, now)
-        return Write(session=begun, answer=ops.Created(session=begun, created=True), new=True)
+        return Write(session=begun, answer=commands.Created(session=begun, created=True), new=True)
     session = was._replace(agent=op.agent or was.agent, title=op.title or was.title, source=op.source or was.source)
     if session == was:
-        return ops.Created(session=was, created=False)
+        return commands.Created(session=was, created=False)
     session = _changed(session, now)
-    return Write(session=session, answer=ops.Created(session=session, created=False))
+    return Write(session=session, answer=commands.Created(session=session, created=False))
 
 
-def _update(found: Found, op: ops.Update, now: int) -> Outcome:
+def _update(found: Found, op: commands.Update, now: int) -> Outcome:
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
@@ -73,7 +72,7 @@ def _changed(session: Session, now: int) -> Session:
     return session._replace(version=session.version + 1, updated_at=max(now, session.updated_at))
 
 
-def _delete(found: Found, op: ops.Delete, _now: int) -> Outcome:
+def _delete(found: Found, op: commands.Delete, _now: int) -> Outcome:
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
@@ -82,7 +81,7 @@ def _delete(found: Found, op: ops.Delete, _now: int) -> Outcome:
     return Write(session=was, answer=was, delete=True, tasks_until=op.tasks_until)
 
 
-def _append(found: Found, op: ops.Append, now: int) -> Outcome:
+def _append(found: Found, op: commands.Append, now: int) -> Outcome:
     was = found.session
     if was is None and op.create is None:
         return session_not_found(op.context_id)
@@ -100,23 +99,23 @@ def _append(found: Found, op: ops.Append, now: int) -> Outcome:
             known.append(stored)
         given = [entry for entry in given if entry.id not in found.stored]
     if was is not None and not given:
-        return ops.Appended(session=was, appended=0, known=known)
+        return commands.Appended(session=was, appended=0, known=known)
     version = was.version if was is not None else 0
     if op.expected_version and op.expected_version != version:
         return version_mismatch(op.context_id, op.expected_version, version)
-    begun = was or _begin(op.scope, op.context_id, op.create or ops.NewSession(), now)
+    begun = was or _begin(op.scope, op.context_id, op.create or commands.NewSession(), now)
     session, new = grow(begun, given, now)
-    answer = ops.Appended(session=session, appended=len(new), known=known)
+    answer = commands.Appended(session=session, appended=len(new), known=known)
     deltas = [(entry.seq, op.deltas[entry.id]) for entry in new if entry.id in op.deltas] if op.deltas else ()
     return Write(session=session, entries=new, deltas=deltas, answer=answer, new=was is None)
 
 
 _RULES: dict[type[Operation], Callable[[Found, Any, int], Outcome]] = {
-    ops.Create: _create,
-    ops.Update: _update,
-    ops.Delete: _delete,
-    ops.Append: _append,
-    ops.Rewind: steering.rewind,
-    ops.Undo: steering.undo,
-    ops.MarkApplied: steering.mark_applied,
+    commands.Create: _create,
+    commands.Update: _update,
+    commands.Delete: _delete,
+    commands.Append: _append,
+    commands.Rewind: rewinds.rewind,
+    commands.Undo: rewinds.undo,
+    commands.MarkApplied: rewinds.mark_applied,
 }

@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Sequence
 
+from taskplane.sessions.domain.commands import Fork
 from taskplane.sessions.domain.history import InEffect, effective, rewinding, stands
-from taskplane.sessions.domain.operations import Fork
 from taskplane.sessions.domain.payload import keep_messages, move_messages
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, Entry, Session

@@ -8,7 +8,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid
-from taskplane.sessions.domain.limits import check_id, check_imported, check_payload, check_text, check_time
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import (
     EVENT,
@@ -20,6 +19,7 @@ from taskplane.sessions.domain.session import (
     steers,
 )
 from taskplane.sessions.domain.state import read_delta
+from taskplane.sessions.domain.validation import check_id, check_imported, check_payload, check_text, check_time
 
 _SECOND: Final = 1_000_000
 

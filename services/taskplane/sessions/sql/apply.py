@@ -11,9 +11,9 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from taskplane.runtime.errors import PlaneError
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
+from taskplane.sessions.domain.commands import Answer, Found, Operation, Write
 from taskplane.sessions.domain.decide import decide
-from taskplane.sessions.domain.operations import Answer, Found, Operation, Write
 from taskplane.sessions.domain.session import PUSHED, Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
@@ -37,9 +37,9 @@ def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
     # What is `_LARGE` reads the whole log, which is nothing to be waited for on the event loop.
-    if isinstance(op, ops.Rewind | ops.Undo):
+    if isinstance(op, commands.Rewind | commands.Undo):
         return _LARGE + len(op.entry.payload or b"")
-    if isinstance(op, ops.Append):
+    if isinstance(op, commands.Append):
         for entry in op.entries:
             size += (_LARGE if entry.kind == PUSHED else _OVERHEAD) + len(entry.payload or b"")
     return size
@@ -67,10 +67,10 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
         was = sessions.get(key)
-        if was is not None and isinstance(op, ops.Append):
+        if was is not None and isinstance(op, commands.Append):
             op = compared(conn, was, op, known)
         found = Found(session=was, stored=known)
-        if was is not None and ops.needs_lines(op, known):
+        if was is not None and commands.needs_lines(op, known):
             found.lines, found.changes = read_lines(conn, was), states.changes(conn, was)
         outcome = decide(found, op, now)
         if isinstance(outcome, Write):
@@ -88,9 +88,9 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
 
 def _ids(op: Operation) -> list[Key]:
     tenant, owner, _ = op.scope
-    if isinstance(op, ops.Append):
+    if isinstance(op, commands.Append):
         return [(tenant, owner, entry.id) for entry in op.entries]
-    return [(tenant, owner, op.entry.id)] if isinstance(op, ops.Rewind | ops.Undo) else []
+    return [(tenant, owner, op.entry.id)] if isinstance(op, commands.Rewind | commands.Undo) else []
 
 
 def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entry]:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, bindparam, select
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.sessions.domain.errors import no_such_message
 from taskplane.sessions.domain.history import Reading, conversation, effective
 from taskplane.sessions.domain.payload import keep_messages, messages
-from taskplane.sessions.domain.refusals import no_such_message
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.loading import (
     OF_SESSION,

@@ -7,10 +7,10 @@ from typing import Final
 
 from sqlalchemy import Connection, insert
 
-from taskplane.sessions.domain import operations as ops
+from taskplane.sessions.domain import commands
+from taskplane.sessions.domain.errors import invocation_not_found, session_exists, session_not_found
 from taskplane.sessions.domain.forking import copy_of, forked, origin, to_copy
 from taskplane.sessions.domain.history import InEffect
-from taskplane.sessions.domain.refusals import invocation_not_found, session_exists, session_not_found
 from taskplane.sessions.domain.session import Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
@@ -22,7 +22,7 @@ from taskplane.storage.dialects import Dialect
 _CHUNK: Final = 256
 
 
-def fork(conn: Connection, op: ops.Fork, dialect: Dialect) -> ops.Created:
+def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created:
     """See `SessionLog.fork`."""
     found = _there(conn, op, dialect)
     if found is not None:
@@ -39,16 +39,16 @@ def fork(conn: Connection, op: ops.Fork, dialect: Dialect) -> ops.Created:
     for chunk in _chunks(copies, log):
         _copy(conn, of, new, chunk, log, numbers)
     _copy_changes(conn, of, new, numbers)
-    return ops.Created(session=new, created=True)
+    return commands.Created(session=new, created=True)
 
 
-def _there(conn: Connection, op: ops.Fork, dialect: Dialect) -> ops.Created | None:
+def _there(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created | None:
     """The answer of a repeat, if there is a session with the id already. AlreadyExists: it is another one."""
     key = op.scope.tenant, op.scope.owner, op.new_context_id
     for there in sql.find_locked(conn, dialect, [key]):
         if there.forked_from != origin(op):
             raise session_exists(op.new_context_id)
-        return ops.Created(session=there, created=False)
+        return commands.Created(session=there, created=False)
     return None
 
 

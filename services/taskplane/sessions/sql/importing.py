@@ -6,10 +6,10 @@ from typing import Final
 from sqlalchemy import Connection, insert
 
 from taskplane.sessions.domain import importing
+from taskplane.sessions.domain.errors import session_exists
 from taskplane.sessions.domain.importing import Given, Reading
-from taskplane.sessions.domain.limits import PAGE_BYTES
-from taskplane.sessions.domain.refusals import session_exists
 from taskplane.sessions.domain.session import Scope, Session, new_salt
+from taskplane.sessions.domain.validation import PAGE_BYTES
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.tables import event_delta, session_import
 from taskplane.storage import staging

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, case, func, select
 
-from taskplane.sessions.domain.limits import PAGE_BYTES
-from taskplane.sessions.domain.refusals import session_not_found
+from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.repeats import HEAD
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
+from taskplane.sessions.domain.validation import PAGE_BYTES
 from taskplane.sessions.sql.statements import (
     ENTRY_FIELDS,
     SESSION_COLUMNS,

@@ -10,10 +10,9 @@ from typing import Self, cast
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain import limits
-from taskplane.sessions.domain import operations as ops
-from taskplane.sessions.domain.operations import Answer, Operation, Write
-from taskplane.sessions.domain.refusals import session_not_found
+from taskplane.sessions.domain import commands, validation
+from taskplane.sessions.domain.commands import Answer, Operation, Write
+from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import effective, forking, importing, reads, retention, settling, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
@@ -82,22 +81,22 @@ class SqlSessionLog:
     ) -> None:
         await self._committer.__aexit__(kind, error, trace)
 
-    async def create(self, op: ops.Create) -> ops.Created:
+    async def create(self, op: commands.Create) -> commands.Created:
         """See `SessionLog.create`."""
-        return cast("ops.Created", await self._submit(op))
+        return cast("commands.Created", await self._submit(op))
 
-    async def update(self, op: ops.Update) -> Session:
+    async def update(self, op: commands.Update) -> Session:
         """See `SessionLog.update`."""
         return cast("Session", await self._submit(op))
 
-    async def delete(self, op: ops.Delete) -> Session:
+    async def delete(self, op: commands.Delete) -> Session:
         """See `SessionLog.delete`."""
         return cast("Session", await self._submit(op))
 
-    async def append(self, op: ops.Append) -> ops.Appended:
+    async def append(self, op: commands.Append) -> commands.Appended:
         """See `SessionLog.append`."""
-        limits.check(op)
-        answer = cast("ops.Appended", await self._committer.submit(op))
+        validation.check(op)
+        answer = cast("commands.Appended", await self._committer.submit(op))
         if not answer.known:
             return answer
         # Entries never change, so they are read after the transaction as well as in it.
@@ -109,22 +108,22 @@ class SqlSessionLog:
 
     async def session(self, scope: Scope, context_id: str) -> Session:
         """See `SessionLog.session`."""
-        limits.check_id("context_id", context_id)
+        validation.check_id("context_id", context_id)
         return await self._engine.read(get_session, scope, context_id)
 
     async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
         """See `SessionLog.list`."""
-        limits.check_page_size(page_size)
-        limits.check_text("title", title)
+        validation.check_page_size(page_size)
+        validation.check_text("title", title)
         return await self._engine.read(reads.list_sessions, scope, page_size, page_token, title, self._page_key)
 
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
         """See `SessionLog.entries`."""
-        limits.check_id("context_id", context_id)
-        limits.check_id("task_id", query.task_id, required=False)
-        limits.check_page_size(query.page_size)
-        limits.check_distinct(query.effective, query.distinct)
-        limits.check_before(query.distinct, query.newest_first, query.before_message_id)
+        validation.check_id("context_id", context_id)
+        validation.check_id("task_id", query.task_id, required=False)
+        validation.check_page_size(query.page_size)
+        validation.check_distinct(query.effective, query.distinct)
+        validation.check_before(query.distinct, query.newest_first, query.before_message_id)
         if query.effective:
             return await self._engine.read(
                 effective.list_effective, scope, context_id, query, self._page_key, self._readings
@@ -133,12 +132,12 @@ class SqlSessionLog:
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
         """See `SessionLog.conversation`."""
-        limits.check_id("context_id", context_id)
+        validation.check_id("context_id", context_id)
         return await self._engine.read(effective.read_conversation, scope, context_id)
 
     async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
         """See `SessionLog.message_ids`."""
-        limits.check_id("context_id", context_id)
+        validation.check_id("context_id", context_id)
         return await self._engine.read(effective.list_message_ids, scope, context_id, self._readings)
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
@@ -149,67 +148,67 @@ class SqlSessionLog:
         """See `SessionLog.heads`."""
         return await self._engine.read(reads.heads, keys)
 
-    async def rewind(self, op: ops.Rewind) -> ops.Steered:
+    async def rewind(self, op: commands.Rewind) -> commands.Steered:
         """See `SessionLog.rewind`."""
-        return cast("ops.Steered", await self._submit(op))
+        return cast("commands.Steered", await self._submit(op))
 
-    async def undo(self, op: ops.Undo) -> ops.Steered:
+    async def undo(self, op: commands.Undo) -> commands.Steered:
         """See `SessionLog.undo`."""
-        return cast("ops.Steered", await self._submit(op))
+        return cast("commands.Steered", await self._submit(op))
 
-    async def fork(self, op: ops.Fork) -> ops.Created:
+    async def fork(self, op: commands.Fork) -> commands.Created:
         """See `SessionLog.fork`."""
-        limits.check_fork(op)
+        validation.check_fork(op)
         return await self._engine.write(forking.fork, op, self._engine.dialect)
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
         """See `SessionLog.cut`."""
-        limits.check_id("context_id", context_id)
+        validation.check_id("context_id", context_id)
         return await self._engine.read(reads.list_cut, scope, context_id)
 
     async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
         """See `SessionLog.state`."""
-        limits.check_id("context_id", context_id)
+        validation.check_id("context_id", context_id)
         return await self._engine.read(states.read_state, scope, context_id)
 
     async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
         """See `SessionLog.unapplied`."""
-        limits.check_limit(limit)
+        validation.check_limit(limit)
         return await self._engine.read(reads.list_unapplied, limit)
 
-    async def mark_applied(self, op: ops.MarkApplied) -> Session:
+    async def mark_applied(self, op: commands.MarkApplied) -> Session:
         """See `SessionLog.mark_applied`."""
         return cast("Session", await self._submit(op))
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
         """See `SessionLog.unsettled`."""
-        limits.check_unsettled(min_age, limit)
+        validation.check_unsettled(min_age, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
 
     async def mark_settled(self, until: int) -> None:
         """See `SessionLog.mark_settled`."""
-        limits.check_time("until", until)
+        validation.check_time("until", until)
         await self._engine.write(settling.mark_settled, until)
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
         """See `SessionLog.stage_import`."""
-        limits.check_stage(context_id, import_id, number)
-        limits.check_new_session("context_id", context_id)
+        validation.check_stage(context_id, import_id, number)
+        validation.check_new_session("context_id", context_id)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
         """See `SessionLog.commit_import`."""
-        limits.check_stage(context_id, import_id, pages)
+        validation.check_stage(context_id, import_id, pages)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         with contested(context_id):
             return await self._engine.write(importing.commit, of, pages, self._engine.dialect)
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """See `SessionLog.drop_import`."""
-        limits.check_id("context_id", context_id, required=bool(import_id))
-        limits.check_id("import_id", import_id, required=False)
+        validation.check_id("context_id", context_id, required=bool(import_id))
+        validation.check_id("import_id", import_id, required=False)
         if not context_id:
             while some := await self._engine.read(staging.staged, session_import, scope.tenant, scope.owner):
                 for each in some:
@@ -224,21 +223,21 @@ class SqlSessionLog:
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
         """See `SessionLog.expired`."""
-        limits.check_expired(min_age, limit)
+        validation.check_expired(min_age, limit)
         if after is not None:
-            limits.check_after_expired(after.tenant, after.owner, after.context_id, after.created_at)
+            validation.check_after_expired(after.tenant, after.owner, after.context_id, after.created_at)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(retention.list_expired, before, after, limit)
 
     async def remains(self, limit: int) -> Sequence[Remains]:
         """See `SessionLog.remains`."""
-        limits.check_limit(limit)
+        validation.check_limit(limit)
         return await self._engine.read(retention.list_remains, limit)
 
     async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
         """See `SessionLog.drop_remains`."""
-        limits.check_id("context_id", context_id)
-        limits.check_time("tasks_until", until)
+        validation.check_id("context_id", context_id)
+        validation.check_time("tasks_until", until)
         await self._engine.write(retention.drop_remains, scope, context_id, until)
 
     async def delete_user_state(self, scope: Scope) -> int:
@@ -246,5 +245,5 @@ class SqlSessionLog:
         return await self._engine.write(retention.delete_user_state, scope)
 
     async def _submit(self, op: Operation) -> Answer:
-        limits.check(op)
+        validation.check(op)
         return await self._committer.submit(op)

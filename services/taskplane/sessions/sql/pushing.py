@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from taskplane.sessions.domain.operations import Append
+from taskplane.sessions.domain.commands import Append
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.pushing import named, reducing
 from taskplane.sessions.domain.session import PUSHED, Entry, Session

@@ -9,8 +9,8 @@ from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func,
 
 from taskplane.runtime.errors import Exhausted
 from taskplane.sessions.domain import history
-from taskplane.sessions.domain.limits import REPLY_BYTES
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
+from taskplane.sessions.domain.validation import REPLY_BYTES
 from taskplane.sessions.sql.loading import (
     ROWS,
     complete,

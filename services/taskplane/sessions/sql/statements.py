@@ -23,8 +23,8 @@ from sqlalchemy import (
 )
 
 from taskplane.sessions.domain.session import Entry, Session
-from taskplane.sessions.guards import FIXED
 from taskplane.sessions.tables import entry, session, session_remains
+from taskplane.sessions.triggers import FIXED
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import KeyQuery, Many, key_table
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError, Unavailable
-from taskplane.sessions.domain.operations import Write
+from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.domain.session import Session
 from taskplane.sessions.store import SessionLog
 from taskplane.storage.bell import Listener

@@ -3,8 +3,8 @@
 from typing import Final
 
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, PlaneError, Refused
+from taskplane.tasks.domain.commands import Append, Appended, Found, Write
 from taskplane.tasks.domain.drafts import Draft
-from taskplane.tasks.domain.operations import Append, Appended, Found, Write
 from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row
 
 MAX_EVENTS: Final = 50_000

@@ -11,14 +11,14 @@ from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
+from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, renew
 from taskplane.tasks.domain.messages import is_partial, turn_of
-from taskplane.tasks.domain.operations import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.strategy import QUEUE, REJECT, interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
 from taskplane.tasks.domain.task import (
@@ -50,14 +50,14 @@ def _key_reused() -> PlaneError:
     )
 
 
-def _create(found: Found, op: ops.Create, now: int) -> Outcome:
+def _create(found: Found, op: commands.Create, now: int) -> Outcome:
     known, row = found.known, found.known_row
     if known is not None:
         repeats = row is not None and known.generation == 1 and known.request_hash == op.request_hash
         if not repeats or row is None or row.context_id != op.context_id:
             return _key_reused()
         held = bool(op.claim_for) and row.lease_owner == op.claim_for
-        return ops.Created(row=row, created=False, fence=row.fence if held else 0)
+        return commands.Created(row=row, created=False, fence=row.fence if held else 0)
     if found.row is not None:
         if visible(found.row, op.scope) is None:
             return AlreadyExists(f"the task id {op.task_id} is taken", reason="ID_TAKEN")
@@ -82,13 +82,13 @@ def _create(found: Found, op: ops.Create, now: int) -> Outcome:
         return Invalid("a task cannot end or pause while it is created", reason="FIRST_CHANGE")
     draft.new["started"] = leased and bool(op.changes)
     row = draft.finished()
-    write = Write(row, draft.events, ops.Created(row, True, row.fence, first), said=draft.said, document=first)
+    write = Write(row, draft.events, commands.Created(row, True, row.fence, first), said=draft.said, document=first)
     if found.others:
         write.others = interrupted(found, op, now)
     return write
 
 
-def _new_row(op: ops.Create, now: int) -> Row:
+def _new_row(op: commands.Create, now: int) -> Row:
     leased = bool(op.claim_for)
     # By position: forty names would cost three times as much as the row.
     return Row(
@@ -140,7 +140,7 @@ def _new_row(op: ops.Create, now: int) -> Row:
     )
 
 
-def _add_message(found: Found, op: ops.AddMessage, now: int) -> Outcome:
+def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
     row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
@@ -150,7 +150,7 @@ def _add_message(found: Found, op: ops.AddMessage, now: int) -> Outcome:
     if known is not None:
         if known.task_uid != row.uid or known.generation == 1 or known.request_hash != op.request_hash:
             return _key_reused()
-        return ops.Added(row=row, generation=known.generation, added=False)
+        return commands.Added(row=row, generation=known.generation, added=False)
     if row.superseded:
         return Refused(
             f"task {row.id} was cut by a rewind of its session",
@@ -168,10 +168,10 @@ def _add_message(found: Found, op: ops.AddMessage, now: int) -> Outcome:
     draft = Draft(row, op.scope.actor, now)
     draft.user_message(op.message, op.invocation_id, op.request_hash, reopens=row.state in PAUSED)
     new = draft.finished()
-    return draft.write(new, ops.Added(row=new, generation=new.generation, added=True))
+    return draft.write(new, commands.Added(row=new, generation=new.generation, added=True))
 
 
-def _put(found: Found, op: ops.Put, now: int) -> Outcome:
+def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     row = found.row
     if row is not None and visible(row, op.scope) is None:
         return AlreadyExists(f"the task id {op.task.id} is taken", reason="ID_TAKEN")
@@ -205,7 +205,7 @@ def _put(found: Found, op: ops.Put, now: int) -> Outcome:
     draft.new["snapshot_generation"] = draft.generation
     draft.new["snapshot_bytes"] = len(content)
     new = draft.finished()
-    return Write(new, draft.events, ops.Done(new, created=at == 0), draft.new, document=content)
+    return Write(new, draft.events, commands.Done(new, created=at == 0), draft.new, document=content)
 
 
 def _document(task: a2a.Task, now: int) -> a2a.Task:
@@ -221,8 +221,8 @@ def _document(task: a2a.Task, now: int) -> a2a.Task:
     return document
 
 
-def _new_document(op: ops.Put, now: int) -> Row:
-    create = ops.Create(
+def _new_document(op: commands.Put, now: int) -> Row:
+    create = commands.Create(
         scope=op.scope,
         uid=op.uid,
         salt=op.salt,
@@ -255,20 +255,20 @@ def _generation_mismatch(task_id: str, expected: int, at: int) -> Conflict:
     )
 
 
-def _delete(found: Found, op: ops.Delete, now: int) -> Outcome:
+def _delete(found: Found, op: commands.Delete, now: int) -> Outcome:
     row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
     if op.expected_generation and op.expected_generation != row.generation:
         return _generation_mismatch(op.task_id, op.expected_generation, row.generation)
     if row.origin == DOCUMENT or row.state in TERMINAL:
-        return Write(row=row, events=(), answer=ops.Done(row=row), delete=True)
+        return Write(row=row, events=(), answer=commands.Done(row=row), delete=True)
     draft = canceled(row, op.scope.actor, now, found.open_text)
     last = draft.finished()
-    return Write(last, draft.events, ops.Done(last), draft.new, delete=True)
+    return Write(last, draft.events, commands.Done(last), draft.new, delete=True)
 
 
-def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
+def _mark_copied(found: Found, op: commands.MarkCopied, now: int) -> Outcome:
     row = found.row
     if row is None:
         return NotFound("no such task", reason="TASK_NOT_FOUND")
@@ -281,23 +281,23 @@ def _mark_copied(found: Found, op: ops.MarkCopied, now: int) -> Outcome:
             fields={"generation": "is too high"},
         )
     if op.generation <= row.copied_generation:
-        return ops.Done(row=row)
+        return commands.Done(row=row)
     values = {"copied_generation": op.generation}
     new = changed_by(row, values)
-    return Write(new, (), ops.Done(new), values)
+    return Write(new, (), commands.Done(new), values)
 
 
 _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {
-    ops.Create: _create,
-    ops.Append: append,
-    ops.AddMessage: _add_message,
-    ops.Cancel: cancel,
-    ops.Put: _put,
-    ops.Delete: _delete,
-    ops.Claim: claim,
-    ops.Renew: renew,
-    ops.Orphan: orphan,
-    ops.MarkCopied: _mark_copied,
-    ops.MarkSuperseded: mark_superseded,
-    ops.Trim: trim,
+    commands.Create: _create,
+    commands.Append: append,
+    commands.AddMessage: _add_message,
+    commands.Cancel: cancel,
+    commands.Put: _put,
+    commands.Delete: _delete,
+    commands.Claim: claim,
+    commands.Renew: renew,
+    commands.Orphan: orphan,
+    commands.MarkCopied: _mark_copied,
+    commands.MarkSuperseded: mark_superseded,
+    commands.Trim: trim,
 }

@@ -7,9 +7,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange, PlaneError, Refused
 from taskplane.tasks.domain import encoding
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage, read_status
+from taskplane.tasks.domain.commands import Answer, Create, Write
 from taskplane.tasks.domain.fold import Said, text_so_far
 from taskplane.tasks.domain.messages import extend, interrupted, without_partial_mark
-from taskplane.tasks.domain.operations import Answer, Create, Write
 from taskplane.tasks.domain.task import (
     ARTIFACT,
     AT_REST,

@@ -2,10 +2,10 @@
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError, Refused
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
+from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft, task_not_found
-from taskplane.tasks.domain.operations import Found, Write
 from taskplane.tasks.domain.task import CANCELED, DOCUMENT, TERMINAL, Row, Scope
 
 
@@ -28,7 +28,7 @@ def terminal(row: Row) -> PlaneError:
     return Refused(f"task {row.id} has ended ({state})", reason="TERMINAL", metadata={"state": state})
 
 
-def cancel(found: Found, op: ops.Cancel, now: int) -> Write | PlaneError:
+def cancel(found: Found, op: commands.Cancel, now: int) -> Write | PlaneError:
     """Ends a task that has not ended, whoever holds its lease."""
     row = visible(found.row, op.scope)
     if row is None:
@@ -39,7 +39,7 @@ def cancel(found: Found, op: ops.Cancel, now: int) -> Write | PlaneError:
         return terminal(row)
     draft = canceled(row, op.scope.actor, now, found.open_text, op.event_metadata)
     new = draft.finished()
-    return draft.write(new, ops.Done(row=new), refold=True)
+    return draft.write(new, commands.Done(row=new), refold=True)
 
 
 def canceled(

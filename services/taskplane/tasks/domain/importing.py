@@ -96,7 +96,7 @@ class Making:
         self._superseded = False
         self._partial: tuple[int, str] | None = None
         times = (given.created_at, given.status_at, given.updated_at)
-        checks = {
+        rules = {
             "its ids are not ones": _are_ids(given.uid, given.id) and is_segment(given.id) and _is_text(given.agent),
             "its origin is none": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
             "its times are none": all(0 < micros(one) < _MOST for one in times),
@@ -109,7 +109,7 @@ class Making:
             "what becomes of it without its executor is not said": given.on_orphan in (1, 2),
             "its content is that of another task": (given.task.id, given.task.context_id) == (given.id, context_id),
         }
-        for what, holds in checks.items():
+        for what, holds in rules.items():
             if not holds:
                 raise wrong(line, what)
         _check_content(line, given.task.ByteSize())

@@ -6,11 +6,11 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
+from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
-from taskplane.tasks.domain.operations import Found, Write
 from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row, changed_by
 
 STORE_ACTOR: Final = "taskplane"
@@ -18,7 +18,7 @@ _RERUN: Final = int(pb.ON_ORPHAN_RERUN)
 _SECOND: Final = 1_000_000
 
 
-def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
+def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
     """Gives a queued task to an executor: a new fence, one more attempt, no event."""
     row = found.row
     if row is None or row.ready_at is None or row.ready_at > now or found.waits:
@@ -32,20 +32,20 @@ def claim(found: Found, op: ops.Claim, now: int) -> Write | None:
         "lease_until": op.lease_until,
     }
     new = changed_by(row, values)
-    return Write(new, (), ops.Done(new), values)
+    return Write(new, (), commands.Done(new), values)
 
 
-def renew(found: Found, op: ops.Renew, now: int) -> Write | ops.Renewed:
+def renew(found: Found, op: commands.Renew, now: int) -> Write | commands.Renewed:
     """Extends a lease, also one that ran out, as long as nobody took over."""
     row = found.row
     if row is None or row.lease_owner != op.process_id or row.fence != op.fence or row.state in TERMINAL:
-        return ops.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
+        return commands.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
     values = {"lease_until": op.lease_until}
-    answer = ops.Renewed(still_yours=True, input_generation=row.input_generation)
+    answer = commands.Renewed(still_yours=True, input_generation=row.input_generation)
     return Write(changed_by(row, values), (), answer, values)
 
 
-def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
+def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     """What the task's own policy says about a lost lease: run again, silently or as a new attempt, or fail."""
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
@@ -65,7 +65,7 @@ def orphan(found: Found, op: ops.Orphan, now: int) -> Write | None:
     draft.new["attempt"] = attempts
     draft.new["ready_at"] = now + _backoff(row.uid, attempts)
     new = draft.finished()
-    return draft.write(new, ops.Done(row=new))
+    return draft.write(new, commands.Done(row=new))
 
 
 def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
@@ -85,7 +85,7 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
     update.metadata.fields["attempt"].number_value = row.attempt
     draft.status(read_status(update))
     new = draft.finished()
-    return draft.write(new, ops.Done(row=new), refold=True)
+    return draft.write(new, commands.Done(row=new), refold=True)
 
 
 def _requeued(row: Row, lost_messages: Sequence[str]) -> a2a.TaskStatusUpdateEvent:

@@ -4,8 +4,8 @@ from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError, Refused
+from taskplane.tasks.domain.commands import Create, Found, Write
 from taskplane.tasks.domain.ending import canceled
-from taskplane.tasks.domain.operations import Create, Found, Write
 from taskplane.tasks.domain.task import ACTIVE
 
 PARALLEL: Final = int(pb.STRATEGY_PARALLEL)

@@ -1,19 +1,19 @@
 """The rules of a rewind's mark: what a session cut is hidden, and comes back when the session takes that back."""
 
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.commands import Found, Write, Writes
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.ending import canceled, visible
-from taskplane.tasks.domain.operations import Found, Write, Writes
 from taskplane.tasks.domain.task import ACTIVE, MANAGED, changed_by
 
 
-def mark_superseded(found: Found, op: ops.MarkSuperseded, now: int) -> Writes:
+def mark_superseded(found: Found, op: commands.MarkSuperseded, now: int) -> Writes:
     """Brings each task of the session in line, those that are not there yet; the answer has those that changed."""
     writes = [write for each in found.others if (write := _in_line(each, op, now)) is not None]
-    return Writes(writes, ops.Marked([write.row for write in writes if write.events]))
+    return Writes(writes, commands.Marked([write.row for write in writes if write.events]))
 
 
-def _in_line(found: Found, op: ops.MarkSuperseded, now: int) -> Write | None:
+def _in_line(found: Found, op: commands.MarkSuperseded, now: int) -> Write | None:
     row = visible(found.row, op.scope)
     if row is None or row.context_id != op.context_id:
         return None

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.operations import Found, Trimmed, Write
+from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.commands import Found, Trimmed, Write
 from taskplane.tasks.domain.task import DOCUMENT, Row, changed_by
 
 # So many of a document's newest counters stay, so that it is not trimmed for each that it gets.
 COUNTERS: Final = 64
 
 
-def trim(found: Found, op: ops.Trim, now: int) -> Write | Trimmed:
+def trim(found: Found, op: commands.Trim, now: int) -> Write | Trimmed:
     """Forgets events of the log, those of a document task or of one that ended long ago, from its oldest on."""
     row = found.row
     if row is None or (last := trimmable_to(row, op.ended_before)) <= row.trimmed_generation:

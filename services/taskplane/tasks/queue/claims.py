@@ -12,7 +12,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.storage.bell import Listener
-from taskplane.tasks.domain.operations import Claim, Done
+from taskplane.tasks.domain.commands import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, MESSAGE, Row
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.store import Committed, TaskLog

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.runtime.errors import DeadlineExceeded, Exhausted, PlaneError, Unavailable
-from taskplane.tasks.domain.operations import Answer, Orphan, Renew, Renewed
+from taskplane.tasks.domain.commands import Answer, Orphan, Renew, Renewed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.store import TaskLog
 

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain.operations import Orphan
+from taskplane.tasks.domain.commands import Orphan
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.store import TaskLog
 

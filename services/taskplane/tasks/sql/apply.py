@@ -15,10 +15,10 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Internal, PlaneError
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
+from taskplane.tasks.domain.commands import Answer, Found, Operation, Trimmed, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_order, needs_turn
-from taskplane.tasks.domain.operations import Answer, Found, Operation, Trimmed, Write, Writes
 from taskplane.tasks.domain.task import Event, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock

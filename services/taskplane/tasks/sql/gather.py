@@ -7,8 +7,8 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from taskplane.storage.prepared import Query
-from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.operations import Found, Known, Operation
+from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.commands import Found, Known, Operation
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.recent import Recent
@@ -26,40 +26,42 @@ def names_of(op: Operation) -> Names:
     return _NAMES[type(op)](op)
 
 
-def _by_uid(op: ops.Append | ops.Claim | ops.Renew | ops.Orphan | ops.MarkCopied | ops.Trim) -> Names:
+def _by_uid(
+    op: commands.Append | commands.Claim | commands.Renew | commands.Orphan | commands.MarkCopied | commands.Trim,
+) -> Names:
     return op.task_uid, None, None
 
 
-def _by_id(op: ops.Cancel | ops.Delete) -> Names:
+def _by_id(op: commands.Cancel | commands.Delete) -> Names:
     return None, (op.scope.tenant, op.task_id), None
 
 
-def _by_document(op: ops.Put) -> Names:
+def _by_document(op: commands.Put) -> Names:
     return None, (op.scope.tenant, op.task.id), None
 
 
-def _by_session(op: ops.MarkSuperseded) -> Names:
+def _by_session(op: commands.MarkSuperseded) -> Names:
     return None, None, None
 
 
-def _by_id_and_turn(op: ops.Create | ops.AddMessage) -> Names:
+def _by_id_and_turn(op: commands.Create | commands.AddMessage) -> Names:
     tenant, owner, _ = op.scope
     return None, (tenant, op.task_id), (tenant, owner, op.invocation_id)
 
 
 _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
-    ops.Create: _by_id_and_turn,
-    ops.Append: _by_uid,
-    ops.AddMessage: _by_id_and_turn,
-    ops.Cancel: _by_id,
-    ops.Put: _by_document,
-    ops.Delete: _by_id,
-    ops.Claim: _by_uid,
-    ops.Renew: _by_uid,
-    ops.Orphan: _by_uid,
-    ops.MarkCopied: _by_uid,
-    ops.MarkSuperseded: _by_session,
-    ops.Trim: _by_uid,
+    commands.Create: _by_id_and_turn,
+    commands.Append: _by_uid,
+    commands.AddMessage: _by_id_and_turn,
+    commands.Cancel: _by_id,
+    commands.Put: _by_document,
+    commands.Delete: _by_id,
+    commands.Claim: _by_uid,
+    commands.Renew: _by_uid,
+    commands.Orphan: _by_uid,
+    commands.MarkCopied: _by_uid,
+    commands.MarkSuperseded: _by_session,
+    commands.Trim: _by_uid,
 }
 
 

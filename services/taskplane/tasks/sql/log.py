@@ -13,10 +13,10 @@ from taskplane.storage import staging
 from taskplane.storage.committer import Batch, Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
-from taskplane.tasks.domain import operations as ops
+from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
-from taskplane.tasks.domain.operations import Answer, Operation
 from taskplane.tasks.domain.task import Event, Row, Scope
 from taskplane.tasks.sql import conversation, importing, infos, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
@@ -243,7 +243,7 @@ class SqlTaskLog:
             with suppress(NotFound):
                 row = await self.row_by_uid(uid)
                 if (row.tenant, row.owner, row.context_id) == of[:3]:
-                    await self.submit(ops.Delete(scope=scope, task_id=row.id))
+                    await self.submit(commands.Delete(scope=scope, task_id=row.id))
         await self.finish_import(scope, context_id, import_id)
 
     async def drop_abandoned_imports(self) -> int:
@@ -273,26 +273,26 @@ def key_of(op: Operation) -> Hashable:
 
     Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
     """
-    if isinstance(op, ops.MarkSuperseded):
+    if isinstance(op, commands.MarkSuperseded):
         return session_of(op)
     uid, name, turn = names_of(op)
-    return turn if isinstance(op, ops.Create) else name or uid
+    return turn if isinstance(op, commands.Create) else name or uid
 
 
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
-    if isinstance(op, ops.Append | ops.Create):
+    if isinstance(op, commands.Append | commands.Create):
         for change in op.changes:
             if change is not None:
                 size += len(change.serialized)
-        if isinstance(op, ops.Create):
+        if isinstance(op, commands.Create):
             size += 2 * (len(op.message.serialized) + len(op.metadata or b""))
-    elif isinstance(op, ops.AddMessage):
+    elif isinstance(op, commands.AddMessage):
         size += len(op.message.serialized)
-    elif isinstance(op, ops.MarkSuperseded):
+    elif isinstance(op, commands.MarkSuperseded):
         size += _SESSION
-    elif isinstance(op, ops.Put):
+    elif isinstance(op, commands.Put):
         size += op.task.ByteSize()
     return size
 

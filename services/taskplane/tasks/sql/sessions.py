@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.operations import Operation
+from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.commands import Operation
 from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL
 from taskplane.tasks.sql import statements as sql
 
@@ -25,7 +25,7 @@ class Session:
 
 def session_of(op: Operation) -> Hashable:
     """Names the session that an operation concerns as a whole; None: it does not."""
-    if type(op) is ops.MarkSuperseded or (type(op) is ops.Create and op.strategy > PARALLEL):
+    if type(op) is commands.MarkSuperseded or (type(op) is commands.Create and op.strategy > PARALLEL):
         return "session", op.scope.tenant, op.scope.owner, op.context_id
     return None
 
@@ -34,15 +34,15 @@ def sessions(conn: Connection, operations: Sequence[Operation], locking: sql.Loc
     """The session of each operation on one, by its place. As a rule there is none, and nothing is read."""
     found = {index: op for index, op in enumerate(operations) if session_of(op) is not None}
     # Two processes must not begin tasks that exclude one another at once.
-    for name in sorted({repr(session_of(op)) for op in found.values() if type(op) is ops.Create}):
+    for name in sorted({repr(session_of(op)) for op in found.values() if type(op) is commands.Create}):
         locking.exclusive(conn, name)
     return {index: _session(conn, op) for index, op in found.items()}
 
 
 def _session(conn: Connection, op: Operation) -> Session:
-    if type(op) is ops.MarkSuperseded:
+    if type(op) is commands.MarkSuperseded:
         return Session(_behind(conn, op))
-    if type(op) is not ops.Create:
+    if type(op) is not commands.Create:
         return Session()
     place = {
         "tenant": op.scope.tenant,
@@ -55,7 +55,7 @@ def _session(conn: Connection, op: Operation) -> Session:
     return Session(busy=conn.execute(sql.NEWEST_ACTIVE, place).scalar_one() or 0)
 
 
-def _behind(conn: Connection, op: ops.MarkSuperseded) -> Mapping[str, bool]:
+def _behind(conn: Connection, op: commands.MarkSuperseded) -> Mapping[str, bool]:
     tenant, owner, _ = op.scope
     place = {"tenant": tenant, "owner": owner, "context_id": op.context_id, "seq": op.steered_seq}
     tasks = {uid: turn in op.cut for uid, turn in conn.execute(sql.BEHIND, place)}

@@ -5,8 +5,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain import operations as ops
-from taskplane.tasks.domain.operations import Operation, Write
+from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.commands import Operation, Write
 
 
 def _of_session(op: Any) -> tuple[str, ...]:
@@ -15,18 +15,18 @@ def _of_session(op: Any) -> tuple[str, ...]:
 
 _SCOPE: Final = ("scope.tenant", "scope.owner", "scope.actor")
 _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
-    ops.Create: attrgetter(*_SCOPE, "uid", "salt", "task_id", "invocation_id", "agent", "context_id", "claim_for"),
-    ops.Append: attrgetter("actor", "task_uid"),
-    ops.AddMessage: attrgetter(*_SCOPE, "task_id", "invocation_id"),
-    ops.Cancel: attrgetter(*_SCOPE, "task_id"),
-    ops.Put: attrgetter(*_SCOPE, "uid", "salt", "task.id", "task.context_id", "agent"),
-    ops.Delete: attrgetter(*_SCOPE, "task_id"),
-    ops.Claim: attrgetter("task_uid", "process_id"),
-    ops.Renew: attrgetter("task_uid", "process_id"),
-    ops.Orphan: attrgetter("task_uid", "process_id"),
-    ops.MarkCopied: attrgetter("task_uid", "task_uid"),
-    ops.MarkSuperseded: _of_session,
-    ops.Trim: attrgetter("task_uid", "task_uid"),
+    commands.Create: attrgetter(*_SCOPE, "uid", "salt", "task_id", "invocation_id", "agent", "context_id", "claim_for"),
+    commands.Append: attrgetter("actor", "task_uid"),
+    commands.AddMessage: attrgetter(*_SCOPE, "task_id", "invocation_id"),
+    commands.Cancel: attrgetter(*_SCOPE, "task_id"),
+    commands.Put: attrgetter(*_SCOPE, "uid", "salt", "task.id", "task.context_id", "agent"),
+    commands.Delete: attrgetter(*_SCOPE, "task_id"),
+    commands.Claim: attrgetter("task_uid", "process_id"),
+    commands.Renew: attrgetter("task_uid", "process_id"),
+    commands.Orphan: attrgetter("task_uid", "process_id"),
+    commands.MarkCopied: attrgetter("task_uid", "task_uid"),
+    commands.MarkSuperseded: _of_session,
+    commands.Trim: attrgetter("task_uid", "task_uid"),
 }
 
 

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import Many
 from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.guards import FIXED
 from taskplane.tasks.tables import event, task
+from taskplane.tasks.triggers import FIXED
 
 _ROW: Final = {name: place for place, name in enumerate(Row._fields)}
 _ROW_AND_SNAPSHOT: Final = {**_ROW, "snapshot": len(_ROW)}

@@ -1,4 +1,4 @@
-"""Document tasks belong to the turn that they name, and logs come in that were trimmed elsewhere: new guards only.
+"""Document tasks belong to the turn that they name, and logs come in that were trimmed elsewhere: new triggers only.
 
 Documents that are stored already name their turn when they are written again.
 """

@@ -1,0 +1,76 @@
+"""Waiting for as long as somebody waits for the answer: a blocked request ends when its client leaves or we do."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from taskplane.gateway.http import ClientGone, Request
+from taskplane.gateway.streams import Streams
+from taskplane.runtime.errors import Unavailable
+
+# Most requests are answered before it is worth looking whether the client is still there. In seconds.
+_LOOK_AFTER: Final = 1.0
+
+
+@asynccontextmanager
+async def attended(request: Request, streams: Streams) -> AsyncGenerator[None]:
+    """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. Unavailable
+    `SHUTTING_DOWN`: this process drains meanwhile, or did already, when nothing inside has begun."""
+    if streams.draining:
+        raise Unavailable(
+            "this server is shutting down; nothing was sent",
+            reason="SHUTTING_DOWN",
+            suggestion="send it again in a moment",
+            retry_after=1.0,
+        )
+    task = asyncio.current_task()
+    assert task is not None
+    attendance = _Attendance(request, task)
+    with streams.running(attendance):
+        timer = asyncio.get_running_loop().call_later(_LOOK_AFTER, attendance.look)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if attendance.end is None:
+                raise
+            task.uncancel()
+            raise attendance.end from None
+        finally:
+            timer.cancel()
+            attendance.close()
+
+
+class _Attendance:
+    def __init__(self, request: Request, task: asyncio.Task[Any]) -> None:
+        self.end: Exception | None = None
+        self._request = request
+        self._task = task
+        self._looking: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        self._looking = asyncio.create_task(self._look())
+
+    def drain(self) -> None:
+        self._stop(
+            Unavailable(
+                "this server is shutting down; what was sent goes on",
+                reason="SHUTTING_DOWN",
+                suggestion="get the task, or subscribe to it, in a moment",
+                retry_after=1.0,
+            )
+        )
+
+    def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        self._stop(ClientGone())
+
+    def _stop(self, end: Exception) -> None:
+        if self.end is None:
+            self.end = end
+            self._task.cancel()

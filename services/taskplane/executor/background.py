@@ -1,0 +1,57 @@
+"""Work that belongs to the executor and not to the call it began in."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class BackgroundTasks:
+    """Keeps hold of running work, whoever waits for it or no longer does. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._working: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Begins `work`. A caller that waits does so with `asyncio.shield`; what nobody waits for is logged."""
+        task = asyncio.create_task(work, name=name)
+        self._working.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    async def serve(self, work: Coroutine[Any, Any, T], caller: Principal, *, name: str) -> T:
+        """Does `work` for a caller, as one of our processes; a caller that goes away cancels nothing."""
+        with acting_as(Principal(caller.tenant, caller.owner, caller.actor, service=True)):
+            task = self.start(work, name=name)
+        return await asyncio.shield(task)
+
+    async def settle(self, timeout: float) -> bool:
+        """Waits until nothing is at work, at most `timeout` seconds; whether it came to that."""
+        deadline = time.monotonic() + timeout
+        while self._working and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait(self._working, timeout=left)
+        return not self._working
+
+    async def dismiss(self, timeout: float) -> None:
+        """Cancels what is still at work and waits for it, at most `timeout` seconds."""
+        for task in self._working:
+            task.cancel()
+        if not await self.settle(timeout):
+            log.error("work did not stop when it was cancelled: %s", sorted(task.get_name() for task in self._working))
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._working.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, PlaneError):
+            log.debug("%s was refused: %s", task.get_name(), error)
+        elif error is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)

@@ -1,0 +1,99 @@
+"""One AppendEvents call at a time for all runs of an executor process."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.runs.outbox import LEASE_GONE, ItemRefused, Outbox
+from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.retry import RETRYABLE, pause_after
+
+log = logging.getLogger(__name__)
+
+MAX_CALL_CHANGES: Final = 1000
+MAX_CALL_BYTES: Final = 3_500_000
+
+
+class Appender:
+    """Sends what all runs of this process produced meanwhile as one AppendEvents, one call at a time.
+
+    Runs are served in the order in which they had something to send, each again at the end of the line. An item whose
+    outcome is unknown is sent again unchanged, with what else has come up, until its run no longer has its lease.
+    """
+
+    def __init__(self, store: TaskStoreStub) -> None:
+        self._store = store
+        self._ready: dict[Outbox, None] = {}
+        self._bell = asyncio.Event()
+        self._failures = 0
+        self.calls = 0
+
+    def ring(self, outbox: Outbox) -> None:
+        """`outbox` has something to send."""
+        self._ready[outbox] = None
+        self._bell.set()
+
+    def forget(self, outbox: Outbox) -> None:
+        """Nothing of `outbox` will be sent any more."""
+        self._ready.pop(outbox, None)
+
+    async def run(self) -> None:
+        """Sends, until cancelled."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while batch := self._next():
+                await self._send(batch)
+
+    def _next(self) -> list[Outbox]:
+        batch: list[Outbox] = []
+        changes, size = 0, 0
+        for outbox in list(self._ready):
+            more, bytes_more = outbox.weight()
+            if more == 0:
+                self._ready.pop(outbox)
+                continue
+            if batch and (changes + more > MAX_CALL_CHANGES or size + bytes_more > MAX_CALL_BYTES):
+                break
+            batch.append(outbox)
+            changes += more
+            size += bytes_more
+        return batch
+
+    async def _send(self, batch: Sequence[Outbox]) -> None:
+        request = pb.AppendEventsRequest()
+        for outbox in batch:
+            outbox.take(request)
+        self.calls += 1
+        await afp("append.before_send")
+        try:
+            response = await self._store.AppendEvents(request)
+        except RETRYABLE as error:
+            log.warning("appending %d items failed and is tried again: %s", len(batch), error)
+            self._failures += 1
+            await asyncio.sleep(pause_after(self._failures, error))
+        except PlaneError as error:
+            await self._one_by_one(batch, error)
+        else:
+            self._failures = 0
+            for outbox, result in zip(batch, response.results, strict=True):
+                self._ready.pop(outbox, None)
+                if result.refusal.reason in LEASE_GONE:
+                    log.warning("an append under fence %d was refused: %s", outbox.fence, result.refusal.reason)
+                if outbox.answer(result):
+                    self._ready[outbox] = None
+
+    async def _one_by_one(self, batch: Sequence[Outbox], error: PlaneError) -> None:
+        """The call as such was refused: only the item at fault may suffer."""
+        log.error("appending %d items was refused: %s", len(batch), error)
+        if len(batch) > 1:
+            for outbox in batch:
+                if outbox.weight()[0]:
+                    await self._send([outbox])
+        else:
+            self._ready.pop(batch[0], None)
+            batch[0].refuse(ItemRefused(error.reason, error.message))

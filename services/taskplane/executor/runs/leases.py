@@ -1,0 +1,100 @@
+"""The lease side of the executor: the stream that assigns and hints, and the one call that renews every lease."""
+
+import asyncio
+import logging
+import random
+import time
+from typing import Final
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.runs.registry import Runs, certain_until
+from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.failpoints import afp
+
+log = logging.getLogger(__name__)
+
+# The store sends something at least every 5 seconds.
+SILENCE: Final = 15.0
+
+
+class Leases:
+    """Keeps the leases of this process alive and takes what it is assigned."""
+
+    def __init__(self, runs: Runs, *, agents: tuple[str, ...], capacity: int, renew_every: float) -> None:
+        """`renew_every`: seconds; well below the store's lease TTL."""
+        self._runs = runs
+        self._queue = runs.ports.queue
+        self._agents = agents
+        self._capacity = capacity
+        self._renew_every = renew_every
+        self._hint = asyncio.Event()
+
+    def renew_now(self) -> None:
+        """Does not wait for the next regular renewal."""
+        self._hint.set()
+
+    async def renewing(self) -> None:
+        """Renews every lease regularly and on every hint, until cancelled. A failed renewal is repeated sooner."""
+        wait = self._renew_every
+        while True:
+            try:
+                async with asyncio.timeout(wait):
+                    await self._hint.wait()
+            except TimeoutError:
+                pass
+            self._hint.clear()
+            try:
+                await self._renew()
+            except PlaneError as error:
+                wait = min(1.0, self._renew_every) * random.uniform(0.5, 1.0)
+                log.warning("the leases were not renewed: %s", error)
+            else:
+                wait = self._renew_every
+
+    async def claiming(self) -> None:
+        """Holds the Claim stream, until cancelled; a stream that breaks or falls silent is opened again."""
+        while True:
+            try:
+                await self._claim()
+            except PlaneError as error:
+                log.warning("the claim stream ended: %s", error)
+            except TimeoutError:
+                log.warning("the claim stream was silent for %g s", SILENCE)
+            await asyncio.sleep(min(1.0, self._renew_every) * random.uniform(0.2, 1.0))
+
+    async def _claim(self) -> None:
+        request = pb.ClaimRequest(process_id=self._runs.process_id, agents=self._agents, capacity=self._capacity)
+        call = self._queue.Claim(request)
+        try:
+            responses = aiter(call)
+            while True:
+                async with asyncio.timeout(SILENCE):
+                    response = await anext(responses, None)
+                if response is None:
+                    return
+                if response.HasField("assignment"):
+                    if self._runs.start_assigned(response.assignment) is not None:
+                        self.renew_now()
+                elif response.hint.now:
+                    self.renew_now()
+        finally:
+            call.cancel()
+
+    async def _renew(self) -> None:
+        runs = self._runs.leases()
+        request = pb.RenewRequest(
+            process_id=self._runs.process_id,
+            leases=[pb.Lease(task_uid=run.uid, fence=run.fence) for run in runs],
+        )
+        await afp("lease.before_renew")
+        asked_at = time.monotonic()
+        response = await self._queue.Renew(request, timeout=max(self._renew_every, 0.5))
+        until = certain_until(asked_at, response.lease_ttl)
+        for run, state in zip(runs, response.leases, strict=True):
+            if run.outbox.at_rest:
+                continue
+            if state.still_yours:
+                run.outbox.input_generation = max(run.outbox.input_generation, state.input_generation)
+                run.outbox.renewed(until)
+            else:
+                self._runs.stop(run, "its lease is no longer ours")

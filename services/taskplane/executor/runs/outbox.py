@@ -1,0 +1,380 @@
+"""What one run wants to append and the store does not have yet: bounded, coalesced, numbered under its fence.
+
+Over 300 lines, since the two sides of one small state machine stand side by side.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.agent import ArtifactChunk
+from taskplane.executor.changes import (
+    MessageFactory,
+    Status,
+    artifact,
+    is_plain_part,
+    is_plain_text,
+    parts_of,
+    text_size,
+)
+
+MAX_WAITING = 256
+MAX_WAITING_BYTES = 256 * 1024
+# What a change weighs beside its text: ids, metadata, framing.
+OVERHEAD = 160
+# Refusals after which nothing of a run will ever be taken.
+LEASE_GONE = frozenset({"FENCED", "TERMINAL", "NOT_FOUND", "TASK_NOT_FOUND"})
+
+
+class Stopped(Exception):
+    """The run has no lease any more; nothing it produces will be stored."""
+
+
+class ItemRefused(Exception):
+    """The store refused an item, and would always refuse it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An item that is in the log: its generations, how many changes it had, and the messages among them."""
+
+    first: int
+    last: int
+    count: int
+    spoken: Sequence[tuple[int, a2a.Message]]
+
+
+class _Ready:
+    __slots__ = ("_status", "size", "spoken")
+
+    def __init__(self, status: Status, spoken: a2a.Message | None) -> None:
+        self._status = status
+        self.spoken = spoken
+        self.size = OVERHEAD + status.size()
+
+    def fill(self, change: pb.Change) -> None:
+        self._status.fill(change)
+
+
+class _Text:
+    __slots__ = ("_factory", "_message_id", "deltas", "size")
+    spoken = None
+
+    def __init__(self, factory: MessageFactory, message_id: str) -> None:
+        self._factory = factory
+        self._message_id = message_id
+        self.deltas: list[str] = []
+        self.size = OVERHEAD
+
+    def fill(self, change: pb.Change) -> None:
+        self._factory.partial(self._message_id, "".join(self.deltas), change)
+
+
+class _Sent:
+    """What was in an item that was refused for its final change only."""
+
+    __slots__ = ("_change", "size", "spoken")
+
+    def __init__(self, change: pb.Change, spoken: a2a.Message | None, size: int) -> None:
+        self._change = change
+        self.spoken = spoken
+        self.size = size
+
+    def fill(self, change: pb.Change) -> None:
+        change.CopyFrom(self._change)
+
+
+class _Chunks:
+    __slots__ = ("_change", "_texts", "size")
+    spoken = None
+
+    def __init__(self, change: pb.Change) -> None:
+        self._change = change
+        self._texts: list[str] = []
+        self.size = OVERHEAD + change.ByteSize()
+
+    def extend(self, chunk: ArtifactChunk) -> int:
+        """Appends a chunk to those that wait; how many bytes that adds."""
+        if chunk.text is not None and is_plain_text(chunk):
+            added = text_size(chunk.text)
+            self._texts.append(chunk.text)
+        else:
+            parts = parts_of(chunk)
+            self._join()
+            self._change.artifact.artifact.parts.extend(parts)
+            added = sum(part.ByteSize() for part in parts)
+        self._change.artifact.last_chunk = chunk.last
+        self.size += added
+        return added
+
+    def fill(self, change: pb.Change) -> None:
+        self._join()
+        change.CopyFrom(self._change)
+
+    def _join(self) -> None:
+        if not self._texts:
+            return
+        parts = self._change.artifact.artifact.parts
+        more = "".join(self._texts)
+        self._texts.clear()
+        if is_plain_part(parts[-1]):
+            parts[-1].text += more
+        else:
+            parts.add().text = more
+
+
+_Entry = _Ready | _Text | _Chunks | _Sent
+
+
+@dataclass(slots=True)
+class _Item:
+    """What was handed to the appender: it is sent like this, under this number, until there is an answer."""
+
+    request: pb.AppendItem
+    entries: list[_Entry]
+    final: bool
+    copied: int
+
+
+class Outbox:
+    """Between one run, which puts, and the appender, which takes. Belongs to one event loop; one waiter, the run."""
+
+    def __init__(
+        self,
+        uid: str,
+        fence: int,
+        *,
+        until: float,
+        ring: Callable[["Outbox"], None],
+        committed: Callable[[Committed], None],
+        lost: Callable[[], None],
+    ) -> None:
+        """`ring` tells the appender that there is something to take, `committed` what is in the log, `lost` that the
+        store takes nothing of this run any more.
+
+        `until` is the monotonic time up to which the lease is certain; past it nothing is handed out and the run stands
+        still, until a renewal moves it.
+        """
+        self.uid = uid
+        self.fence = fence
+        self.until = until
+        self.input_generation = 0
+        # The final change is in the log: the task has ended or is paused, and the lease is gone with it.
+        self.at_rest = False
+        self._ring = ring
+        self._committed = committed
+        self._lost = lost
+        self._waiting: list[_Entry] = []
+        self._bytes = 0
+        self._text: _Text | None = None
+        self._chunks: dict[str, _Chunks] = {}
+        self._item: _Item | None = None
+        self._number = 0
+        self._final: tuple[_Ready, int] | None = None
+        self._copied = 0
+        self._claimed = 0
+        self._pending = False
+        self._refusal: ItemRefused | None = None
+        self._stopped = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    # The run's side.
+
+    def text(self, factory: MessageFactory, message_id: str, delta: str) -> None:
+        """One more piece of the open text; joins the piece that waits."""
+        size = text_size(delta)
+        waiting = self._text
+        if waiting is None:
+            waiting = self._text = _Text(factory, message_id)
+            self._add(waiting)
+        waiting.deltas.append(delta)
+        waiting.size += size
+        self._bytes += size
+
+    def chunk(self, chunk: ArtifactChunk) -> None:
+        """One more chunk; joins the chunk of the same artifact that waits, if both may be merged. ValueError."""
+        waiting = self._chunks.get(chunk.artifact_id)
+        if waiting is not None and chunk.mergeable and chunk.append and chunk.name is chunk.description is None:
+            self._bytes += waiting.extend(chunk)
+        else:
+            waiting = _Chunks(artifact(chunk))
+            self._add(waiting)
+        if chunk.mergeable and not chunk.last:
+            self._chunks[chunk.artifact_id] = waiting
+        else:
+            self._chunks.pop(chunk.artifact_id, None)
+
+    def put(self, change: Status, spoken: a2a.Message | None = None) -> None:
+        """A change that stands by itself; nothing joins what waits before it. `spoken`: its message, if one to copy."""
+        self._text = None
+        self._chunks.clear()
+        self._add(_Ready(change, spoken))
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the run must wait in `room` before it puts more."""
+        return (
+            len(self._waiting) >= MAX_WAITING
+            or self._bytes >= MAX_WAITING_BYTES
+            or self._refusal is not None
+            or self._stopped
+            or time.monotonic() > self.until
+        )
+
+    async def room(self) -> None:
+        """Waits until more may be put. Stopped, ItemRefused."""
+        while self.blocked:
+            await self._change()
+
+    async def flush(self) -> None:
+        """Waits until all that was put is in the log. Stopped, ItemRefused."""
+        while self._waiting or self._item is not None:
+            await self._change()
+        self._check()
+
+    async def finish(self, change: Status, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
+        """Appends the change that ends or pauses the task, after all that was put before.
+
+        False: the task has a user message newer than `consumed`; everything but `change` is stored or will be.
+        Stopped, ItemRefused.
+        """
+        self._final = (_Ready(change, spoken), consumed)
+        self._pending = False
+        self._ring(self)
+        while not (self.at_rest or self._pending):
+            await self._change()
+        self._final = None
+        return self.at_rest
+
+    def claim_copied(self, generation: int) -> None:
+        """Tells the store, with the next item, that the session has every message up to `generation`."""
+        self._copied = max(self._copied, generation)
+
+    def clear(self) -> None:
+        """Forgets what waits and what was refused, so that a last change can be tried by itself."""
+        self._waiting.clear()
+        self._bytes = 0
+        self._text = None
+        self._chunks.clear()
+        self._refusal = None
+
+    def close(self) -> None:
+        """The lease is gone: what waits is discarded, and whoever waits is told."""
+        self._stopped = True
+        self._item = None
+        self._final = None
+        self._waiting.clear()
+        self._wake()
+
+    # The appender's side.
+
+    def weight(self) -> tuple[int, int]:
+        """Changes and about bytes of the item that would be taken now; (0, 0): nothing to take, or not now."""
+        if self._stopped or time.monotonic() > self.until:
+            return 0, 0
+        if self._item is not None:
+            return len(self._item.entries), sum(entry.size for entry in self._item.entries)
+        if self._final is None or self._pending:
+            return len(self._waiting), self._bytes
+        return len(self._waiting) + 1, self._bytes + self._final[0].size
+
+    def take(self, request: pb.AppendEventsRequest) -> None:
+        """Adds the item to `request`: the one without an answer, or a new one of all that waits."""
+        if self._item is not None:
+            request.items.append(self._item.request)
+            return
+        self._number += 1
+        item = request.items.add(task_uid=self.uid, fence=self.fence, number=self._number)
+        entries, self._waiting = self._waiting, []
+        self._bytes = 0
+        self._text = None
+        self._chunks.clear()
+        final = self._final is not None and not self._pending
+        if self._final is not None and final:
+            entries.append(self._final[0])
+            item.consumed_generation = self._final[1]
+        changes = item.changes
+        for entry in entries:
+            entry.fill(changes.add())
+        if self._copied > self._claimed:
+            item.copied_generation = self._copied
+        self._item = _Item(item, entries, final, self._copied)
+        self._wake()
+
+    def answer(self, result: pb.AppendResult) -> bool:
+        """Takes the store's answer to the item; whether there is more to take."""
+        item = self._item
+        if item is None:
+            return False
+        self._item = None
+        self.input_generation = max(self.input_generation, result.input_generation)
+        if not result.HasField("refusal"):
+            self._claimed = max(self._claimed, item.copied)
+            if item.final:
+                self._final = None
+                self.at_rest = True
+            spoken = [
+                (result.first_generation + index, entry.spoken)
+                for index, entry in enumerate(item.entries)
+                if entry.spoken is not None
+            ]
+            self._committed(Committed(result.first_generation, result.last_generation, len(item.entries), spoken))
+        elif result.refusal.reason == "PENDING_INPUT" and item.final:
+            self._pending = True
+            sent = zip(item.request.changes, item.entries, strict=True)
+            kept = [_Sent(change, entry.spoken, entry.size) for change, entry in sent][:-1]
+            self._waiting[:0] = kept
+            self._bytes += sum(entry.size for entry in kept)
+        elif result.refusal.reason in LEASE_GONE:
+            self.close()
+            self._lost()
+        else:
+            self.refuse(ItemRefused(result.refusal.reason, result.refusal.message))
+        self._wake()
+        return bool(self._waiting) or self._final is not None
+
+    def refuse(self, refusal: ItemRefused) -> None:
+        """The item will never be taken; the run is told at its next step."""
+        self._item = None
+        self._final = None
+        self._refusal = refusal
+        self._wake()
+
+    def renewed(self, until: float) -> None:
+        """The lease is certain up to `until`, on the monotonic clock."""
+        standing = time.monotonic() > self.until
+        self.until = until
+        if standing:
+            self._wake()
+            self._ring(self)
+
+    def _add(self, entry: _Entry) -> None:
+        self._waiting.append(entry)
+        self._bytes += entry.size
+        if len(self._waiting) == 1 and self._item is None:
+            self._ring(self)
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise Stopped
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def _change(self) -> None:
+        """Waits for anything to happen here. One waiter: the run."""
+        self._check()
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+        self._check()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

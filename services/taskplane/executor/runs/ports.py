@@ -1,0 +1,27 @@
+"""What every run of one executor process works with."""
+
+from dataclasses import dataclass
+
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
+from taskplane.executor.runs.appender import Appender
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.sweeps.copying import Copier
+from taskplane.executor.sweeps.reconcile import Reconciler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The stores, what writes to them, and how this process does it. Times in seconds."""
+
+    store: TaskStoreStub
+    queue: TaskQueueStub
+    sessions: SessionLog
+    copier: Copier
+    reconciler: Reconciler
+    appender: Appender
+    # Named in every event and copy of this process.
+    actor: str
+    # How long a run may take where its agent does not say; 0: for ever.
+    run_limit: float
+    # A yield after the final change raises out of the run, instead of being logged only.
+    strict: bool

@@ -1,0 +1,187 @@
+"""All runs of one process: which are at work, which were ever started, and how they end."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.hosted import Hosted
+from taskplane.executor.runs.ports import Ports
+from taskplane.executor.runs.run import Fresh, Run
+from taskplane.executor.states import AT_REST
+from taskplane.executor.sweeps.copying import Source
+from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+# Of how many leases the fences are remembered: many more than may be answered late.
+REMEMBERED: Final = 10_000
+
+
+def certain_until(asked_at: float, ttl: float) -> float:
+    """Until when a lease of `ttl` seconds is certain, if it was asked for at `asked_at` (monotonic): less a fifth."""
+    return asked_at + ttl * 0.8
+
+
+class Runs:
+    """Starts at most one run per (task, fence), and no more than `capacity` at a time by itself."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        agents: Mapping[str, Hosted],
+        background: BackgroundTasks,
+        *,
+        process_id: str,
+        capacity: int,
+        grace: float,
+    ) -> None:
+        """`grace`: seconds an agent has to wind down once its run was stopped."""
+        self.ports = ports
+        self.agents = agents
+        self.process_id = process_id
+        self.draining = False
+        # Runs that failed by a bug, ours or a yield after the final change.
+        self.bugs: list[Exception] = []
+        self._background = background
+        self._capacity = capacity
+        self._grace = grace
+        self._active: dict[str, Run] = {}
+        self._started: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._reserved = 0
+
+    @property
+    def active(self) -> list[Run]:
+        """The runs at work, in the order in which they were started."""
+        return list(self._active.values())
+
+    def leases(self) -> list[Run]:
+        """The runs that need their lease."""
+        return [run for run in self._active.values() if not run.outbox.at_rest]
+
+    def reserve(self) -> str:
+        """Takes a slot for a task about to be created: our process id, or "" without a slot. Give it back."""
+        if self.draining or len(self._active) + self._reserved >= self._capacity:
+            return ""
+        self._reserved += 1
+        return self.process_id
+
+    def give_back(self) -> None:
+        """The slot was used, or is not needed."""
+        self._reserved -= 1
+
+    def start_fresh(
+        self, hosted: Hosted, record: pb.TaskRecord, fence: int, *, until: float, caller: Principal, fresh: Fresh
+    ) -> bool:
+        """Runs a task just created, in the current context; False: this lease has had its run."""
+        if not self._first_time(record.uid, fence):
+            return False
+        self._start(Run(self.ports, hosted, record, fence, until=until, caller=caller, fresh=fresh))
+        return True
+
+    def start_assigned(self, assignment: pb.Assignment) -> Run | None:
+        """Runs a task from the queue for its owner; None: this lease has had its run, or nobody here can run it.
+
+        Its lease is not certain before the next renewal.
+        """
+        record = assignment.record
+        hosted = self.agents.get(record.agent)
+        if hosted is None:
+            log.error("task %s was assigned here, but there is no agent %r", record.id, record.agent)
+            return None
+        if not self._first_time(record.uid, assignment.fence):
+            return None
+        caller = Principal(record.tenant, record.owner, record.owner)
+        run = Run(self.ports, hosted, record, assignment.fence, until=time.monotonic(), caller=caller)
+        with acting_as(Principal(record.tenant, record.owner, self.ports.actor, service=True)):
+            self._start(run)
+        return run
+
+    def stop(self, run: Run, why: str) -> None:
+        """Stops a run whose lease is lost. It has `grace` seconds to wind down; what it still yields is discarded."""
+        log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
+        run.stop()
+        asyncio.get_running_loop().call_later(self._grace, self._complain, run)
+
+    async def drain(self, timeout: float) -> None:
+        """Starts nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
+        self.draining = True
+        if await self._background.settle(timeout):
+            return
+        left = self.leases()
+        log.warning("%d runs did not finish in %g s and are released", len(left), timeout)
+        for run in left:
+            run.stop()
+        await self._release(left)
+        await self._background.settle(self._grace)
+
+    async def _release(self, runs: list[Run], *, lost: bool = False) -> None:
+        if not runs:
+            return
+        leases = [pb.Lease(task_uid=run.uid, fence=run.fence) for run in runs]
+        try:
+            await self.ports.queue.Release(pb.ReleaseRequest(process_id=self.process_id, leases=leases, lost=lost))
+        except PlaneError as error:
+            log.warning("%d leases could not be released and will expire: %s", len(leases), error)
+
+    def _first_time(self, uid: str, fence: int) -> bool:
+        if (uid, fence) in self._started:
+            return False
+        self._started[uid, fence] = None
+        if len(self._started) > REMEMBERED:
+            self._started.popitem(last=False)
+        return True
+
+    def _start(self, run: Run) -> None:
+        before = self._active.get(run.uid)
+        if before is not None and not before.outbox.at_rest:
+            self.stop(before, "a newer lease of the task is ours")
+        self._active[run.uid] = run
+        run.worker = self._background.start(self._work(run), name=f"run of task {run.task_id}")
+        run.worker.add_done_callback(lambda _: self._ended(run))
+
+    async def _work(self, run: Run) -> None:
+        try:
+            await run.work()
+        except asyncio.CancelledError:
+            if not run.cancelled.is_set():
+                raise
+        except Exception as error:
+            self.bugs.append(error)
+            raise
+
+    def _ended(self, run: Run) -> None:
+        if self._active.get(run.uid) is run:
+            del self._active[run.uid]
+        if not run.outbox.at_rest:
+            self._background.start(self._after_loss(run), name=f"clean-up after task {run.task_id}")
+
+    async def _after_loss(self, run: Run) -> None:
+        """The run ended and its task did not by it: copy what was interrupted, or give the lease back."""
+        try:
+            response = await self.ports.store.GetTask(pb.GetTaskRequest(task_id=run.task_id, history_length=0))
+            record = response.record
+            if record.state in AT_REST and record.copied_generation < record.message_generation:
+                source = Source(
+                    uid=record.uid,
+                    task_id=record.id,
+                    context_id=record.context_id,
+                    invocation_id=record.invocation_id,
+                    agent=record.agent,
+                )
+                await self.ports.copier.task(source, record.copied_generation)
+        except PlaneError as error:
+            log.info("nothing more is done about task %s: %s", run.task_id, error)
+        else:
+            if record.state not in AT_REST and record.fence == run.fence:
+                # Its attempt counts, or a run that always ends like this would be begun for ever.
+                await self._release([run], lost=not self.draining)
+
+    def _complain(self, run: Run) -> None:
+        if run.worker is not None and not run.worker.done():
+            log.error("the agent of task %s did not stop within %g s", run.task_id, self._grace)

@@ -1,0 +1,478 @@
+"""One run: an agent at work on one task under one lease. One loop: agent -> outbox -> log. Owns nothing durable.
+
+Over 300 lines, since the ways in which a run begins, ends and is stopped must be read together.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.json_format import Error as JsonError
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor import agent as port
+from taskplane.executor.changes import MessageFactory, Status
+from taskplane.executor.hosted import Hosted
+from taskplane.executor.runs.change_buffer import ChangeBuffer
+from taskplane.executor.runs.copy_buffer import CopyBuffer
+from taskplane.executor.runs.inputs import Input, Inputs
+from taskplane.executor.runs.outbox import ItemRefused, Outbox, Stopped
+from taskplane.executor.runs.ports import Ports
+from taskplane.executor.session_entries import OPENING
+from taskplane.executor.sweeps.copying import Source
+from taskplane.executor.sweeps.reconcile import is_behind
+from taskplane.runtime import logs
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.principal import Principal
+from taskplane.runtime.retry import retry_until_reachable
+from taskplane.runtime.turns import call_after
+
+log = logging.getLogger(__name__)
+
+_FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
+# From the store's answer to the first bytes on a client's connection, in one process.
+_TURNS_OF_AN_ANSWER: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """What is known of a task that this process has just created, so that its run need not read it."""
+
+    message: a2a.Message
+    task: a2a.Task
+    policy: port.Policy
+    # The generation of its newest event.
+    head: int
+    uncopied: Sequence[pb.UncopiedTask]
+    # The user's message is in the session.
+    saved: bool
+    # The session had nothing before this turn.
+    begins_session: bool
+    # A router that was too slow for the caller, or failed.
+    routing: "asyncio.Task[a2a.Message | str | None] | None" = None
+
+
+class _AgentFailed(Exception):
+    """The agent raised, or yielded what is no change."""
+
+
+class _SessionGone(Exception):
+    """The session was deleted while the task was created, and whoever deleted it did not see the task."""
+
+
+class _Cut(Exception):
+    """A rewind took the turn out of its session before the task was there to be superseded."""
+
+
+class Run:
+    """At most one exists per (task, fence) in a process."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        hosted: Hosted,
+        record: pb.TaskRecord,
+        fence: int,
+        *,
+        until: float,
+        caller: Principal,
+        fresh: Fresh | None = None,
+    ) -> None:
+        """`until`: monotonic time up to which the lease is certain. `fresh`: None for a task taken from the queue."""
+        self.uid = record.uid
+        self.task_id = record.id
+        self.fence = fence
+        self.cancelled = asyncio.Event()
+        self.worker: asyncio.Task[None] | None = None
+        self._ports = ports
+        self._hosted = hosted
+        self._record = record
+        self._caller = caller
+        self._fresh = fresh
+        self._task = fresh.task if fresh is not None else a2a.Task()
+        self._source = Source(
+            uid=record.uid,
+            task_id=record.id,
+            context_id=record.context_id,
+            invocation_id=record.invocation_id,
+            agent=record.agent,
+        )
+        copied = max(record.copied_generation, 1) if fresh is not None and fresh.saved else record.copied_generation
+        self._copy_buffer = self._listen(record, fresh.head if fresh is not None else record.generation, copied)
+        self.outbox = Outbox(
+            record.uid,
+            fence,
+            until=until,
+            ring=ports.appender.ring,
+            committed=lambda item: self._copy_buffer.committed(item),
+            lost=self.stop,
+        )
+        self.outbox.claim_copied(record.copied_generation)
+        # The user's message was saved, but the session was not seen since the task was there to be deleted with it.
+        self._unseen = fresh is not None and fresh.saved
+        # The history was not read, since there was none when the turn was saved.
+        self._history_unread = fresh is not None and fresh.begins_session
+        self._inputs = Inputs(ports.store, record, self.outbox)
+        self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id))
+        self._limit = asyncio.timeout(None)
+
+    def stop(self) -> None:
+        """The lease is lost or the task has ended: nothing more is stored, and the agent is told to wind down."""
+        self.cancelled.set()
+        self.outbox.close()
+        if self.worker is not None and not self.outbox.at_rest:
+            self.worker.cancel()
+
+    async def work(self) -> None:
+        """Runs the agent to the end or pause of the task. Raises only what is a bug."""
+        logs.task_id.set(self.task_id)
+        try:
+            async with self._limit:
+                await self._live()
+        except Stopped:
+            log.info("the run of task %s under fence %d was stopped", self.task_id, self.fence)
+        except _AgentFailed as error:
+            await self._fail("AGENT_ERROR", str(error))
+        except ItemRefused as refusal:
+            log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
+            self.outbox.clear()
+            await self._fail(refusal.reason, f"The agent failed: {refusal.message}.")
+        except TimeoutError:
+            if not self._limit.expired():
+                raise
+            await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
+        except _SessionGone:
+            await self._go_with_session()
+        except _Cut:
+            log.info("the turn of task %s was taken back before it began; its run ends", self.task_id)
+        except NotFound:
+            log.info("task %s is gone; its run ends", self.task_id)
+        except PlaneError as error:
+            log.error("the run of task %s failed", self.task_id, exc_info=error)
+            await self._fail(error.reason, f"The run failed: {error.message}.")
+        finally:
+            self.cancelled.set()
+            self.outbox.close()
+            self._ports.appender.forget(self.outbox)
+            if self._fresh is not None and self._fresh.routing is not None:
+                self._fresh.routing.cancel()
+
+    async def _live(self) -> None:
+        if self._fresh is not None:
+            await _let_it_be_seen()
+            self._inputs.begin(self._fresh.message)
+            await self._ports.copier.uncopied(self._fresh.uncopied, self._ports.actor)
+        else:
+            await self._load()
+        first = True
+        while True:
+            given = await self._inputs.next()
+            if not first:
+                await self._begin_further_turn()
+            if await self._turn(given, first=first):
+                return
+            first = False
+
+    async def _load(self) -> None:
+        """Reads what a task from the queue is about, and says WORKING before anything has an effect."""
+        response = await retry_until_reachable(
+            lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id))
+        )
+        self._record, self._task = response.record, response.record.task
+        self._copy_buffer = self._listen(self._record, self._record.generation, self._record.copied_generation)
+        self._change_buffer.artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
+        uncopied = await retry_until_reachable(
+            lambda: self._ports.store.ListUncopied(pb.ListUncopiedRequest(context_id=self._source.context_id))
+        )
+        await self._ports.copier.uncopied(uncopied.tasks, self._ports.actor)
+        self.outbox.put(Status(a2a.TASK_STATE_WORKING))
+        await self.outbox.flush()
+        await self._copy()
+
+    async def _begin_further_turn(self) -> None:
+        """What was said so far becomes history, and the task is read as it stands."""
+        await self._flush()
+        await self._copy()
+        response = await retry_until_reachable(
+            lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id))
+        )
+        self._task = response.record.task
+
+    async def _turn(self, given: Input, *, first: bool) -> bool:
+        """Has the agent answer one message; whether the task is at rest then."""
+        self._change_buffer.factory = self._speak(given.invocation_id)
+        self._copy_buffer.invocation_id = given.invocation_id
+        turn = port.Turn(
+            task_id=self.task_id,
+            context_id=self._source.context_id,
+            invocation_id=given.invocation_id,
+            message=given.message,
+            history=await self._history(given),
+            task=self._task,
+            attempt=self._record.attempt,
+            fence=self.fence,
+            caller=self._caller,
+            cancelled=self.cancelled,
+            read_incoming=self._inputs.incoming,
+        )
+        if first:
+            self._set_limit(turn)
+            if self._fresh is not None and self._fresh.routing is not None:
+                answer = await self._routed(self._fresh.routing)
+                if answer is not None:
+                    return await self._end(port.Complete(answer))
+        changes = self._begin(turn)
+        try:
+            final = await self._drive(changes)
+            at_rest = await self._end(final if final is not None else port.Complete())
+            if final is not None and at_rest:
+                await self._expect_no_more(changes)
+            return at_rest
+        finally:
+            await _shut(changes)
+
+    def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
+        try:
+            return self._hosted.agent.run(turn)
+        except Exception as error:
+            raise _failed(error, self.task_id) from error
+
+    async def _history(self, given: Input) -> Sequence[a2a.Message]:
+        if self._fresh is not None and self._fresh.begins_session and given.generation == 1:
+            return ()
+        try:
+            shown = await retry_until_reachable(lambda: self._ports.sessions.conversation(self._source.context_id))
+        except NotFound as error:
+            if self._unseen:
+                raise _SessionGone from error
+            # The session was deleted, and with it what it showed.
+            return ()
+        self._saw_session()
+        self._history_unread = False
+        session = shown.session
+        if session.steered_seq and all(entry.id != given.invocation_id for entry in shown.entries):
+            await self._check_in_effect(given.invocation_id)
+        elif is_behind(session):
+            await self._check_in_effect()
+        if self._fresh is None and given.generation == 1:
+            shown = shown.as_begun(given.invocation_id, self.task_id)
+        return shown.messages(without={given.invocation_id, *self._inputs.unread_invocations()})
+
+    async def _check_in_effect(self, *invocations: str) -> None:
+        """Brings the session's tasks, this one among them, in line with its history. _Cut: it is superseded now."""
+        try:
+            cut = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
+        except NotFound:
+            return
+        if not cut.isdisjoint((self._source.invocation_id, *invocations)):
+            raise _Cut
+
+    async def _check_alone(self, entries: int) -> None:
+        """For a turn that did not read its history. `entries`: what the session had before anything was copied to it;
+        any but the two of the turn may be a rewind that came before the task. _Cut."""
+        if self._history_unread and not self._unseen:
+            self._history_unread = False
+            if entries != OPENING:
+                await self._check_in_effect()
+
+    def _set_limit(self, turn: port.Turn) -> None:
+        policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        if limit := policy.run_limit or self._ports.run_limit:
+            self._limit.reschedule(asyncio.get_running_loop().time() + limit)
+
+    async def _routed(self, routing: "asyncio.Task[a2a.Message | str | None]") -> a2a.Message | str | None:
+        try:
+            return await routing
+        except Exception as error:
+            raise _failed(error, self.task_id) from error
+
+    async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
+        """Takes what the agent yields, up to its final change; None: it returned without one."""
+        outbox = self.outbox
+        while True:
+            try:
+                change = await anext(changes)
+            except StopAsyncIteration:
+                return None
+            except Exception as error:
+                raise _failed(error, self.task_id) from error
+            if isinstance(change, _FINAL):
+                return change
+            try:
+                self._change_buffer.take(change)
+            except (ValueError, TypeError, JsonError) as error:
+                raise _failed(error, self.task_id) from error
+            if outbox.blocked:
+                await outbox.room()
+
+    async def _end(self, final: port.Final) -> bool:
+        """Commits the end of a turn; False: a user's message is waiting, so the task goes on."""
+        try:
+            if isinstance(final, port.Complete):
+                return await self._complete(final)
+            if isinstance(final, port.AskInput):
+                return await self._pause(a2a.TASK_STATE_INPUT_REQUIRED, final.message)
+            if isinstance(final, port.AskAuth):
+                return await self._pause(a2a.TASK_STATE_AUTH_REQUIRED, final.message)
+        except (ValueError, TypeError) as error:
+            raise _failed(error, self.task_id) from error
+        if isinstance(final, port.Fail):
+            await self._close(a2a.TASK_STATE_FAILED, final.reason, "AGENT_FAILED")
+        else:
+            await self._close(a2a.TASK_STATE_REJECTED, final.reason, "")
+        return True
+
+    async def _complete(self, final: port.Complete) -> bool:
+        """The last message is said and copied before the task is completed, so that who sees the end has it all."""
+        message = self._change_buffer.last_message(final.message)
+        if self._inputs.unread:
+            return False
+        if self._change_buffer.spoke:
+            await self._flush()
+            if self._inputs.unread:
+                return False
+            await afp("complete.after_message")
+        await self._copy()
+        await self._look_for_session()
+        await afp("complete.after_copy")
+        return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
+
+    async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
+        """The question is said and copied before the task pauses, so that who sees it wait can read all of it."""
+        message = self._change_buffer.message(given)
+        self._change_buffer.say(message)
+        if self._inputs.unread:
+            return False
+        await self._flush()
+        if self._inputs.unread:
+            return False
+        await self._copy()
+        await self._look_for_session()
+        return await self.outbox.finish(Status(state, message), consumed=self._inputs.consumed)
+
+    async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
+        """Ends the task as failed or rejected. A text that is still open is the store's to interrupt."""
+        message = self._change_buffer.factory.message(text)
+        if reason:
+            message.metadata.fields["reason"].string_value = reason
+        await self.outbox.finish(Status(state, message, reason), message, consumed=self._inputs.consumed)
+        await self._copy_at_rest()
+
+    async def _fail(self, reason: str, text: str) -> None:
+        try:
+            await self._close(a2a.TASK_STATE_FAILED, text, reason)
+        except Stopped:
+            log.info("task %s had ended before its run failed", self.task_id)
+        except ItemRefused as refusal:
+            log.error("task %s can not even be failed: %s (%s)", self.task_id, refusal, refusal.reason)
+
+    async def _flush(self) -> None:
+        await self.outbox.flush()
+        self._change_buffer.spoke = False
+
+    async def _copy(self) -> None:
+        if self._copy_buffer.silent:
+            return
+        await retry_until_reachable(lambda: self._copy_buffer.copy(self._ports.copier))
+        if self._unseen and self._copy_buffer.session_gone:
+            raise _SessionGone
+        self._saw_session()
+        await self._check_alone(self._copy_buffer.entries_before)
+
+    async def _copy_at_rest(self) -> None:
+        """The task is paused or has ended, and the caller was told; if this fails, the sweep copies it."""
+        try:
+            before = self._copy_buffer.copied
+            copied = await self._copy_buffer.copy(self._ports.copier)
+            if self._unseen and self._copy_buffer.session_gone:
+                await self._go_with_session()
+                return
+            if copied > before:
+                await self._ports.copier.mark(self._source, copied)
+                self._unseen = False
+            with suppress(_Cut):
+                await self._check_alone(self._copy_buffer.entries_before)
+        except PlaneError as error:
+            log.warning("task %s is not copied to its session yet: %s", self.task_id, error)
+
+    def _saw_session(self) -> None:
+        """What is in the session may be claimed: whoever deletes it from now on sees the task and deletes it too."""
+        self._unseen = False
+        self.outbox.claim_copied(self._copy_buffer.copied)
+
+    async def _look_for_session(self) -> None:
+        """For a turn that neither read its session nor said anything."""
+        if not self._unseen:
+            return
+        try:
+            session = await retry_until_reachable(lambda: self._ports.sessions.session(self._source.context_id))
+        except NotFound as error:
+            raise _SessionGone from error
+        self._saw_session()
+        await self._check_alone(session.entry_count)
+
+    async def _go_with_session(self) -> None:
+        """Deletes the task, as whoever deleted its session would have done."""
+        log.info("task %s is deleted, since its session was while it was created", self.task_id)
+        with suppress(NotFound):
+            await retry_until_reachable(
+                lambda: self._ports.store.DeleteTask(pb.DeleteTaskRequest(task_id=self.task_id))
+            )
+
+    async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
+        """Lets the agent finish what follows its final change; a further change is its bug."""
+        try:
+            extra = await anext(changes)
+        except StopAsyncIteration:
+            return
+        except Exception:
+            log.exception("the agent of task %s raised after its final change", self.task_id)
+            return
+        text = f"the agent of task {self.task_id} yielded {extra!r} after its final change; it is discarded"
+        log.critical(text)
+        if self._ports.strict:
+            raise RuntimeError(text)
+
+    def _listen(self, record: pb.TaskRecord, head: int, copied: int) -> CopyBuffer:
+        return CopyBuffer(
+            self._source,
+            head=head,
+            copied=copied,
+            complete=copied >= record.message_generation,
+            actor=self._ports.actor,
+        )
+
+    def _speak(self, invocation_id: str) -> MessageFactory:
+        return MessageFactory(
+            task_id=self._source.task_id,
+            context_id=self._source.context_id,
+            invocation_id=invocation_id,
+            fence=self.fence,
+        )
+
+
+async def _let_it_be_seen() -> None:
+    """Gives way to whoever waits for the new task: what an agent says at once is soon a commit, maybe on this loop."""
+    seen = asyncio.Event()
+    call_after(_TURNS_OF_AN_ANSWER, asyncio.get_running_loop(), seen.set)
+    await seen.wait()
+
+
+async def _shut(changes: AsyncIterator[port.Change]) -> None:
+    close = getattr(changes, "aclose", None)
+    if close is None:
+        return
+    try:
+        await close()
+    except Exception:
+        log.exception("an agent raised while its run was closed")
+
+
+def _failed(error: Exception, task_id: str) -> _AgentFailed:
+    log.error("the agent of task %s failed", task_id, exc_info=error)
+    return _AgentFailed(f"The agent failed: {str(error)[:500] or type(error).__name__}")

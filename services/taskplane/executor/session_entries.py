@@ -1,0 +1,50 @@
+"""Entries of a session that more than one part of the executor writes, and the title of a new session."""
+
+import secrets
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.executor.agent import text_of
+from taskplane.executor.session_log import SessionLog
+from taskplane.runtime.errors import NotFound
+from taskplane.runtime.retry import retry_briefly
+
+TITLE: Final = 60
+OPENING: Final = 2
+"""Entries with which a turn begins that becomes a task."""
+
+
+async def void(log: SessionLog, context_id: str, invocation_id: str) -> None:
+    """Takes a turn that came to nothing out of the conversation."""
+    await _mark(log, context_id, invocation_id, off=False)
+
+
+async def unvoid(log: SessionLog, context_id: str, invocation_id: str, request_hash: bytes = b"") -> None:
+    """Puts a turn back if it was voided. `request_hash`: to try it once more, so that it may come to nothing again."""
+    if await log.is_void(context_id, invocation_id):
+        await _mark(log, context_id, invocation_id, off=True, request_hash=request_hash)
+
+
+async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bool, request_hash: bytes = b"") -> None:
+    entry = pb.Entry(
+        id=f"{invocation_id}-void-{secrets.token_hex(4)}",
+        kind=pb.ENTRY_KIND_VOID,
+        invocation_id=invocation_id,
+        request_hash=request_hash,
+        target=invocation_id,
+        off=off,
+    )
+    try:
+        await retry_briefly(lambda: log.append(context_id, [entry]))
+    except NotFound:
+        return
+
+
+def title_of(message: a2a.Message) -> str:
+    """The first words of a message, at most 60 characters, as the title of the session it begins."""
+    text = " ".join(text_of(message)[: 20 * TITLE].split())
+    if len(text) <= TITLE:
+        return text
+    words = text[: TITLE + 1].rsplit(" ", 1)[0] if " " in text[: TITLE + 1] else text[:TITLE]
+    return words[:TITLE]

@@ -1,0 +1,74 @@
+"""Turns that came to nothing: a message was saved, and whoever was to make a task of it or to answer it is gone.
+
+Such a turn is voided, so that its message is in no further prompt; a repeat of it takes the void back. The session
+history knows which turns to look at, whichever executor began them, and each is looked at once.
+
+A turn whose task was deleted before it had said anything is one of them, if it was deleted before the turn was looked
+at: nothing is left of it but the question. What a deleted task had said stays, and so does what it was asked.
+"""
+
+import logging
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.session_entries import unvoid, void
+from taskplane.executor.session_log import SessionLog
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.retry import RETRYABLE
+
+log = logging.getLogger(__name__)
+
+
+class Abandoned:
+    """Finds and voids them. Any number of executors may do so at the same time."""
+
+    def __init__(self, store: TaskStoreStub, sessions: SessionLog, *, actor: str, after: float) -> None:
+        """`actor` is named in the voids. `after`: seconds after which a turn that nobody made anything of is one."""
+        self._store = store
+        self._sessions = sessions
+        self._actor = actor
+        self._after = after
+
+    async def sweep(self) -> None:
+        """Looks at every turn that is due. Unavailable and the like are the caller's; what is left is found again."""
+        more = True
+        while more:
+            page = await self._sessions.unsettled(self._after)
+            for turn in page.turns:
+                with acting_as(Principal(turn.tenant, turn.owner, self._actor, service=True)):
+                    await self._settle(turn)
+            if page.HasField("until"):
+                await self._sessions.mark_settled(page.until)
+            more = page.more
+
+    async def _settle(self, turn: sessions.UnsettledTurn) -> None:
+        try:
+            became_something = await self._became_something(turn)
+            if became_something is False:
+                if not await self._sessions.is_void(turn.context_id, turn.invocation_id):
+                    log.info("turn %s came to nothing and is voided", turn.invocation_id)
+                    await void(self._sessions, turn.context_id, turn.invocation_id)
+                # A repeat may have got through in between.
+                became_something = await self._became_something(turn)
+            if became_something:
+                await unvoid(self._sessions, turn.context_id, turn.invocation_id)
+        except RETRYABLE:
+            raise
+        except NotFound:
+            log.info("the session of turn %s is gone", turn.invocation_id)
+        except PlaneError as error:
+            # It would be refused for ever, and all that waits behind it with it.
+            log.warning("turn %s cannot be settled: %s", turn.invocation_id, error)
+
+    async def _became_something(self, turn: sessions.UnsettledTurn) -> bool | None:
+        """None: another turn made a task of that id, which says nothing about this one."""
+        if not turn.task_id:
+            return await self._sessions.outcome(turn.context_id, turn.invocation_id) is not None
+        try:
+            # Not GetTask: a task may be large, and its row says enough.
+            found = await self._store.ListEvents(pb.ListEventsRequest(task_id=turn.task_id, limit=1))
+        except NotFound:
+            return False
+        return found.record.invocation_id == turn.invocation_id or None

@@ -1,0 +1,171 @@
+"""Copies of committed messages, from the task log into the session.
+
+Copying means: read every message after `copied_generation`, append all of them in the order of their generations, then
+claim the last one. The ids are fixed (`<task uid>-<generation>`, a user's message has that of its invocation), so
+copying twice changes nothing, and anybody may copy a task at rest.
+
+A generation is claimed only by who saw the session when the task was there already. So a task of which nothing is
+claimed may be one whose session was deleted while it was created: then its first copy begins the session anew.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.changes import INVOCATION
+from taskplane.executor.session_entries import title_of
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.task_log import events
+from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The task that is copied: who it is, and the turn that created it."""
+
+    uid: str
+    task_id: str
+    context_id: str
+    invocation_id: str
+    agent: str
+
+    def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
+        """The copy of an agent's message."""
+        return sessions.Entry(
+            id=f"{self.uid}-{generation}",
+            kind=sessions.ENTRY_KIND_MESSAGE,
+            invocation_id=invocation_id,
+            task_id=self.task_id,
+            task_invocation_id=self.invocation_id,
+            generation=generation,
+            actor=actor,
+            message=message,
+        )
+
+    def user_entry(
+        self, generation: int, message: a2a.Message, invocation_id: str, actor: str, request_hash: bytes = b""
+    ) -> sessions.Entry:
+        """The copy of a message of the user."""
+        entry = self.entry(generation, message, invocation_id, actor)
+        entry.id = invocation_id
+        entry.request_hash = request_hash
+        return entry
+
+    def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
+        """The copies of speaking events, in order. The creating message mostly is an entry already, under its id."""
+        entries: list[sessions.Entry] = []
+        turn = self.invocation_id
+        for event in happened:
+            if event.kind == pb.EVENT_KIND_CREATED:
+                message = event.event.task.history[0]
+            elif event.event.HasField("message"):
+                message = event.event.message
+            else:
+                message = event.event.status_update.status.message
+            if event.kind in (pb.EVENT_KIND_CREATED, pb.EVENT_KIND_MESSAGE):
+                turn = event.invocation_id
+                entries.append(self.user_entry(event.generation, message, turn, event.actor))
+            else:
+                said_in = (
+                    message.metadata.fields[INVOCATION].string_value if INVOCATION in message.metadata.fields else ""
+                )
+                entries.append(self.entry(event.generation, message, said_in or turn, event.actor))
+        return entries
+
+
+class Copied(NamedTuple):
+    """`generation` may be claimed, the log was read at `head`. `session_gone`: there was no session to copy to."""
+
+    generation: int
+    head: int
+    session_gone: bool = False
+
+
+class Copier:
+    """Copies tasks. Acts for the principal of the current context, which must be the task's owner."""
+
+    def __init__(self, store: TaskStoreStub, log: SessionLog) -> None:
+        self._store = store
+        self._sessions = log
+
+    async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> sessions.AppendEntriesResponse | None:
+        """Appends copies. A session that was never begun is begun by its first message; None: it is gone."""
+        first = entries[0]
+        create = (
+            sessions.NewSession(agent=source.agent, title=title_of(first.message)) if first.generation == 1 else None
+        )
+        try:
+            return await self._sessions.append_many(source.context_id, entries, create)
+        except NotFound:
+            log.info(
+                "session %s is gone; %d messages of task %s stay in its log",
+                source.context_id,
+                len(entries),
+                source.task_id,
+            )
+            return None
+        except Refused as error:
+            if error.reason != "KEY_REUSED":
+                raise
+            # The key of a follow-up had named another turn before: its message is a copy like any other.
+            for entry in entries:
+                entry.id = f"{source.uid}-{entry.generation}"
+                entry.ClearField("request_hash")
+            return await self._sessions.append_many(source.context_id, entries, create)
+
+    async def from_log(self, source: Source, copied: int) -> Copied:
+        """Copies what the log has after `copied`."""
+        found: list[pb.Event] = []
+        head = copied
+        async for page in events(self._store, source.task_id, after=copied, speaking=True):
+            found.extend(page.events)
+            head = page.record.generation
+        if not found:
+            return Copied(copied, head)
+        stored = await self.write(source, source.entries_of(found))
+        return Copied(found[-1].generation, head, session_gone=stored is None)
+
+    async def task(self, source: Source, copied: int) -> bool:
+        """Copies a task that no run of ours is at work on, and claims it; whether there was anything to copy."""
+        found = await self.from_log(source, copied)
+        if found.generation == copied:
+            return False
+        await self.mark(source, found.generation)
+        return True
+
+    async def mark(self, source: Source, generation: int) -> None:
+        """Claims that the session has every message of the task up to `generation`."""
+        await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
+
+    async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> int:
+        """Copies tasks at rest, each for its owner; how many were copied. A failure leaves the others their turn."""
+        done = 0
+        for task in tasks:
+            source = Source(
+                uid=task.uid,
+                task_id=task.task_id,
+                context_id=task.context_id,
+                invocation_id=task.invocation_id,
+                agent=task.agent,
+            )
+            try:
+                with acting_as(Principal(task.tenant, task.owner, actor, service=True)):
+                    done += await self.task(source, task.copied_generation)
+            except PlaneError as error:
+                log.warning("task %s could not be copied to its session: %s", task.task_id, error)
+        return done
+
+    async def sweep(self, actor: str) -> None:
+        """Copies every task at rest that nobody copied. Unavailable and the like are the caller's."""
+        while True:
+            response = await self._store.ListUncopied(pb.ListUncopiedRequest(limit=100))
+            if not response.tasks or await self.uncopied(response.tasks, actor) < 100:
+                return

@@ -1,0 +1,103 @@
+"""Sessions that nothing was written to for long are deleted with their tasks.
+
+Which tasks those are is seen first. Then the session is deleted if it is still at the version at which it was found,
+which is the one decision: every turn raises the version, so whoever began one before is not touched, and whoever begins
+one after it makes the session anew. Only then do the tasks go that were seen, and are as they were seen. The session
+history remembers until when these were changed last, so any executor can go on where another one died.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.deletion import exists
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.states import TERMINAL
+from taskplane.runtime.errors import Conflict, NotFound
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+
+class Expiry:
+    """Any number of executors may do so at the same time. `ttl`: seconds after the last change; 0: for ever."""
+
+    def __init__(self, store: TaskStoreStub, history: SessionLog, *, actor: str, ttl: float) -> None:
+        self._store = store
+        self._sessions = history
+        self._actor = actor
+        self._ttl = ttl
+
+    async def sweep(self) -> int:
+        """Deletes what is due; how many sessions. Errors of the stores are the caller's; the rest is found again."""
+        while remains := await self._sessions.remains():
+            for one in remains:
+                with acting_as(Principal(one.tenant, one.owner, self._actor, service=True)):
+                    await self._clear(one)
+        deleted = 0
+        last: sessions.ExpiredSession | None = None
+        while self._ttl and (page := await self._sessions.expired(self._ttl, last)):
+            for each in page:
+                with acting_as(Principal(each.tenant, each.owner, self._actor, service=True)):
+                    deleted += await self._expire(each)
+            last = page[-1]
+        if deleted:
+            log.info("%d sessions expired and are deleted", deleted)
+        return deleted
+
+    async def _expire(self, expired: sessions.ExpiredSession) -> bool:
+        found = await self._store.ListUncopied(pb.ListUncopiedRequest(context_id=expired.context_id, limit=1))
+        if found.tasks:
+            return False
+        tasks = await self._tasks(expired.context_id)
+        if not all(map(self._is_due, tasks)):
+            return False
+        until = max((info.updated_at for info in tasks), key=Timestamp.ToMicroseconds, default=None)
+        try:
+            await self._sessions.delete(expired.context_id, expired.version, until)
+        except (NotFound, Conflict):
+            return False
+        if until is not None:
+            await self._delete_tasks(tasks)
+            await self._sessions.drop_remains(expired.context_id, until)
+        return True
+
+    def _is_due(self, info: pb.TaskInfo) -> bool:
+        """Whether it is not live and was not changed lately: documents are, without their session.
+
+        What a rewind cut does not run, and waits for nobody.
+        """
+        old = info.updated_at.ToMicroseconds() <= 1_000_000 * (time.time() - self._ttl)
+        return old and (info.state in TERMINAL or info.superseded)
+
+    async def _clear(self, left: sessions.Remains) -> None:
+        # If it was begun anew, or brought in again with its tasks, they are that one's now.
+        if not await exists(self._sessions, left.context_id):
+            until = left.tasks_until.ToMicroseconds()
+            found = await self._tasks(left.context_id)
+            await self._delete_tasks([info for info in found if info.updated_at.ToMicroseconds() <= until])
+        await self._sessions.drop_remains(left.context_id, left.tasks_until)
+
+    async def _delete_tasks(self, tasks: Sequence[pb.TaskInfo]) -> None:
+        """Those that are as they were seen."""
+        for info in tasks:
+            with suppress(NotFound, Conflict):
+                await self._store.DeleteTask(
+                    pb.DeleteTaskRequest(task_id=info.task_id, expected_generation=info.generation)
+                )
+
+    async def _tasks(self, context_id: str) -> list[pb.TaskInfo]:
+        tasks: list[pb.TaskInfo] = []
+        request = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=True, page_size=1000)
+        while True:
+            page = await self._store.ListTaskInfos(request)
+            tasks += page.infos
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return tasks

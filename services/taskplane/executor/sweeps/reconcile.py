@@ -1,0 +1,72 @@
+"""Bringing the tasks of a session in line with its history, after an entry that steers: a rewind, an undo, a pushed
+history, or the event of a runtime that rewinds by itself.
+
+What is cut follows from the whole history, so it does not matter who applies it, how often, or in which order: a task
+keeps the number of the newest entry that it was brought in line with. An executor that dies half way leaves a session
+behind that says so (`applied_seq`); its next turn, its next rewind or a sweep begins anew.
+"""
+
+import logging
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.principal import Principal, acting_as
+
+log = logging.getLogger(__name__)
+
+_PAGE = 100
+
+
+def is_behind(session: sessions.Session) -> bool:
+    """Whether its newest entry that steers was not applied to its tasks yet."""
+    return session.applied_seq < session.steered_seq
+
+
+class Reconciler:
+    """Acts for the principal of the current context, which must be the session's owner and a service."""
+
+    def __init__(self, store: TaskStoreStub, history: SessionHistoryStub) -> None:
+        self._store = store
+        self._history = history
+
+    async def apply(self, context_id: str) -> frozenset[str]:
+        """Cancels and supersedes the tasks with a cut invocation, restores the others; the cut invocations.
+
+        Done again it changes nothing, but for tasks that were created since. NotFound: there is no such session.
+        """
+        found = await self._history.ListCut(sessions.ListCutRequest(context_id=context_id))
+        steered = found.session.steered_seq
+        if steered:
+            request = pb.MarkSupersededRequest(
+                context_id=context_id, steered_seq=steered, cut_invocation_ids=found.invocation_ids
+            )
+            marked = await self._store.MarkSuperseded(request)
+            for record in marked.records:
+                done = "superseded" if record.superseded else "restored"
+                log.info("task %s of session %s was %s by entry %d", record.id, context_id, done, steered)
+            await afp("rewind.after_mark")
+        if is_behind(found.session):
+            await self._history.MarkApplied(sessions.MarkAppliedRequest(context_id=context_id, seq=steered))
+        return frozenset(found.invocation_ids)
+
+    async def sweep(self, actor: str) -> None:
+        """Applies what nobody applied, in every session, each for its owner. Unavailable and the like are the caller's
+        while sessions are looked for; a session that fails leaves the others their turn."""
+        while True:
+            response = await self._history.ListUnapplied(sessions.ListUnappliedRequest(limit=_PAGE))
+            done = 0
+            for behind in response.sessions:
+                try:
+                    with acting_as(Principal(behind.tenant, behind.owner, actor, service=True)):
+                        await self.apply(behind.context_id)
+                    done += 1
+                except NotFound:
+                    log.info("session %s is gone", behind.context_id)
+                except PlaneError as error:
+                    log.warning("the tasks of session %s are not in line with it yet: %s", behind.context_id, error)
+            if not response.sessions or done < _PAGE:
+                return

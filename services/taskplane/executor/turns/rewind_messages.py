@@ -1,0 +1,59 @@
+"""The control message: a rewind that comes as a message to an agent, which never sees it."""
+
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.changes import INVOCATION
+from taskplane.executor.turns.invocations import derived
+
+REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
+
+
+def is_rewind(message: a2a.Message) -> bool:
+    """Whether its metadata says so, rightly or not."""
+    return message.HasField("metadata") and REWIND_BEFORE in message.metadata.fields
+
+
+def before(message: a2a.Message) -> str:
+    """The invocation to rewind before; empty: what stands there is no text."""
+    return message.metadata.fields[REWIND_BEFORE].string_value
+
+
+def says_something(message: a2a.Message) -> bool:
+    """Whether there is anything in it to begin a new turn with. An empty text is nothing."""
+    return any(part.WhichOneof("content") != "text" or part.text for part in message.parts)
+
+
+def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
+    """What is left for the agent: a message of the turn `invocation_id`."""
+    turn = a2a.Message()
+    turn.CopyFrom(message)
+    del turn.metadata.fields[REWIND_BEFORE]
+    turn.metadata.fields[INVOCATION].string_value = invocation_id
+    return turn
+
+
+def leave_out(session: a2a.Task, invocation_id: str) -> None:
+    """Takes a turn and what follows it out of the session's task, so that a repeat is shown what came before."""
+    for index, message in enumerate(session.history):
+        marks = message.metadata.fields
+        # To ask for what is not there would put it there.
+        if INVOCATION in marks and marks[INVOCATION].string_value == invocation_id:
+            del session.history[index:]
+            return
+
+
+def refusal(message: a2a.Message, invocation_id: str) -> a2a.Task:
+    """What a client is shown instead of the session: a failed task, stored nowhere, the same for every repeat.
+
+    `invocation_id`: of the rewind itself. Its message has no invocation, since there is none to rewind before.
+    """
+    task = a2a.Task(id=derived(invocation_id, "refusal"), context_id=message.context_id)
+    task.status.state = a2a.TASK_STATE_FAILED
+    told = task.status.message
+    told.message_id = derived(invocation_id, "refusal-message")
+    told.role = a2a.ROLE_AGENT
+    told.task_id, told.context_id = task.id, task.context_id
+    told.parts.add().text = f"Nothing was rewound: invocation {before(message)} is not in effect in this session."
+    told.metadata.fields["reason"].string_value = "INVOCATION_NOT_FOUND"
+    return task

@@ -1,0 +1,197 @@
+"""Rewinds and undos: what touches both stores, in the order entry, tasks, mark.
+
+The entry in the session history is the commit point. What follows from it for the tasks is done at once, and where a
+process dies in between it is finished by whoever comes next (see `applying`). From the entry on the work belongs to the
+executor's background: a caller that goes away cancels nothing.
+
+Of two at once one wins. In one executor the other is refused before it does anything; of two executors the one whose
+entry comes second finds that the session was steered since it read it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.sweeps.reconcile import Reconciler, is_behind
+from taskplane.executor.turns import validation
+from taskplane.executor.turns.invocations import identify_rewind, identify_undo
+from taskplane.runtime.errors import Conflict
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.principal import Principal, caller
+from taskplane.runtime.retry import retry_briefly
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# How often an entry is tried that must follow what was read, while others write to the session.
+_TRIES: Final = 50
+# Seconds after which a rewind that found another one at work should be tried again.
+_RETRY_AFTER: Final = 0.1
+
+
+class Rewound(NamedTuple):
+    """The session as one task, and its row at the same point."""
+
+    task: a2a.Task
+    session: sessions.Session
+
+
+class _Steering(NamedTuple):
+    """The id and request hash of a rewind or undo at work."""
+
+    id: str
+    request_hash: bytes
+    work: "asyncio.Task[Rewound]"
+
+
+class Rewinds:
+    """Steers the sessions of one executor, each by one rewind or undo at a time."""
+
+    def __init__(self, history: SessionHistoryStub, reconciler: Reconciler, background: BackgroundTasks) -> None:
+        self._history = history
+        self._reconciler = reconciler
+        self._background = background
+        self._steering: dict[tuple[str, str, str], _Steering] = {}
+
+    async def rewind_session(self, request: pb.RewindSessionRequest, by: Principal) -> pb.RewindSessionResponse:
+        """Of the RPC. Errors as in the contract."""
+        validation.rewind(request)
+        invocation_id, request_hash = identify_rewind(request, by)
+        rewind = sessions.RewindRequest(
+            context_id=request.context_id,
+            before_invocation_id=request.before_invocation_id,
+            id=invocation_id,
+            request_hash=request_hash,
+            expected_version=request.expected_version,
+        )
+        done = await self._background.serve(self.rewind(rewind), by, name=f"rewind {invocation_id}")
+        return pb.RewindSessionResponse(task=done.task, version=done.session.version)
+
+    async def undo_rewind(self, request: pb.UndoRewindRequest, by: Principal) -> pb.UndoRewindResponse:
+        """Of the RPC. Errors as in the contract."""
+        validation.session(request.context_id)
+        invocation_id, request_hash = identify_undo(request, by)
+        undo = sessions.UndoRequest(
+            context_id=request.context_id,
+            id=invocation_id,
+            request_hash=request_hash,
+            expected_version=request.expected_version,
+        )
+        done = await self._background.serve(self._undone(undo), by, name=f"undo {undo.id}")
+        return pb.UndoRewindResponse(task=done.task, version=done.session.version)
+
+    async def apply_session(self, context_id: str, by: Principal) -> None:
+        """Of the RPC. Errors as in the contract."""
+        validation.session(context_id)
+        applying = retry_briefly(lambda: self._reconciler.apply(context_id))
+        await self._background.serve(applying, by, name=f"applying session {context_id}")
+
+    async def rewind(self, request: sessions.RewindRequest) -> Rewound:
+        """Rewinds a session, for the principal of the current context, which must be a service.
+
+        A repeat is answered with the session as it is now, whatever came after the rewind. NotFound; NotFound
+        `INVOCATION_NOT_FOUND`. Conflict `REWIND_IN_FLIGHT`, `VERSION_MISMATCH`. Exhausted `HISTORY_TOO_LARGE`: it was
+        done, and does not fit the answer.
+        """
+
+        async def write(version: int) -> sessions.RewindResponse:
+            versioned = sessions.RewindRequest()
+            versioned.CopyFrom(request)
+            versioned.expected_version = version
+            return await self._history.Rewind(versioned)
+
+        async def steer() -> Rewound:
+            done = await self._entered(request.context_id, request.expected_version, write)
+            await afp("rewind.after_entry")
+            if done.rewound:
+                log.info("session %s was rewound before %s", request.context_id, request.before_invocation_id)
+            return await self._carried_out(done.session)
+
+        return await self._alone(request.context_id, request.id, request.request_hash, steer)
+
+    async def _undone(self, request: sessions.UndoRequest) -> Rewound:
+        async def write(version: int) -> sessions.UndoResponse:
+            versioned = sessions.UndoRequest()
+            versioned.CopyFrom(request)
+            versioned.expected_version = version
+            return await self._history.Undo(versioned)
+
+        async def steer() -> Rewound:
+            done = await self._entered(request.context_id, request.expected_version, write)
+            await afp("rewind.after_entry")
+            if done.undone:
+                log.info("the newest rewind of session %s was undone", request.context_id)
+            return await self._carried_out(done.session)
+
+        return await self._alone(request.context_id, request.id, request.request_hash, steer)
+
+    async def _entered(self, context_id: str, expected_version: int, write: Callable[[int], Awaitable[T]]) -> T:
+        """Writes an entry that steers; `write` is given the version that the session must have.
+
+        Where the caller does not say which, any will do, unless somebody else steered the session meanwhile.
+        """
+        found = await self._catch_up(context_id)
+        if expected_version:
+            return await retry_briefly(partial(write, expected_version))
+        steered, tries = found.steered_seq, 0
+        while True:
+            try:
+                return await retry_briefly(partial(write, found.version))
+            except Conflict as error:
+                tries += 1
+                if error.reason != "VERSION_MISMATCH" or tries == _TRIES:
+                    raise
+            found = await self._session(context_id)
+            if found.steered_seq != steered:
+                raise _in_flight(found)
+
+    async def _catch_up(self, context_id: str) -> sessions.Session:
+        """Finishes what somebody else began, so that it is done even if what comes now is refused."""
+        found = await self._session(context_id)
+        if is_behind(found):
+            await retry_briefly(lambda: self._reconciler.apply(context_id))
+        return found
+
+    async def _session(self, context_id: str) -> sessions.Session:
+        request = sessions.GetSessionRequest(context_id=context_id)
+        return (await retry_briefly(lambda: self._history.GetSession(request))).session
+
+    async def _carried_out(self, session: sessions.Session) -> Rewound:
+        context_id = session.context_id
+        if is_behind(session):
+            await retry_briefly(lambda: self._reconciler.apply(context_id))
+        request = sessions.GetSessionTaskRequest(context_id=context_id)
+        shown = await retry_briefly(lambda: self._history.GetSessionTask(request))
+        return Rewound(shown.task, shown.session)
+
+    async def _alone(
+        self, context_id: str, steering_id: str, request_hash: bytes, steer: Callable[[], Coroutine[Any, Any, Rewound]]
+    ) -> Rewound:
+        """Has one caller steer a session; who repeats its request meanwhile gets the same answer, others a Conflict."""
+        who = caller()
+        key = (who.tenant, who.owner, context_id)
+        steering = self._steering.get(key)
+        if steering is None:
+            work = self._background.start(steer(), name=f"steering session {context_id}")
+            steering = self._steering[key] = _Steering(steering_id, request_hash, work)
+            work.add_done_callback(lambda _: self._steering.pop(key))
+        elif (steering.id, steering.request_hash) != (steering_id, request_hash):
+            raise _in_flight(await self._session(context_id))
+        return await asyncio.shield(steering.work)
+
+
+def _in_flight(session: sessions.Session) -> Conflict:
+    return Conflict(
+        f"session {session.context_id} is being rewound by somebody else",
+        reason="REWIND_IN_FLIGHT",
+        suggestion="read the session again once that is done, then decide again",
+        metadata={"version": str(session.version)},
+        retry_after=_RETRY_AFTER,
+    )

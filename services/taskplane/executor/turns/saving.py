@@ -1,0 +1,112 @@
+"""What a session gets of a new turn: the user's message, what the turn is, and the void of one that was refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.executor.session_entries import OPENING, title_of, unvoid
+from taskplane.executor.session_log import MAX_CALL_BYTES, SessionLog, outcome_id
+from taskplane.executor.turns.routing import Routing
+from taskplane.runtime.retry import retry_briefly
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a turn is: answered directly, or a task. `begins_session`: there was nothing in the session before it.
+
+    `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history.
+    """
+
+    answer: a2a.Message | None
+    begins_session: bool
+    repeated: bool
+    unapplied: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A new turn, before it is a task. `message` is the executor's own copy."""
+
+    invocation_id: str
+    request_hash: bytes
+    context_id: str
+    task_id: str
+    agent: str
+    message: a2a.Message
+    # The version that the session must have before it is saved; 0: any.
+    expected_version: int = 0
+
+    async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
+        """Saves the user's message and what its turn is, in one call where nothing has to be waited for.
+
+        Whatever was stored first is the decision. Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and the
+        like are the caller's.
+        """
+        if routing is None or (await routing.at_sight() and self._fits(routing)):
+            outcome = self._outcome(routing)
+            opening = [self._user(is_task=not outcome.HasField("message")), outcome]
+            stored = await self._save(log, opening, self.expected_version)
+            repeated = stored.appended < 2
+            if repeated:
+                await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
+            begins = stored.appended == OPENING == stored.entry_count
+            return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
+        saved = await self._save(log, [self._user(is_task=False)], self.expected_version)
+        repeated = saved.appended == 0
+        if repeated:
+            await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
+            decided = await log.outcome(self.context_id, self.invocation_id)
+            if decided is not None:
+                answer = decided.message if decided.HasField("message") else None
+                return Decision(answer, begins_session=False, repeated=True, unapplied=saved.unapplied)
+        begins = saved.appended == 1 == saved.entry_count
+        await routing.wait(route_timeout, () if begins else await self._history(log))
+        outcome = self._outcome(routing)
+        stored = await self._save(log, [outcome])
+        # Much can happen while a router thinks.
+        begins = begins and stored.entry_count == OPENING
+        return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
+
+    def _fits(self, routing: Routing) -> bool:
+        """Whether the message and its answer go into one call."""
+        answer = routing.answer()
+        return answer is None or self.message.ByteSize() + answer.ByteSize() <= MAX_CALL_BYTES
+
+    async def _save(
+        self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int = 0
+    ) -> pb.AppendEntriesResponse:
+        create = pb.NewSession(agent=self.agent, title=title_of(self.message))
+        return await retry_briefly(lambda: log.append(self.context_id, entries, create, expected_version))
+
+    async def _history(self, log: SessionLog) -> list[a2a.Message]:
+        return (await log.conversation(self.context_id)).messages(without={self.invocation_id})
+
+    def _user(self, *, is_task: bool) -> pb.Entry:
+        entry = pb.Entry(
+            id=self.invocation_id,
+            kind=pb.ENTRY_KIND_MESSAGE,
+            invocation_id=self.invocation_id,
+            request_hash=self.request_hash,
+            message=self.message,
+        )
+        if is_task:
+            entry.task_id, entry.generation = self.task_id, 1
+            entry.message.task_id = self.task_id
+        return entry
+
+    def _outcome(self, routing: Routing | None) -> pb.Entry:
+        answer = routing.answer() if routing is not None else None
+        return pb.Entry(
+            id=outcome_id(self.invocation_id),
+            kind=pb.ENTRY_KIND_OUTCOME,
+            invocation_id=self.invocation_id,
+            task_id="" if answer is not None else self.task_id,
+            message=answer,
+        )
+
+
+def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:
+    """The direct answer that was stored first, if the turn has one; `ours` is the outcome that was given."""
+    first = next((entry for entry in stored.known if entry.id == ours.id), ours)
+    return first.message if first.HasField("message") else None

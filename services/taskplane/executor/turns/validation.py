@@ -1,0 +1,132 @@
+"""What a send must look like before anything of it is saved: a refusal leaves nothing behind in either store."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from google.protobuf.struct_pb2 import Struct, Value
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.executor.changes import MAX_DEPTH
+from taskplane.executor.turns import rewind_messages
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
+from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
+from taskplane.runtime.services import MAX_REQUEST
+
+MAX_ID: Final = 255
+MAX_REFERENCES: Final = 100
+# What a send becomes carries ids and marks beside it, and must fit into a request, too.
+MAX_SEND_BYTES: Final = MAX_REQUEST - 48 * 1024
+# What a parser reads inside so many messages is not too deep, for each level is two messages or three; only what it
+# does not read has to be walked through.
+_WRAPPERS: Final = MOST_NESTED - 2 * MAX_DEPTH + 2
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def submit(request: pb.SubmitRequest) -> None:
+    """Of Submit. Invalid with the fields that are wrong, or with reason `TOO_DEEP` or `REQUEST_TOO_LARGE`."""
+    message = request.request.message
+    wrong: dict[str, str] = {}
+    if rewind_messages.is_rewind(message):
+        wrong |= _of_rewind(message)
+    elif not message.parts:
+        wrong["message.parts"] = "is empty"
+    for index, part in enumerate(message.parts):
+        if part.WhichOneof("content") is None:
+            wrong[f"message.parts[{index}]"] = "has no content"
+        elif "\0" in part.text:
+            wrong[f"message.parts[{index}].text"] = "has the character U+0000"
+    for name in ("message_id", "context_id", "task_id"):
+        if problem := _of_id(getattr(message, name)):
+            wrong.setdefault(f"message.{name}", problem)
+    if not message.task_id and not is_segment(message.context_id):
+        wrong["message.context_id"] = "is neither . nor .., which no path can name"
+    if len(message.reference_task_ids) > MAX_REFERENCES:
+        wrong["message.reference_task_ids"] = f"are more than {MAX_REFERENCES}"
+    _refuse(wrong)
+    size = request.ByteSize()
+    if size > MAX_SEND_BYTES:
+        raise Invalid(f"the request has {size} bytes; {MAX_SEND_BYTES} is the most", reason="REQUEST_TOO_LARGE")
+    if size > MOST_NESTED and has_groups(request.request):
+        raise Invalid("the request has a group among its unknown fields", reason="TOO_DEEP")
+    if any(_too_deep(value) for value in _values(request.request)):
+        raise Invalid(
+            f"the request has data that is nested deeper than {MAX_DEPTH} levels",
+            reason="TOO_DEEP",
+            suggestion="send the data with fewer levels, or as a file",
+        )
+
+
+def rewind(request: pb.RewindSessionRequest) -> None:
+    """Of RewindSession. Invalid with the fields that are wrong."""
+    names = ("context_id", "before_invocation_id")
+    _refuse({name: problem for name in names if (problem := _of_required(getattr(request, name)))})
+
+
+def session(context_id: str) -> None:
+    """Of what names nothing but a session. Invalid."""
+    if problem := _of_required(context_id):
+        _refuse({"context_id": problem})
+
+
+def _of_rewind(message: a2a.Message) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if not rewind_messages.before(message):
+        wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = "is not the id of an invocation"
+    elif problem := _of_id(rewind_messages.before(message)):
+        wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = problem
+    if not message.context_id:
+        wrong["message.context_id"] = "is empty: it names the session to rewind"
+    if message.task_id:
+        wrong["message.task_id"] = "must be empty: a rewind concerns the whole session"
+    return wrong
+
+
+def _of_required(value: str) -> str:
+    return _of_id(value) if value else "is empty"
+
+
+def _of_id(value: str) -> str:
+    """What is wrong with an id; empty: nothing."""
+    if len(value) > MAX_ID:
+        return f"is longer than {MAX_ID} characters"
+    return "has control characters" if _CONTROL.search(value) else ""
+
+
+def _refuse(wrong: dict[str, str]) -> None:
+    if wrong:
+        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
+        raise Invalid(f"the request is not valid: {text}", fields=wrong)
+
+
+def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:
+    if request.HasField("metadata"):
+        yield request.metadata
+    if request.message.HasField("metadata"):
+        yield request.message.metadata
+    for part in request.message.parts:
+        if part.HasField("metadata"):
+            yield part.metadata
+        if part.HasField("data"):
+            yield part.data
+
+
+def _too_deep(value: Struct | Value) -> bool:
+    if readable_within(value, _WRAPPERS):
+        return False
+    level: Iterable[Struct | Value] = (value,)
+    for _ in range(MAX_DEPTH):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Struct | Value) -> Iterable[Value]:
+    if isinstance(value, Struct):
+        return value.fields.values()
+    if value.HasField("struct_value"):
+        return value.struct_value.fields.values()
+    return value.list_value.values if value.HasField("list_value") else ()

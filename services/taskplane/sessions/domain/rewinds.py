@@ -1,0 +1,88 @@
+"""What becomes of a rewind, an undo, and of the word that their effects are carried out. Pure."""
+
+from taskplane.runtime.errors import PlaneError
+from taskplane.sessions.domain import commands
+from taskplane.sessions.domain.commands import Found, Outcome, Write
+from taskplane.sessions.domain.errors import (
+    beyond_head,
+    invocation_not_found,
+    key_reused,
+    nothing_to_undo,
+    session_not_found,
+    too_late_to_undo,
+    version_mismatch,
+)
+from taskplane.sessions.domain.history import events_in_effect, rewinding, stands, undoing
+from taskplane.sessions.domain.session import REWIND, UNDO, Entry, Session, grow, repeats
+from taskplane.sessions.domain.state import restoring
+
+_REFUSALS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_undo}
+
+
+def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
+    """A refused one is stored as well, so that a repeat is refused as well, whatever the history says by then."""
+    was = _check(found, op, REWIND)
+    if not isinstance(was, Session):
+        return was
+    stored = found.stored.get(op.entry.id)
+    if stored is not None:
+        refusal = invocation_not_found(stored.target)
+        return refusal if stored.off else commands.Steered(seq=stored.seq, session=was, done=False)
+    if stands(found.lines, op.entry.target):
+        return _write(was, op.entry._replace(payload=_restoring(found, op.entry)), now)
+    write = _write(was, op.entry._replace(off=True), now)
+    write.answer = invocation_not_found(op.entry.target)
+    return write
+
+
+def _restoring(found: Found, entry: Entry) -> bytes | None:
+    """The payload of a rewind, with what brings the state back."""
+    after = [*found.lines, rewinding(entry.target, found.lines)]
+    restored = restoring(found.changes, events_in_effect(found.lines), events_in_effect(after))
+    return ((entry.payload or b"") + restored) or None
+
+
+def undo(found: Found, op: commands.Undo, now: int) -> Outcome:
+    """A refused one leaves no trace."""
+    was = _check(found, op, UNDO)
+    if not isinstance(was, Session):
+        return was
+    stored = found.stored.get(op.entry.id)
+    if stored is not None:
+        return commands.Steered(seq=stored.seq, session=was, done=False)
+    reason = undoing(found.lines)
+    return _REFUSALS[reason](op.context_id) if reason else _write(was, op.entry, now)
+
+
+def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
+    """It goes forward only, and is no change of the session that anybody else would want to know of."""
+    was = found.session
+    if was is None:
+        return session_not_found(op.context_id)
+    if op.seq > was.seq:
+        return beyond_head(op.context_id, was.seq)
+    applied = min(op.seq, was.steered_seq)
+    if applied <= was.applied_seq:
+        return was
+    session = was._replace(applied_seq=applied)
+    return Write(session=session, answer=session)
+
+
+def _check(found: Found, op: commands.Rewind | commands.Undo, kind: int) -> Session | PlaneError:
+    """The session to be steered, or that was steered by the very same request; or why not."""
+    was = found.session
+    if was is None:
+        return session_not_found(op.context_id)
+    stored = found.stored.get(op.entry.id)
+    if stored is None:
+        if op.expected_version and op.expected_version != was.version:
+            return version_mismatch(op.context_id, op.expected_version, was.version)
+        return was
+    if stored.kind != kind or stored.target != op.entry.target or not repeats(stored, op.entry):
+        return key_reused(stored.id)
+    return was
+
+
+def _write(was: Session, entry: Entry, now: int) -> Write:
+    session, entries = grow(was, [entry], now)
+    return Write(session=session, entries=entries, answer=commands.Steered(seq=session.seq, session=session, done=True))

@@ -1,0 +1,282 @@
+"""What a store accepts: lengths, characters, and which payload belongs to which kind. Each refusal is typed."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
+from taskplane.sessions.domain import commands
+from taskplane.sessions.domain.errors import no_segment
+from taskplane.sessions.domain.ids import MAX_ID, has_control
+from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
+
+MAX_TITLE: Final = 1000
+MAX_ENTRIES: Final = 1000
+MAX_PAGE_SIZE: Final = 1000
+# A year, in seconds.
+MAX_AGE: Final = 366 * 86_400
+DIGEST: Final = 32
+
+# Bytes of payload that one answer may hold: the replies on our channels are limited to 64 MiB.
+PAGE_BYTES: Final = 8 * 1024 * 1024
+REPLY_BYTES: Final = 60 * 1024 * 1024
+# Bytes of payload that an entry may have: what a request may have.
+MAX_ENTRY: Final = 4 * 1024 * 1024
+
+
+def check_id(field: str, value: str, *, required: bool = True) -> None:
+    """Invalid `BAD_ID`: empty where it is required, longer than 255 characters, or with a control character in it."""
+    if not value:
+        if required:
+            raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
+    elif len(value) > MAX_ID:
+        raise Invalid(f"{field} is too long", reason="BAD_ID", fields={field: f"has at most {MAX_ID} characters"})
+    elif has_control(value):
+        raise Invalid(f"{field} has control characters", reason="BAD_ID", fields={field: "has no control characters"})
+
+
+def check_text(field: str, value: str) -> None:
+    """Invalid `BAD_TEXT`: longer than 1,000 characters, or with U+0000 in it, which no database text may hold."""
+    if len(value) > MAX_TITLE:
+        raise Invalid(f"{field} is too long", reason="BAD_TEXT", fields={field: f"has at most {MAX_TITLE} characters"})
+    if "\0" in value:
+        raise Invalid(f"{field} has a NUL character", reason="BAD_TEXT", fields={field: "has no U+0000"})
+
+
+def check_page_size(size: int) -> None:
+    """Invalid `BAD_PAGE_SIZE` unless it is 1 to 1,000."""
+    if not 0 < size <= MAX_PAGE_SIZE:
+        raise Invalid(
+            f"a page of {size} cannot be given",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is 1 to {MAX_PAGE_SIZE}"},
+        )
+
+
+def check_stage(context_id: str, import_id: str, number: int) -> None:
+    """Invalid where there could be no such page of an import."""
+    check_id("context_id", context_id)
+    check_id("import_id", import_id)
+    if number < 1:
+        raise Invalid("pages are numbered from 1", fields={"number": "is at least 1"})
+
+
+def check_new_session(field: str, context_id: str) -> None:
+    """Invalid `BAD_ID`: no client could name such a session in a path."""
+    if not is_segment(context_id):
+        raise no_segment(field)
+
+
+def check_after_expired(tenant: str, owner: str, context_id: str, created_at: int) -> None:
+    """Invalid unless it can be what `expired` gave."""
+    check_text("after.tenant", tenant)
+    check_text("after.owner", owner)
+    check_text("after.context_id", context_id)
+    check_time("after.created_at", created_at)
+
+
+def check_expired(min_age: float, limit: int) -> None:
+    """Invalid `BAD_AGE`: not 0 to a hundred years; `BAD_LIMIT`: not 1 to 1,000."""
+    if not 0 <= min_age <= 100 * MAX_AGE:
+        raise Invalid(
+            f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {100 * MAX_AGE} seconds"}
+        )
+    check_limit(limit)
+
+
+def check_unsettled(min_age: float, limit: int) -> None:
+    """Invalid `BAD_AGE`: not 0 to a year; `BAD_LIMIT`: not 1 to 1,000."""
+    if not 0 <= min_age <= MAX_AGE:
+        raise Invalid(
+            f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {MAX_AGE} seconds"}
+        )
+    check_limit(limit)
+
+
+def check_limit(limit: int) -> None:
+    """Invalid `BAD_LIMIT` unless it is 1 to 1,000."""
+    if not 0 < limit <= MAX_PAGE_SIZE:
+        raise Invalid(f"{limit} cannot be looked at", reason="BAD_LIMIT", fields={"limit": f"is 1 to {MAX_PAGE_SIZE}"})
+
+
+def check_time(field: str, micros: int) -> None:
+    """Invalid `BAD_TIME` unless `micros` is after 1970 and can be stored."""
+    if not 0 < micros < 1 << 62:
+        raise Invalid(f"{field} is no time", reason="BAD_TIME", fields={field: "is required"})
+
+
+def check_fork(op: commands.Fork) -> None:
+    """Invalid where there could be no such fork."""
+    check_id("context_id", op.context_id)
+    check_id("new_context_id", op.new_context_id)
+    check_new_session("new_context_id", op.new_context_id)
+    check_id("before_invocation_id", op.before, required=False)
+    check_text("title", op.title)
+
+
+def check_after(seq: int | None) -> None:
+    """Invalid unless it is the number of an entry, 0, or None."""
+    if seq is not None and seq < 0:
+        raise Invalid("a number is not negative", fields={"after_seq": "is not negative"})
+
+
+def check_distinct(effective: bool, distinct: bool) -> None:
+    """Invalid `BAD_FILTER`: of the log itself everything is listed, repeated or not."""
+    if distinct and not effective:
+        raise _bad_filter("distinct", "needs effective")
+
+
+def check_before(distinct: bool, newest_first: bool, before_message_id: str) -> None:
+    """Invalid `BAD_FILTER`: only a conversation that is read backwards has what comes before a message."""
+    if before_message_id and not (distinct and newest_first):
+        raise _bad_filter("before_message_id", "needs distinct and newest_first")
+
+
+def _bad_filter(field: str, what: str) -> Invalid:
+    return Invalid(f"{field} {what}", reason="BAD_FILTER", fields={field: what})
+
+
+def check(op: commands.Operation) -> None:
+    """Invalid where the operation could not be stored whatever the session looks like."""
+    check_id("context_id", op.context_id)
+    match op:
+        case commands.Append():
+            if op.create is not None:
+                _check_new("create.", op.create.agent, op.create.title, op.create.source)
+            _check_version(op.expected_version)
+            _check_entries(op.entries)
+        case commands.Create():
+            _check_new("", op.agent, op.title, op.source)
+        case commands.Update():
+            if op.title is None and op.agent is None:
+                raise Invalid(
+                    "nothing is to be changed",
+                    reason="NOTHING_TO_CHANGE",
+                    fields={"title": "or agent is required"},
+                )
+            _check_new("", op.agent or "", op.title or "", "")
+            _check_version(op.expected_version)
+        case commands.Rewind():
+            check_id("before_invocation_id", op.entry.target)
+            _check_steering(op.entry, op.expected_version)
+        case commands.Undo():
+            _check_steering(op.entry, op.expected_version)
+        case commands.MarkApplied():
+            if op.seq < 0:
+                raise Invalid("a number is not negative", fields={"seq": "is not negative"})
+        case commands.Delete():
+            _check_version(op.expected_version)
+            if op.tasks_until:
+                check_time("tasks_until", op.tasks_until)
+
+
+def _check_steering(entry: Entry, expected_version: int) -> None:
+    check_id("id", entry.id)
+    if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
+        raise Invalid("that is no SHA-256", fields={"request_hash": f"has {DIGEST} bytes"})
+    _check_version(expected_version)
+
+
+def _check_version(expected: int) -> None:
+    if expected < 0:
+        raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
+
+
+def _check_new(prefix: str, agent: str, title: str, source: str) -> None:
+    check_id(f"{prefix}agent", agent, required=False)
+    check_text(f"{prefix}title", title)
+    check_text(f"{prefix}source", source)
+
+
+def _check_entries(entries: Sequence[Entry]) -> None:
+    if len(entries) > MAX_ENTRIES:
+        raise Invalid(
+            f"{len(entries)} entries are too many for one call",
+            reason="TOO_MANY_ENTRIES",
+            fields={"entries": f"are at most {MAX_ENTRIES}"},
+        )
+    if len(entries) > 1 and len({entry.id for entry in entries}) < len(entries):
+        raise Invalid("two entries have the same id", reason="DUPLICATE_ID", fields={"entries": "have different ids"})
+    for index, entry in enumerate(entries):
+        if not _is_plain(entry):
+            _check_entry(f"entries[{index}]", entry)
+
+
+def check_imported(entry: Entry, size: int) -> None:
+    """Invalid where the entry could not be stored, or (`ENTRY_TOO_LARGE`) not have come in a request.
+
+    `size`: bytes of its payload, without the state that the store adds to one that steers.
+    """
+    if size > MAX_ENTRY or len(entry.payload or b"") > REPLY_BYTES:
+        raise Invalid(
+            f"the entry has {len(entry.payload or b'')} bytes; {MAX_ENTRY} is the most", reason="ENTRY_TOO_LARGE"
+        )
+    if not _is_plain(entry):
+        _check_entry("the entry", entry)
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether there is nothing wrong with it, seen at a glance; False: it needs a closer look.
+
+    Where all its ids together are as short and as printable as one may be, each is.
+    """
+    ids = entry.id + entry.invocation_id + entry.task_id + entry.task_invocation_id + entry.actor + entry.target
+    return (
+        len(ids) <= MAX_ID
+        and ids.isprintable()
+        and entry.id != ""
+        and entry.kind in _PLAIN
+        and (entry.request_hash is None or len(entry.request_hash) == DIGEST)
+        and entry.generation >= 0
+    )
+
+
+# Kinds of entries that need no target.
+_PLAIN: Final = KINDS - {REWIND, VOID}
+
+
+def _check_entry(where: str, entry: Entry) -> None:
+    if entry.kind not in KINDS:
+        raise Invalid(
+            f"{where} is of no known kind",
+            reason="BAD_KIND",
+            fields={f"{where}.kind": "is one of " + ", ".join(_kind_name(kind) for kind in sorted(KINDS))},
+        )
+    check_id(f"{where}.id", entry.id)
+    check_id(f"{where}.invocation_id", entry.invocation_id, required=False)
+    check_id(f"{where}.task_id", entry.task_id, required=False)
+    check_id(f"{where}.task_invocation_id", entry.task_invocation_id, required=False)
+    check_id(f"{where}.actor", entry.actor, required=False)
+    check_id(f"{where}.target", entry.target, required=entry.kind in (REWIND, VOID))
+    if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
+        raise Invalid(f"{where} has no SHA-256", fields={f"{where}.request_hash": f"has {DIGEST} bytes"})
+    if entry.generation < 0:
+        raise Invalid(f"{where} has no such generation", fields={f"{where}.generation": "is not negative"})
+
+
+# Which payload an entry of a kind has; None: it may have none. Kinds that are not here may have any but a pushed one.
+_PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
+    MESSAGE: ("message",),
+    OUTCOME: ("message", None),
+    EVENT: ("data",),
+    PUSHED: ("pushed",),
+}
+_ANY: Final = ("message", "data", None)
+
+
+def check_payload(index: int, kind: int, payload: str | None) -> None:
+    """Invalid `BAD_PAYLOAD`: an entry of this kind (a known one) has another payload, or has to have one."""
+    allowed = _PAYLOADS.get(kind, _ANY)
+    if payload in allowed or kind not in KINDS:
+        return
+    names = " or ".join(name or "nothing" for name in allowed)
+    raise Invalid(
+        f"an entry of kind {_kind_name(kind)} carries {names}, not {payload or 'nothing'}",
+        reason="BAD_PAYLOAD",
+        fields={f"entries[{index}].{payload or allowed[0]}": f"the payload is {names}"},
+    )
+
+
+def _kind_name(kind: int) -> str:
+    return pb.EntryKind.Name(kind).removeprefix("ENTRY_KIND_")  # type: ignore[arg-type]

@@ -1,0 +1,231 @@
+"""What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
+
+A service with a bug, or a person with a shell, can break none of them. Which column falls under which rule is said
+here once, and every column of `task` stands in exactly one of the four sets. A trigger that changes gets another name,
+or comes with a new version of the schema: otherwise a database that has it keeps the old one.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from taskplane.storage.dialects import Dialect
+from taskplane.storage.triggers import Trigger
+from taskplane.tasks.domain.task import MANAGED, MARKS, NEXT, SUBMITTED, SUPERSEDED, WORKING
+from taskplane.tasks.tables import among, lasting
+
+# Set when the row is made.
+FIXED: Final = frozenset(
+    {
+        "uid",
+        "tenant",
+        "owner",
+        "id",
+        "origin",
+        "request_hash",
+        "on_orphan",
+        "max_attempts",
+        "in_turn",
+        "salt",
+        "created_at",
+    }
+)
+# Never become less.
+GROWING: Final = frozenset(
+    {
+        "generation",
+        "fence",
+        "copied_generation",
+        "input_generation",
+        "message_generation",
+        "restart_generation",
+        "snapshot_generation",
+        "superseded_seq",
+        "trimmed_generation",
+    }
+)
+# Change while the task lives, in either direction.
+LIVE: Final = frozenset(
+    {
+        "agent",
+        "context_id",
+        "invocation_id",
+        "state",
+        "status_at",
+        "terminal_generation",
+        "consumed_generation",
+        "message_id",
+        "partial_generation",
+        "partial_id",
+        "artifact_id",
+        "item_fence",
+        "item_number",
+        "item_first",
+        "item_last",
+        "attempt",
+        "started",
+        "ready_at",
+        "lease_owner",
+        "lease_until",
+        "updated_at",
+        "event_bytes",
+        "superseded",
+    }
+)
+# The stored fold is a cache of the log and may be rewritten at any time.
+CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
+# All that may still change once a managed task has ended: nothing of it is what a client sees as the task.
+AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq", "trimmed_generation"}
+# And these together, by an event that marks it.
+MARKING: Final = frozenset({"generation", "updated_at", "superseded"})
+FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END - MARKING
+
+_IS_MARK: Final = among("NEW.kind", MARKS)
+
+
+def triggers(dialect: Dialect) -> list[Trigger]:
+    """All of them, in the words of one engine."""
+    another_turn = _any_differs(dialect, ("invocation_id",))
+    return [
+        # One trigger, so that the task is looked up once: events are what is written most.
+        Trigger(
+            "event_is_in_its_place",
+            "event",
+            "BEFORE INSERT",
+            "NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid AND NEW.generation <= t.generation"
+            " AND (NEW.fence = t.fence OR NEW.fence = t.item_fence)"
+            " AND (NEW.tenant IS NULL OR (NEW.tenant = t.tenant AND NEW.owner = t.owner))"
+            f" AND (t.terminal_generation IS NULL OR NEW.generation <= t.terminal_generation OR {_IS_MARK})"
+            f" AND (NOT {_IS_MARK} OR (NEW.state = 0 AND length(NEW.payload) = 0"
+            " AND NEW.changed_to IS NULL AND NEW.invocation_id IS NULL AND NEW.artifact_id IS NULL"
+            f" AND (NEW.generation <> t.generation OR (NEW.kind = {SUPERSEDED}) = t.superseded))))"
+            " OR (NEW.generation <> 1 AND NOT EXISTS (SELECT 1 FROM event e WHERE e.task_uid = NEW.task_uid"
+            " AND e.generation = NEW.generation - 1)"
+            " AND NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid"
+            " AND t.trimmed_generation >= NEW.generation - 1))",
+            "an event directly follows its predecessor, unless that was trimmed, lies beyond neither the head nor the"
+            " end of its task, carries the fence of its writer, and records a turn for the owner of its task only; a"
+            " mark, which may follow the end, says nothing about the task and agrees with it",
+        ),
+        Trigger("event_is_never_rewritten", "event", "BEFORE UPDATE", "1 = 1", "events are never rewritten"),
+        Trigger(
+            "event_is_kept",
+            "event",
+            "BEFORE DELETE",
+            "EXISTS (SELECT 1 FROM task t WHERE t.uid = OLD.task_uid AND (OLD.generation = t.generation"
+            " OR OLD.generation > t.snapshot_generation OR OLD.generation > t.trimmed_generation"
+            f" OR (t.origin = '{MANAGED}' AND t.terminal_generation IS NULL) OR {lasting('OLD.')}))",
+            "no event of a live task, no head event and none beyond the snapshot is deleted, and of others none that"
+            " makes a turn idempotent, changed the state or is a mark, nor any where the log is not trimmed",
+        ),
+        Trigger(
+            "task_is_trimmed_after_its_end",
+            "task",
+            "BEFORE UPDATE",
+            "NEW.trimmed_generation <> OLD.trimmed_generation AND (NEW.trimmed_generation >= NEW.generation"
+            " OR NEW.trimmed_generation > NEW.snapshot_generation"
+            f" OR (OLD.origin = '{MANAGED}' AND (OLD.terminal_generation IS NULL"
+            " OR NEW.trimmed_generation >= OLD.terminal_generation"
+            " OR NEW.copied_generation < NEW.message_generation)))",
+            "a log is trimmed up to before its end, after that, and only when its session has what was said",
+            ["trimmed_generation"],
+        ),
+        Trigger(
+            "task_live_is_kept",
+            "task",
+            "BEFORE DELETE",
+            f"OLD.origin = '{MANAGED}' AND OLD.terminal_generation IS NULL",
+            "no live task is deleted",
+        ),
+        Trigger(
+            "task_identity_is_fixed",
+            "task",
+            "BEFORE UPDATE",
+            f"{_any_differs(dialect, FIXED)} OR (OLD.origin = '{MANAGED}' AND {another_turn})",
+            "the identity of a task and what was declared at its creation never change, but for the turn of a document",
+            sorted(FIXED | {"invocation_id"}),
+        ),
+        Trigger(
+            "task_never_goes_back",
+            "task",
+            "BEFORE UPDATE",
+            " OR ".join(f"NEW.{column} < OLD.{column}" for column in sorted(GROWING))
+            + " OR (NEW.state <> OLD.state AND NEW.generation = OLD.generation)",
+            "generations and fences never shrink, and a state changes with a new generation only",
+            sorted(GROWING | {"state"}),
+        ),
+        Trigger(
+            "task_ended_is_frozen",
+            "task",
+            "BEFORE UPDATE",
+            f"OLD.terminal_generation IS NOT NULL AND ({_any_differs(dialect, FROZEN_AT_THE_END)}"
+            " OR (NEW.superseded = OLD.superseded"
+            " AND (NEW.generation <> OLD.generation OR NEW.updated_at <> OLD.updated_at))"
+            " OR (NEW.superseded <> OLD.superseded AND NEW.generation <> OLD.generation + 1))",
+            "a managed task that has ended does not change, but for a mark",
+            sorted(FROZEN_AT_THE_END | MARKING),
+        ),
+        Trigger(
+            "task_is_marked_by_an_event",
+            "task",
+            "BEFORE UPDATE",
+            "NEW.superseded <> OLD.superseded AND (NEW.generation = OLD.generation"
+            " OR (NEW.superseded AND NEW.invocation_id IS NULL)"
+            " OR (NEW.superseded_seq <= OLD.superseded_seq AND NOT (OLD.superseded"
+            f" AND OLD.origin <> '{MANAGED}' AND ({another_turn} OR NEW.context_id <> OLD.context_id))))",
+            "a task of a turn is superseded or restored by an event, for a newer entry of its session, or restored"
+            " since it is a document of another turn or session now",
+            ["superseded"],
+        ),
+        Trigger(
+            "task_item_under_its_fence",
+            "task",
+            "BEFORE UPDATE",
+            _item_condition(dialect),
+            "an item is accepted once, in order, and only under the fence that the task had",
+            ["item_fence", "item_number"],
+        ),
+        Trigger(
+            "task_lost_lease_raises_fence",
+            "task",
+            "BEFORE UPDATE",
+            f"OLD.lease_owner IS NOT NULL AND {dialect.distinct('NEW.lease_owner', 'OLD.lease_owner')}"
+            " AND NEW.fence = OLD.fence AND NEW.terminal_generation IS NULL",
+            "whoever loses a lease is fenced in the same change",
+            ["lease_owner"],
+        ),
+        Trigger(
+            "task_state_follows",
+            "task",
+            "BEFORE UPDATE",
+            f"OLD.origin = '{MANAGED}' AND NEW.state <> OLD.state AND NOT ({_next_condition()})",
+            "this state may not follow that one",
+            ["state"],
+        ),
+    ]
+
+
+def _any_differs(dialect: Dialect, columns: Iterable[str]) -> str:
+    return " OR ".join(dialect.distinct(f"NEW.{column}", f"OLD.{column}") for column in sorted(columns))
+
+
+def _item_condition(dialect: Dialect) -> str:
+    changed = _any_differs(dialect, ("item_fence", "item_number"))
+    grows = (
+        "OLD.item_fence IS NULL OR NEW.item_fence > OLD.item_fence"
+        " OR (NEW.item_fence = OLD.item_fence AND NEW.item_number > OLD.item_number)"
+    )
+    return (
+        f"({changed}) AND (NEW.item_fence IS NULL OR NEW.item_number IS NULL"
+        f" OR NEW.item_fence <> OLD.fence OR NOT ({grows}))"
+    )
+
+
+def _next_condition() -> str:
+    """The table NEXT as SQL; back to SUBMITTED only when the store queues a lost attempt again."""
+    ways = [
+        f"(OLD.state = {state} AND {among('NEW.state', following)})"
+        for state, following in sorted(NEXT.items())
+        if following
+    ]
+    ways.append(f"(OLD.state = {WORKING} AND NEW.state = {SUBMITTED} AND NEW.ready_at IS NOT NULL)")
+    return " OR ".join(ways)

@@ -1,0 +1,424 @@
+"""What a request must look like before anything is done about it; whatever is wrong is named, field by field.
+
+Each function raises Invalid: with the fields that are wrong, or with reason `TOO_DEEP`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.ids import is_segment
+from taskplane.tasks.depth import harmless, known, of_artifact, of_message, of_update, shallow
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
+from taskplane.tasks.domain.commands import Append
+from taskplane.tasks.domain.task import STATES
+from taskplane.tasks.store import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
+
+MAX_ID: Final = 255
+MAX_CHANGES: Final = 1000
+MAX_SESSIONS: Final = 1000
+MAX_CAPACITY: Final = 100_000
+# The byte of U+0000 in a text; others have it, too, so that it is only a reason to look.
+_NUL: Final = 0
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_HASH_BYTES: Final = 32
+_LEAST_SECONDS: Final = -62_135_596_800
+_MOST_SECONDS: Final = 253_402_300_799
+_KINDS: Final = frozenset(pb.EventKind.values()) - {0}
+_ON_ORPHAN: Final = frozenset(pb.OnOrphan.values())
+_STRATEGIES: Final = frozenset(pb.Strategy.values())
+_ROLES: Final = frozenset(a2a.Role.values()) - {0}
+
+
+class _Problems:
+    """Collects what is wrong with the fields of one request."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def add(self, field: str, problem: str) -> None:
+        self._fields.setdefault(field, problem)
+
+    def name(self, field: str, value: str, *, required: bool = True) -> None:
+        """An id or a name: short, without control characters."""
+        if value and len(value) <= MAX_ID and value.isprintable():
+            return
+        if not value:
+            if required:
+                self.add(field, "is required")
+        elif len(value) > MAX_ID:
+            self.add(field, f"is longer than {MAX_ID} characters")
+        elif _CONTROL.search(value):
+            self.add(field, "has control characters")
+
+    def in_path(self, field: str, value: str) -> None:
+        """The id of something new: a client can name it in a path."""
+        if not is_segment(value):
+            self.add(field, "is neither . nor ..")
+
+    def time(self, field: str, stamp: Timestamp) -> None:
+        """A moment of the years 1 to 9999, all that RFC 3339 can write."""
+        if not (_LEAST_SECONDS <= stamp.seconds <= _MOST_SECONDS and 0 <= stamp.nanos < 1_000_000_000):
+            self.add(field, "is no time within the years 1 and 9999")
+
+    def request_hash(self, value: bytes) -> None:
+        if len(value) != _HASH_BYTES:
+            self.add("request_hash", f"is not of {_HASH_BYTES} bytes")
+
+    def at_least(self, field: str, value: int, least: int = 0) -> None:
+        if value < least:
+            self.add(field, f"is less than {least}")
+
+    def at_most(self, field: str, value: int, most: int) -> None:
+        self.at_least(field, value)
+        if value > most:
+            self.add(field, f"is more than {most}")
+
+    def message(self, message: a2a.Message, read: UserMessage) -> None:
+        """The message that a user sent: complete, readable and storable."""
+        self.name("message.message_id", read.message_id)
+        if message.role not in _ROLES:
+            self.add("message.role", "is required" if not message.role else "is unknown")
+        parts = message.parts
+        if not parts:
+            self.add("message.parts", "is empty")
+        for index, part in enumerate(parts):
+            if part.WhichOneof("content") is None:
+                self.add(f"message.parts[{index}]", "has no content")
+        if _NUL in read.serialized:
+            self.texts("message", parts)
+
+    def texts(self, field: str, parts: Iterable[a2a.Part]) -> None:
+        for index, part in enumerate(parts):
+            if "\0" in part.text:
+                self.add(f"{field}.parts[{index}].text", "has the character U+0000")
+
+    def change(self, field: str, change: Change) -> None:
+        """A change of an executor; whether the task allows it is the store's to say."""
+        if isinstance(change, StatusUpdate):
+            if change.message_id is not None:
+                self.name(f"{field}.status.message.message_id", change.message_id)
+                self.texts(f"{field}.status.message", change.update(field).status.message.parts)
+        elif isinstance(change, ArtifactUpdate):
+            self.name(f"{field}.artifact.artifact_id", change.artifact_id)
+            self.texts(f"{field}.artifact", change.update(field).artifact.parts)
+        else:
+            self.add(field, "is empty")
+
+    def done(self) -> None:
+        if self._fields:
+            text = "; ".join(f"{field} {problem}" for field, problem in self._fields.items())
+            raise Invalid(f"the request is not valid: {text}", fields=self._fields)
+
+
+def _is_sound(change: Change) -> bool:
+    """Whether a change needs no second look: its id is a good one, and none of its bytes can be U+0000 in a text."""
+    if change is None or _NUL in change.serialized:
+        return False
+    name = change.message_id if isinstance(change, StatusUpdate) else change.artifact_id
+    return name is None or (0 < len(name) <= MAX_ID and name.isprintable())
+
+
+def _check_depth(field: str, changes: Iterable[Change]) -> None:
+    for change in changes:
+        if change is not None and not harmless(change.serialized):
+            update = change.update(field)
+            shallow(field, of_update(update))
+            known(field, update)
+
+
+def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
+    if not harmless(read.serialized):
+        shallow("message", of_message(message))
+        known("message", message)
+
+
+def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequence[Change]) -> None:
+    """Of CreateTask; its message and its first changes as they were read."""
+    problems = _Problems()
+    problems.name("invocation_id", request.invocation_id)
+    problems.name("context_id", request.context_id)
+    problems.name("agent", request.agent)
+    problems.name("task_id", request.task_id, required=False)
+    problems.in_path("context_id", request.context_id)
+    problems.in_path("task_id", request.task_id)
+    problems.name("claim_for", request.claim_for, required=False)
+    problems.request_hash(request.request_hash)
+    problems.message(request.message, message)
+    if request.on_orphan not in _ON_ORPHAN:
+        problems.add("on_orphan", "is unknown")
+    if request.strategy not in _STRATEGIES:
+        problems.add("strategy", "is unknown")
+    problems.at_least("max_attempts", request.max_attempts)
+    if len(changes) > MAX_CHANGES:
+        problems.add("first_changes", f"has more than {MAX_CHANGES}")
+    if changes and not request.claim_for:
+        problems.add("claim_for", "is required with first_changes")
+    for place, change in enumerate(changes):
+        if not _is_sound(change):
+            problems.change(f"first_changes[{place}]", change)
+    problems.done()
+    if request.HasField("metadata"):
+        shallow("metadata", (request.metadata,))
+        known("metadata", request.metadata)
+    _check_message_depth(request.message, message)
+    _check_depth("first_changes", changes)
+
+
+def append(items: Sequence[Append]) -> None:
+    """Of AppendEvents, its items as they were read: at most 1,000 changes together and one item per task."""
+    problems = _Problems()
+    if sum([len(item.changes) for item in items]) > MAX_CHANGES:
+        problems.add("items", f"has more than {MAX_CHANGES} changes")
+    if len({item.task_uid for item in items}) < len(items):
+        problems.add("items", "has two items of one task")
+    for index, item in enumerate(items):
+        uid = item.task_uid
+        if not (0 < len(uid) <= MAX_ID and uid.isprintable()):
+            problems.name(f"items[{index}].task_uid", uid)
+        if item.consumed_generation < 0:
+            problems.add(f"items[{index}].consumed_generation", "is less than 0")
+        if item.copied_generation < 0:
+            problems.add(f"items[{index}].copied_generation", "is less than 0")
+        for place, change in enumerate(item.changes):
+            if not _is_sound(change):
+                problems.change(f"items[{index}].changes[{place}]", change)
+    problems.done()
+    for item in items:
+        _check_depth("items", item.changes)
+
+
+def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
+    """Of AddMessage; its message as it was read."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.name("invocation_id", request.invocation_id)
+    problems.name("expected_context", request.expected_context, required=False)
+    problems.request_hash(request.request_hash)
+    problems.message(request.message, message)
+    problems.done()
+    _check_message_depth(request.message, message)
+
+
+def watch(request: pb.WatchTaskRequest, stop_at: frozenset[int]) -> None:
+    """Of WatchTask, but for its cursor; `stop_at` is that of the request."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    if not stop_at <= STATES:
+        problems.add("stop_at", "has an unknown state")
+    problems.done()
+
+
+def get(request: pb.GetTaskRequest) -> None:
+    """Of GetTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("history_length", request.history_length)
+    problems.done()
+
+
+def list_tasks(request: pb.ListTasksRequest) -> None:
+    """Of ListTasks; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id, required=False)
+    problems.name("agent", request.agent, required=False)
+    if request.state and int(request.state) not in STATES:
+        problems.add("state", "is unknown")
+    if int(request.order) not in pb.TaskOrder.values():
+        problems.add("order", "is unknown")
+    problems.at_least("history_length", request.history_length)
+    problems.time("status_after", request.status_after)
+    problems.done()
+    if not 0 <= request.page_size <= MAX_PAGE_SIZE:
+        raise Invalid(
+            f"a page has 1 to {MAX_PAGE_SIZE} tasks, not {request.page_size}",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is not within 1 and {MAX_PAGE_SIZE}"},
+        )
+
+
+def list_events(request: pb.ListEventsRequest) -> None:
+    """Of ListEvents."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    if not _KINDS.issuperset(int(kind) for kind in request.kinds):
+        problems.add("kinds", "has an unknown kind")
+    problems.at_least("after_generation", request.after_generation)
+    problems.at_most("limit", request.limit, MAX_EVENTS)
+    problems.done()
+
+
+def cancel(request: pb.CancelTaskRequest) -> None:
+    """Of CancelTask."""
+    task_id(request.task_id)
+    shallow("metadata", (request.metadata,))
+    known("metadata", request.metadata)
+
+
+def delete(request: pb.DeleteTaskRequest) -> None:
+    """Of DeleteTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("expected_generation", request.expected_generation)
+    problems.done()
+
+
+def task_id(value: str, field: str = "task_id") -> None:
+    """Of every request that names one task and nothing else."""
+    problems = _Problems()
+    problems.name(field, value)
+    problems.done()
+
+
+def put(request: pb.PutTaskRequest) -> None:
+    """Of PutTask. What a document says about its task is its runtime's business; that it can be read again is ours."""
+    task = request.task
+    problems = _Problems()
+    problems.name("task.id", task.id, required=False)
+    problems.name("task.context_id", task.context_id)
+    problems.in_path("task.id", task.id)
+    problems.in_path("task.context_id", task.context_id)
+    problems.name("agent", request.agent, required=False)
+    problems.at_least("expected_generation", request.expected_generation)
+    if task.status.state and int(task.status.state) not in STATES:
+        problems.add("task.status.state", "is unknown")
+    problems.time("task.status.timestamp", task.status.timestamp)
+    problems.texts("task.status.message", task.status.message.parts)
+    for index, message in enumerate(task.history):
+        problems.texts(f"task.history[{index}]", message.parts)
+    for index, artifact in enumerate(task.artifacts):
+        problems.texts(f"task.artifacts[{index}]", artifact.parts)
+    problems.done()
+    shallow("task.metadata", (task.metadata,))
+    shallow("task.status", of_message(task.status.message))
+    for message in task.history:
+        shallow("task.history", of_message(message))
+    for artifact in task.artifacts:
+        shallow("task.artifacts", of_artifact(artifact))
+    known("task", task)
+
+
+def list_uncopied(request: pb.ListUncopiedRequest) -> None:
+    """Of ListUncopied."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id, required=False)
+    problems.at_most("limit", request.limit, MAX_EVENTS)
+    problems.done()
+
+
+def mark_copied(request: pb.MarkCopiedRequest) -> None:
+    """Of MarkCopied."""
+    problems = _Problems()
+    problems.name("task_uid", request.task_uid)
+    problems.at_least("generation", request.generation, 1)
+    problems.done()
+
+
+def mark_superseded(request: pb.MarkSupersededRequest) -> None:
+    """Of MarkSuperseded."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id)
+    problems.at_least("steered_seq", request.steered_seq, 1)
+    for index, invocation in enumerate(request.cut_invocation_ids):
+        problems.name(f"cut_invocation_ids[{index}]", invocation)
+    problems.done()
+
+
+def list_task_infos(request: pb.ListTaskInfosRequest) -> None:
+    """Of ListTaskInfos; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    context_id(request.context_id)
+    if not 0 <= request.page_size <= MAX_INFOS:
+        raise Invalid(
+            f"a page has 1 to {MAX_INFOS} tasks, not {request.page_size}",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is not within 1 and {MAX_INFOS}"},
+        )
+
+
+def list_messages(request: pb.ListMessagesRequest) -> None:
+    """Of ListMessages; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    context_id(request.context_id)
+    if not 0 <= request.page_size <= MAX_MESSAGES:
+        raise Invalid(
+            f"a page has 1 to {MAX_MESSAGES} messages, not {request.page_size}",
+            reason="BAD_PAGE_SIZE",
+            fields={"page_size": f"is not within 1 and {MAX_MESSAGES}"},
+        )
+
+
+def context_id(value: str) -> None:
+    """Of every request that names one session and nothing else."""
+    task_id(value, "context_id")
+
+
+def drop_import(request: pb.DropImportRequest) -> None:
+    """Of DropImport."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id, required=bool(request.import_id))
+    problems.name("import_id", request.import_id, required=False)
+    problems.done()
+
+
+def export(request: pb.ExportTaskRequest) -> None:
+    """Of ExportTask."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("generation", request.generation)
+    problems.done()
+
+
+def one_import(request: pb.StageImportRequest | pb.CommitImportRequest | pb.FinishImportRequest) -> None:
+    """Of every request that names one import."""
+    problems = _Problems()
+    problems.name("context_id", request.context_id)
+    problems.name("import_id", request.import_id)
+    problems.done()
+
+
+def stage_import(request: pb.StageImportRequest) -> None:
+    """Of StageImport."""
+    one_import(request)
+    problems = _Problems()
+    problems.in_path("context_id", request.context_id)
+    problems.at_least("number", request.number, 1)
+    problems.done()
+
+
+def unfinished_imports(request: pb.ListUnfinishedImportsRequest) -> None:
+    """Of ListUnfinishedImports."""
+    if not 0 <= request.min_age <= 366 * 86_400:
+        raise Invalid("that is no age", reason="BAD_AGE", fields={"min_age": "is 0 seconds to a year"})
+
+
+def summarize_sessions(request: pb.SummarizeSessionsRequest) -> None:
+    """Of SummarizeSessions."""
+    problems = _Problems()
+    if len(request.context_ids) > MAX_SESSIONS:
+        problems.add("context_ids", f"has more than {MAX_SESSIONS}")
+    for index, each in enumerate(request.context_ids):
+        problems.name(f"context_ids[{index}]", each)
+    problems.done()
+
+
+def claim(request: pb.ClaimRequest) -> None:
+    """Of Claim."""
+    problems = _Problems()
+    problems.name("process_id", request.process_id)
+    for index, agent in enumerate(request.agents):
+        problems.name(f"agents[{index}]", agent)
+    problems.at_most("capacity", request.capacity, MAX_CAPACITY)
+    problems.done()
+
+
+def leases(request: pb.RenewRequest | pb.ReleaseRequest) -> None:
+    """Of Renew and Release."""
+    problems = _Problems()
+    problems.name("process_id", request.process_id)
+    for index, lease in enumerate(request.leases):
+        problems.name(f"leases[{index}].task_uid", lease.task_uid)
+    problems.done()

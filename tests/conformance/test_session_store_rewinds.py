@@ -1,0 +1,240 @@
+"""Rewinds, undos and what follows from them, at the port of the session log, on every engine."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from tests.conformance.session_log import (
+    ADA,
+    BOB,
+    HASH,
+    OTHER_HASH,
+    Sessions,
+    copy,
+    event,
+    ids,
+    message,
+    opened,
+    outcome,
+    pushed,
+    rewind,
+    undo,
+    user,
+)
+from tests.conftest import Migrated
+
+from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
+from taskplane.sessions import wire
+from taskplane.sessions.domain import commands
+from taskplane.sessions.store import UnappliedSession
+
+
+@pytest.fixture
+async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
+    """An open session log, and in it session s with the turns A, B and C."""
+    async with opened(await migrated("taskplane.sessions")) as sessions:
+        for name in "ABC":
+            await sessions.append("s", user(name, request_hash=HASH), outcome(name, task_id="t"), copy(name, 2))
+        yield sessions
+
+
+async def rewound(
+    sessions: Sessions, before: str, own: str, *, context_id: str = "s", expected_version: int = 0, hashed: bytes = b""
+) -> commands.Steered:
+    request = pb.RewindRequest(
+        context_id=context_id,
+        before_invocation_id=before,
+        id=own,
+        request_hash=hashed,
+        message=message("the request"),
+        expected_version=expected_version,
+    )
+    return await sessions.log.rewind(wire.rewind(request, ADA))
+
+
+async def undone(
+    sessions: Sessions, own: str = "u", *, context_id: str = "s", expected_version: int = 0, hashed: bytes = b""
+) -> commands.Steered:
+    request = pb.UndoRequest(context_id=context_id, id=own, expected_version=expected_version, request_hash=hashed)
+    return await sessions.log.undo(wire.undo(request, ADA, entry_id=""))
+
+
+async def mark(sessions: Sessions, seq: int) -> int:
+    return (await sessions.log.mark_applied(commands.MarkApplied(scope=ADA, context_id="s", seq=seq))).applied_seq
+
+
+async def cut(sessions: Sessions) -> list[str]:
+    return list((await sessions.log.cut(ADA, "s"))[1])
+
+
+async def test_a_rewind_is_an_entry_that_cuts(sessions: Sessions) -> None:
+    """R3, R4: the whole request is in the log."""
+    done = await rewound(sessions, "B", "r", hashed=HASH)
+    assert (done.seq, done.done) == (10, True)
+    now = done.session
+    assert (now.seq, now.version, now.steered_seq, now.applied_seq, now.has_session_task) == (10, 11, 10, 0, True)
+    assert await sessions.said("s") == ["A?", "A.2"]
+    assert await cut(sessions) == ["B", "C"]
+    stored = wire.entry((await sessions.entries("s"))[-1])
+    assert (stored.id, stored.invocation_id, stored.target, stored.off) == ("r", "r", "B", False)
+    assert (stored.actor, stored.request_hash, stored.message) == ("user:ada", HASH, message("the request"))
+
+
+async def test_a_repeated_rewind_is_answered_as_the_first_was(sessions: Sessions) -> None:
+    """R4: also when the history says something else by now, and whatever version is expected."""
+    first = await rewound(sessions, "B", "r", hashed=HASH)
+    await sessions.append("s", user("D"))
+    again = await rewound(sessions, "B", "r", hashed=HASH, expected_version=1)
+    assert (again.seq, again.done, again.session.seq) == (first.seq, False, 11)
+    assert await sessions.said("s") == ["A?", "A.2", "D?"]
+
+
+async def test_a_rewind_before_what_is_not_in_effect_is_refused_and_stays_refused(sessions: Sessions) -> None:
+    """R9: nothing is changed but the log."""
+    before = await sessions.said("s")
+    for _ in range(2):
+        with pytest.raises(NotFound) as refused:
+            await rewound(sessions, "D", "r", hashed=HASH)
+        assert (refused.value.reason, refused.value.metadata) == ("INVOCATION_NOT_FOUND", {"invocation_id": "D"})
+    session = await sessions.log.session(ADA, "s")
+    assert (session.seq, session.version, session.steered_seq, session.has_session_task) == (10, 11, 0, False)
+    assert (await sessions.entries("s"))[-1].off
+    assert await sessions.said("s") == before
+    await sessions.append("s", user("D"))
+    with pytest.raises(NotFound):
+        await rewound(sessions, "D", "r", hashed=HASH)
+    assert (await rewound(sessions, "D", "r2")).done
+
+
+async def test_rewinds_stack_and_what_is_cut_cannot_be_rewound_to(sessions: Sessions) -> None:
+    """R3."""
+    await rewound(sessions, "C", "r1")
+    with pytest.raises(NotFound):
+        await rewound(sessions, "C", "r2")
+    await rewound(sessions, "B", "r3")
+    assert await sessions.said("s") == ["A?", "A.2"]
+
+
+async def test_rewinding_before_a_rewind_takes_it_back(sessions: Sessions) -> None:
+    """R8: ADK's rule."""
+    await rewound(sessions, "B", "r1")
+    await sessions.append("s", user("D"))
+    await rewound(sessions, "r1", "r2")
+    assert await sessions.said("s") == ["A?", "A.2", "B?", "B.2", "C?", "C.2"]
+    assert await cut(sessions) == ["D"]
+
+
+async def test_an_undo_takes_the_newest_rewind_back(sessions: Sessions) -> None:
+    """R8."""
+    before = await sessions.said("s")
+    await rewound(sessions, "C", "r1")
+    await rewound(sessions, "B", "r2")
+    done = await undone(sessions, "u1", expected_version=12, hashed=HASH)
+    assert (done.seq, done.done, done.session.steered_seq) == (12, True, 12)
+    assert await sessions.said("s") == ["A?", "A.2", "B?", "B.2"]
+    again = await undone(sessions, "u1", expected_version=1, hashed=HASH)
+    assert (again.seq, again.done) == (12, False)
+    await sessions.append("z", user("Z"))
+    for reused in (undone(sessions, "u1", hashed=OTHER_HASH), undone(sessions, "u1", context_id="z")):
+        with pytest.raises(Refused) as refused:
+            await reused
+        assert refused.value.reason == "KEY_REUSED"
+    await undone(sessions, "u2")
+    assert (await sessions.said("s"), await cut(sessions)) == (before, [])
+    with pytest.raises(Refused) as refused:
+        await undone(sessions, "u3")
+    assert refused.value.reason == "NOTHING_TO_UNDO"
+    assert (await sessions.log.session(ADA, "s")).seq == 13
+
+
+async def test_it_is_too_late_to_undo_once_a_turn_was_begun(sessions: Sessions) -> None:
+    """R8."""
+    await rewound(sessions, "B", "r")
+    await sessions.append("s", copy("B", 9))
+    await sessions.append("s", user("D"))
+    with pytest.raises(Refused) as refused:
+        await undone(sessions)
+    assert refused.value.reason == "TOO_LATE_TO_UNDO"
+    assert await sessions.said("s") == ["A?", "A.2", "D?"]
+
+
+async def test_refusals_come_before_anything_is_written(sessions: Sessions) -> None:
+    """R9."""
+    with pytest.raises(Conflict) as conflict:
+        await rewound(sessions, "B", "r", expected_version=3)
+    assert conflict.value.metadata == {"version": "10"}
+    with pytest.raises(Conflict):
+        await undone(sessions, expected_version=3)
+    await rewound(sessions, "B", "r", hashed=HASH)
+    for attempt in (
+        rewound(sessions, "B", "r", hashed=OTHER_HASH),
+        rewound(sessions, "A", "r", hashed=HASH),
+        rewound(sessions, "A", "A"),
+        undone(sessions, "r"),
+    ):
+        with pytest.raises(Refused) as refused:
+            await attempt
+        assert refused.value.reason == "KEY_REUSED"
+    with pytest.raises(NotFound) as unknown:
+        await rewound(sessions, "B", "x", context_id="none")
+    assert unknown.value.reason == "SESSION_NOT_FOUND"
+    for wrong in (rewound(sessions, "", "x"), rewound(sessions, "B", ""), rewound(sessions, "B", "x", hashed=b"short")):
+        with pytest.raises(Invalid):
+            await wrong
+    with pytest.raises(Invalid):
+        await rewound(sessions, "B", "x", expected_version=-1)
+    assert (await sessions.log.session(ADA, "s")).seq == 10
+
+
+async def test_of_racing_rewinds_each_is_decided_on_what_the_others_left(sessions: Sessions) -> None:
+    """R9: the decision is made where the entry is written."""
+    answers = await asyncio.gather(*(rewound(sessions, "B", f"r{n}") for n in range(6)), return_exceptions=True)
+    assert sum(isinstance(answer, commands.Steered) for answer in answers) == 1
+    assert [error.reason for error in answers if isinstance(error, NotFound)] == ["INVOCATION_NOT_FOUND"] * 5
+    assert len(ids(await sessions.entries("s"))) == 15
+
+
+async def test_what_steers_is_counted_until_it_was_carried_out(sessions: Sessions) -> None:
+    """R4: an append says so, and the sweep finds it."""
+    assert not wire.appended(await sessions.append("s", user("D"))).unapplied
+    steering = [pushed("p", message("A?", invocation="A")), rewind("A", "r"), undo("u"), event("e1", "{}")]
+    for seq, entry in enumerate(steering, 11):
+        answer = wire.appended(await sessions.append("s", entry))
+        assert answer.unapplied
+        assert (await sessions.log.session(ADA, "s")).steered_seq == min(seq, 13)
+    await sessions.append("s", event("e2", '{"actions": {"rewind_before_invocation_id": "A"}}'))
+    assert (await sessions.log.session(ADA, "s")).steered_seq == 15
+    await sessions.append("t", user("E"), rewind("E", "q"), scope=BOB)
+    await sessions.append("u", user("F"), outcome("F", "direct"))
+    expected = [UnappliedSession("", "ada", "s"), UnappliedSession("", "bob", "t")]
+    assert list(await sessions.log.unapplied(10)) == expected
+    assert list(await sessions.log.unapplied(1)) == expected[:1]
+    version = (await sessions.log.session(ADA, "s")).version
+    assert [await mark(sessions, seq) for seq in (13, 12, 15, 0)] == [13, 13, 15, 15]
+    assert list(await sessions.log.unapplied(10)) == expected[1:]
+    assert (await sessions.log.session(ADA, "s")).version == version
+    assert not wire.appended(await sessions.append("s", user("G"))).unapplied
+    with pytest.raises(Invalid) as refused:
+        await mark(sessions, 17)
+    assert refused.value.reason == "BEYOND_HEAD"
+    with pytest.raises(NotFound):
+        await sessions.log.mark_applied(commands.MarkApplied(scope=BOB, context_id="s", seq=1))
+    for wrong in (0, 1001):
+        with pytest.raises(Invalid):
+            await sessions.log.unapplied(wrong)
+
+
+async def test_marking_beyond_what_steers_marks_what_steers(sessions: Sessions) -> None:
+    await rewound(sessions, "C", "r1")
+    await sessions.append("s", user("D"))
+    assert await mark(sessions, 11) == 10
+    await rewound(sessions, "B", "r2")
+    assert list(await sessions.log.unapplied(10)) == [UnappliedSession("", "ada", "s")]
+
+
+async def test_what_is_cut_is_shown_to_its_owner_only(sessions: Sessions) -> None:
+    with pytest.raises(NotFound):
+        await sessions.log.cut(BOB, "s")
+    with pytest.raises(NotFound):
+        await sessions.log.rewind(wire.rewind(pb.RewindRequest(context_id="s", before_invocation_id="A", id="r"), BOB))

@@ -1,0 +1,285 @@
+"""Sessions whose tasks are not in line with their history: after a crash, after what somebody else wrote, and turns
+that were taken back before there was a task of theirs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.executor.plane import Plane, Stores, eventually, open_plane, said, swept_at_start, text
+from tests.executor.rewinding import Held, answer, applied, gone, invocation, listed, rewind, rewind_session, turns
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Turn
+from taskplane.runtime import retry
+from taskplane.runtime.errors import NotFound, Refused, Unavailable
+
+# One that goes without waiting for anything.
+MORTAL: dict[str, Any] = {"drain_timeout": 0.05, "cancel_grace": 0.05}
+# Between the entry, the mark on the tasks, and the mark on the session.
+PLACES = ["MarkSuperseded", "MarkApplied"]
+
+
+async def half_done(stores: Stores, place: str) -> list[a2a.Task]:
+    """Two turns, and a rewind before the second whose executor is gone in the middle of it."""
+    async with open_plane(stores, ("a", Scripted(answer)), **MORTAL) as plane:
+        done = await turns(plane, "one", "two")
+        held = Held(stores, place)
+        call = asyncio.ensure_future(rewind(plane, invocation(done[1])))
+        await held.reached.wait()
+        await gone(call)
+    del stores.channel.before[place]
+    return done
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_rewind_whose_executor_is_gone_is_finished_by_the_sweep(stores: Stores, place: str) -> None:
+    """R4: by another executor, at its start."""
+    one, _ = await half_done(stores, place)
+    async with open_plane(stores, ("a", Scripted(answer))) as plane:
+        await eventually(lambda: applied(plane), lambda done: done)
+        assert await listed(plane) == [one.id]
+        assert await plane.conversation("c") == ["one", "answer to one"]
+
+
+class Blind:
+    """Sweeps that find nothing to look at."""
+
+    def __init__(self, stores: Stores) -> None:
+        stores.channel.before["ListUnapplied"] = self._refuse
+
+    async def _refuse(self, request: object) -> None:
+        raise Unavailable("not now")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("next_request", ["turn", "message", "rewind", "refused rewind", "refused undo", "apply"])
+async def test_the_next_request_finishes_it(stores: Stores, place: str, next_request: str) -> None:
+    """R4: whichever it is, and whatever becomes of it."""
+
+    class Sometimes(Scripted):
+        routes_at_sight = True
+
+        async def route(self, turn: Turn) -> str | None:
+            return "direct" if turn.text == "message" else None
+
+    one, two = await half_done(stores, place)
+    Blind(stores)
+    async with open_plane(stores, ("a", Sometimes(answer))) as plane:
+        assert not await applied(plane)
+        expected = [one.id]
+        if next_request == "turn":
+            expected.append((await plane.run("three", context_id="c")).id)
+        elif next_request == "message":
+            assert text((await plane.submit("message", context_id="c")).message) == "direct"
+        elif next_request == "rewind":
+            await rewind(plane, invocation(one))
+            expected = []
+        elif next_request == "refused rewind":
+            with pytest.raises(NotFound):
+                await rewind_session(plane, invocation(two))
+        elif next_request == "refused undo":
+            await plane.stores.sessions().AppendEntries(
+                sessions.AppendEntriesRequest(
+                    context_id="c",
+                    entries=[sessions.Entry(id="e", kind=sessions.ENTRY_KIND_MESSAGE, message=said("new"))],
+                )
+            )
+            with pytest.raises(Refused):
+                await plane.executor().UndoRewind(pb.UndoRewindRequest(context_id="c"))
+        else:
+            for _ in range(2):
+                await plane.executor().ApplySession(pb.ApplySessionRequest(context_id="c"))
+        assert await applied(plane)
+        assert await listed(plane) == expected
+
+
+async def test_a_store_that_is_away_for_a_moment_is_waited_for(
+    stores: Stores, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "BRIEF", 60.0)
+    one, two = await turns(plane, "one", "two")
+    left = 3
+
+    async def fail(request: object) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise Unavailable("not now")
+
+    for method in ("Rewind", *PLACES, "GetSessionTask"):
+        left = 2
+        stores.channel.before[method] = fail
+        await rewind(plane, invocation(two), key="k", message_id="m")
+        del stores.channel.before[method]
+    assert await applied(plane) and await listed(plane) == [one.id]
+
+
+def pushed(*messages: a2a.Message) -> sessions.AppendEntriesRequest:
+    """A history that a runtime of its own pushes."""
+    entry = sessions.Entry(id="pushed", kind=sessions.ENTRY_KIND_PUSHED, pushed=sessions.Messages(messages=messages))
+    return sessions.AppendEntriesRequest(context_id="c", entries=[entry])
+
+
+async def test_a_pushed_history_is_applied_and_is_what_the_next_turn_sees(stores: Stores) -> None:
+    """R7: by the call that is for it, or by the turn; the tasks that it does not name are superseded."""
+    agent = Scripted(answer)
+    Blind(stores)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, _ = await turns(plane, "one", "two")
+
+        async def shown() -> list[a2a.Message]:
+            asked = sessions.GetSessionTaskRequest(context_id="c")
+            return list((await stores.sessions().GetSessionTask(asked)).task.history)
+
+        turn = (await eventually(shown, lambda history: len(history) == 4))[:2]
+        await stores.sessions().AppendEntries(pushed(*turn, said("pushed")))
+        assert not await applied(plane)
+        await plane.executor().ApplySession(pb.ApplySessionRequest(context_id="c"))
+        assert await applied(plane)
+        (three,) = await turns(plane, "three")
+        kept = [*map(text, turn), "pushed"]
+        assert [text(message) for message in agent.turns[-1].history] == kept
+        assert await listed(plane) == [one.id, three.id]
+        rewound = (await rewind(plane, invocation(three), "four")).rewound
+        assert [text(message) for message in rewound.task.history] == kept
+        assert not rewound.task.history[-1].HasField("metadata")
+        task = await plane.at_rest(pb.SubmitResponse(task=rewound.next))
+        assert await listed(plane) == [one.id, task.id]
+
+
+async def test_a_runtimes_event_that_rewinds_is_applied_by_the_sweep(stores: Stores) -> None:
+    """R10."""
+    async with open_plane(stores, uncopied_every=0.05) as plane:
+        one, two = await turns(plane, "one", "two")
+        data = f'{{"actions": {{"rewindBeforeInvocationId": "{invocation(two)}"}}, "invocationId": "r"}}'
+        entry = sessions.Entry(id="event", kind=sessions.ENTRY_KIND_EVENT, data=data)
+        await stores.sessions().AppendEntries(sessions.AppendEntriesRequest(context_id="c", entries=[entry]))
+        await eventually(lambda: applied(plane), lambda done: done)
+        assert await listed(plane) == [one.id]
+
+
+async def saved(plane: Plane, words: str) -> str:
+    """The invocation of a turn once its message is in the session."""
+
+    async def found() -> str:
+        try:
+            entries = await plane.entries("c")
+        except NotFound:
+            return ""
+        return next((entry.invocation_id for entry in entries if text(entry.message) == words), "")
+
+    return await eventually(found, bool)
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+@pytest.mark.parametrize("key", ["", "k"])
+async def test_a_turn_that_was_taken_back_before_its_task_was_created_does_not_run(
+    stores: Stores, earlier: bool, key: str
+) -> None:
+    """R4: its run supersedes the task, which MarkSuperseded could not see."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as plane:
+        kept = [task.id for task in await turns(plane, *(["one"] if earlier else []))]
+        held = Held(stores, "CreateTask")
+        call = asyncio.ensure_future(plane.submit("two", context_id="c", key=key, message_id="m"))
+        before = await saved(plane, "two")
+        await held.reached.wait()
+        await rewind(plane, before)
+        assert await applied(plane)
+        held.let_go.set()
+        task = await plane.at_rest(await call)
+        record = await eventually(lambda: plane.record(task.id), lambda found: found.superseded)
+        assert await listed(plane) == kept
+        assert len(await plane.conversation("c")) == 2 * len(kept)
+        if earlier:
+            assert record.state == a2a.TASK_STATE_CANCELED
+            assert [turn.text for turn in agent.turns] == ["one"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [Complete("said"), Complete(), AskInput("which?"), Fail("no"), ArtifactChunk("a", text="x")],
+    ids=["says", "is silent", "asks", "fails", "makes something"],
+)
+async def test_of_a_session_that_it_began_a_turn_finds_out_by_its_end(stores: Stores, last: Change) -> None:
+    """R4: it had no history to read. Whichever way it ends, its task is superseded."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield last
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        held = Held(stores, "CreateTask")
+        call = asyncio.ensure_future(plane.submit("one", context_id="c", key="k"))
+        before = await saved(plane, "one")
+        await held.reached.wait()
+        await rewind(plane, before)
+        held.let_go.set()
+        reference = await call
+        await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
+        assert await listed(plane) == [] and await plane.conversation("c") == []
+
+
+async def test_a_turn_that_was_taken_back_while_a_router_thought_does_not_run(stores: Stores) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    class Thinking(Scripted):
+        async def route(self, turn: Turn) -> str | None:
+            asked.set()
+            await go_on.wait()
+            return None
+
+    agent = Thinking(answer)
+    async with open_plane(stores, ("a", agent), route_timeout=60.0) as plane:
+        call = asyncio.ensure_future(plane.submit("one", context_id="c"))
+        await asked.wait()
+        await rewind(plane, await saved(plane, "one"))
+        go_on.set()
+        task = await plane.at_rest(await call)
+        assert task.status.state == a2a.TASK_STATE_CANCELED
+        assert await listed(plane) == [] and await plane.conversation("c") == []
+    assert agent.turns == []
+
+
+async def test_a_turn_that_waited_in_the_queue_and_was_taken_back_does_not_run(stores: Stores) -> None:
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", Scripted(answer)), capacity=0) as full:
+        reference = await full.submit("one", context_id="c")
+        await rewind(full, invocation(await full.task(reference.task.task_id)))
+    async with open_plane(stores, ("a", agent)) as plane:
+        task = await plane.at_rest(reference)
+        assert task.status.state == a2a.TASK_STATE_CANCELED
+        await turns(plane, "two")
+    assert [turn.text for turn in agent.turns] == ["two"]
+
+
+async def test_a_turn_whose_message_could_not_be_saved_is_not_taken_for_cut(stores: Stores) -> None:
+    """C6: it is in the session later, as a copy."""
+    agent = Scripted(answer)
+    async with open_plane(stores, ("a", agent)) as plane:
+        one, two = await turns(plane, "one", "two")
+        await rewind(plane, invocation(two))
+
+        async def refuse(request: sessions.AppendEntriesRequest) -> None:
+            if any(entry.kind == sessions.ENTRY_KIND_OUTCOME for entry in request.entries):
+                raise Unavailable("not now")
+
+        stores.channel.before["AppendEntries"] = refuse
+        task = await plane.run("three", context_id="c")
+        assert task.status.state == a2a.TASK_STATE_COMPLETED
+        assert await plane.conversation("c") == ["one", "answer to one", "three", "answer to three"]
+        assert await listed(plane) == [one.id, task.id]
+
+
+async def test_a_turn_in_a_rewound_session_costs_no_more_calls(stores: Stores, plane: Plane) -> None:
+    """One turn is 2 AppendEntries, 1 ListEntries, 1 CreateTask, 2 AppendEvents."""
+    await swept_at_start(stores)
+    _, two = await turns(plane, "echo one", "echo two")
+    await rewind(plane, invocation(two))
+    stores.calls.clear()
+    await turns(plane, "echo three")
+    calls = {name: count for name, count in stores.calls.items() if name not in ("Renew", "ListUncopied")}
+    assert calls == {"AppendEntries": 2, "ListEntries": 1, "CreateTask": 1, "AppendEvents": 2}

@@ -1,0 +1,52 @@
+"""What a send must look like, whatever its size."""
+
+import itertools
+
+import pytest
+from google.protobuf.struct_pb2 import Value
+
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.executor.turns import validation
+from taskplane.runtime.errors import Invalid
+
+
+def nested(kinds: str, width: int) -> Value:
+    """A value in a list ("l") or an object ("o") for each level above it, each of them `width` values wide."""
+    value = inner = Value()
+    for kind in kinds:
+        if kind == "l":
+            for _ in range(width - 1):
+                inner.list_value.values.add().bool_value = True
+            inner = inner.list_value.values.add()
+        else:
+            for number in range(width - 1):
+                inner.struct_value.fields[f"b{number}"].bool_value = True
+            inner = inner.struct_value.fields["a"]
+    inner.string_value = "inside"
+    return value
+
+
+@pytest.mark.parametrize("width", [1, 50])
+@pytest.mark.parametrize("kinds", ["l", "o", "lo", "oll"])
+def test_data_of_24_levels_is_taken_and_one_more_is_not(kinds: str, width: int) -> None:
+    """However wide it is, and however many levels of protobuf a level is."""
+    levels = "".join(itertools.islice(itertools.cycle(kinds), 24))
+    request = pb.SubmitRequest()
+    part = request.request.message.parts.add()
+    part.data.CopyFrom(nested(levels[:23], width))
+    validation.submit(request)
+    part.data.CopyFrom(nested(levels, width))
+    with pytest.raises(Invalid) as refused:
+        validation.submit(request)
+    assert refused.value.reason == "TOO_DEEP"
+
+
+def test_no_turn_begins_a_session_that_no_path_can_name() -> None:
+    """S: nobody could look at it."""
+    request = pb.SubmitRequest()
+    request.request.message.parts.add().text = "x"
+    for context_id in (".", ".."):
+        request.request.message.context_id = context_id
+        with pytest.raises(Invalid) as refused:
+            validation.submit(request)
+        assert set(refused.value.fields) == {"message.context_id"}
