@@ -33,9 +33,9 @@ def test_every_rpc_has_a_line_in_the_policy_and_every_line_its_rpc(room: str) ->
     assert all(isinstance(access, Access) for access in policy.values())
 
 
-def test_there_is_no_service_beside_those_of_the_rooms_and_the_tunnel_to_them() -> None:
+def test_there_is_no_service_beside_those_of_the_rooms() -> None:
     modules = [
         ".".join(path.relative_to(ROOT / "protos").with_suffix("").parts) for path in files("protos", suffix="_pb2.py")
     ]
     serving = {module for module in modules if paths(import_module(module).DESCRIPTOR)}
-    assert serving == {f"taskplane.api.{name}.v1.{name}_pb2" for name in (*ROOMS, "tunnel")}
+    assert serving == {f"taskplane.api.{name}.v1.{name}_pb2" for name in ROOMS}

@@ -1,4 +1,4 @@
-"""A real service on a real channel, over a socket, through a tunnel and in process: `dial` opens any."""
+"""A real service on a real channel, over a socket and in process: `dial` opens any."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from taskplane.runtime import errors
-from taskplane.runtime.channel import LocalChannel, client, connect, tunnel
+from taskplane.runtime.channel import LocalChannel, client, connect
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
@@ -114,10 +114,10 @@ def echo_services(
     return services
 
 
-Kind = Literal["socket", "tunnel", "local"]
+Kind = Literal["socket", "local"]
 
 
-@pytest.fixture(params=["socket", "tunnel", "local"])
+@pytest.fixture(params=["socket", "local"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
     return found
@@ -138,8 +138,7 @@ def dial(kind: Kind) -> Dial:
                 yield await stack.enter_async_context(LocalChannel(services))
             else:
                 server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=0.2))
-                way = tunnel if kind == "tunnel" else connect
-                yield await stack.enter_async_context(way(server.address))
+                yield await stack.enter_async_context(connect(server.address))
 
     return opened
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,14 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.runtime.conftest import SERVICE, add_echo, as_alice, echo_services, say_back, tell_bytes
 
 from taskplane.runtime import errors
-from taskplane.runtime.channel import connect, tunnel
+from taskplane.runtime.channel import connect
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
-from taskplane.runtime.tunnel.server import SERVICE as TUNNEL
 
 HELLO = BytesValue(value=b"hello")
-Way = Callable[[str], AbstractAsyncContextManager[grpc.aio.Channel]]
-ways = pytest.mark.parametrize("way", [connect, tunnel])
+MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "10.1.2.3:50051", "plane.example:50051", ":0"])
@@ -99,7 +97,7 @@ async def test_reflection_lists_every_service() -> None:
         )
         (reply,) = [reply async for reply in call]
         names = {service.name for service in reply.list_services_response.service}
-    assert names == {SERVICE, TUNNEL, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 
 
 def watch(channel: grpc.aio.Channel, service: str = SERVICE) -> AsyncIterator[health_pb2.HealthCheckResponse]:
@@ -196,8 +194,7 @@ async def test_without_a_probe_a_server_is_ready() -> None:
             pass
 
 
-@ways
-async def test_draining_says_not_serving_first_then_lets_calls_finish(way: Way) -> None:
+async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
     """C14: health NOT_SERVING, then stop(grace); what ends within the grace is answered."""
     begun, release = asyncio.Event(), asyncio.Event()
 
@@ -215,7 +212,7 @@ async def test_draining_says_not_serving_first_then_lets_calls_finish(way: Way) 
 
     addresses: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving_task = asyncio.create_task(serve())
-    async with way(await addresses) as channel:
+    async with connect(await addresses) as channel:
         watched = watch(channel)
         while await status(watched) != "SERVING":
             pass
@@ -229,8 +226,7 @@ async def test_draining_says_not_serving_first_then_lets_calls_finish(way: Way) 
     await serving_task
 
 
-@ways
-async def test_what_does_not_end_within_the_grace_is_cancelled(way: Way) -> None:
+async def test_what_does_not_end_within_the_grace_is_cancelled() -> None:
     """C14: stop(grace) ends every stream."""
     cancelled = asyncio.Event()
 
@@ -243,32 +239,61 @@ async def test_what_does_not_end_within_the_grace_is_cancelled(way: Way) -> None
 
     async with AsyncExitStack() as stack:
         async with serving(echo_services(tell=tell), "127.0.0.1:0", grace=0.05) as server:
-            stream = as_alice(await stack.enter_async_context(way(server.address))).Tell(HELLO)
+            stream = as_alice(await stack.enter_async_context(connect(server.address))).Tell(HELLO)
             assert await stream.read() == HELLO
         await cancelled.wait()
         with pytest.raises(errors.Unavailable):
             await stream.read()
 
 
-@ways
-async def test_a_server_that_cannot_be_reached_is_unavailable_without_telling_where(way: Way) -> None:
-    async with way("127.0.0.1:1") as channel:
+async def test_a_server_that_cannot_be_reached_is_unavailable_without_telling_where() -> None:
+    async with connect("127.0.0.1:1") as channel:
         with pytest.raises(errors.Unavailable) as failed:
             await as_alice(channel).Say(HELLO)
     assert "127.0.0.1" not in str(failed.value)
 
 
-@ways
-async def test_a_restarted_server_is_found_again(way: Way, tmp_path: Path) -> None:
+async def test_a_restarted_server_is_found_again(tmp_path: Path) -> None:
     # Not a port, which somebody else could take meanwhile.
     listen = f"unix:{tmp_path}/plane.sock"
     async with AsyncExitStack() as stack:
         async with serving(echo_services(), listen, grace=0.1) as server:
-            channel = await stack.enter_async_context(way(server.address))
+            channel = await stack.enter_async_context(connect(server.address))
             stub = as_alice(channel)
             await stub.Say(HELLO)
         with pytest.raises(errors.Unavailable):
             await stub.Say(HELLO)
         async with serving(echo_services(), listen, grace=0.1), asyncio.timeout(60):
             await channel.channel_ready()
+            assert await stub.Say(HELLO) == HELLO
+
+
+async def test_a_stream_whose_messages_nobody_takes_stands_still() -> None:
+    """C13: a slow client costs no memory: its handler waits, and other calls on the connection do not."""
+    told = 0
+
+    async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        nonlocal told
+        while True:
+            told += 1
+            yield BytesValue(value=bytes(MIB))
+
+    async with serving(echo_services(tell=tell), "127.0.0.1:0", grace=0.1) as server:
+        async with connect(server.address) as channel:
+            stub = as_alice(channel)
+            stream = stub.Tell(HELLO)
+            for _ in range(3):
+                await stream.read()
+            for _ in range(200):
+                await stub.Say(HELLO)
+            assert told <= 3 + 16
+            stream.cancel()
+
+
+async def test_a_channel_that_nobody_uses_does_not_hold_up_a_drain() -> None:
+    """C14: a drain takes as long as what is under way, and an open connection is nothing under way."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(asyncio.timeout(20))
+        async with serving(echo_services(), "127.0.0.1:0", grace=600) as server:
+            stub = as_alice(await stack.enter_async_context(connect(server.address)))
             assert await stub.Say(HELLO) == HELLO

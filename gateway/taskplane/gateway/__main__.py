@@ -7,16 +7,16 @@ from functools import partial
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import PREFIX, GatewaySettings
 from taskplane.runtime import logs, process
-from taskplane.runtime.channel import tunnel
+from taskplane.runtime.channel import connect
 from taskplane.runtime.settings import load
 
 
 async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains."""
     async with (
-        tunnel(settings.tasks) as tasks,
-        tunnel(settings.sessions) as sessions,
-        tunnel(settings.executor) as executor,
+        connect(settings.tasks) as tasks,
+        connect(settings.sessions) as sessions,
+        connect(settings.executor) as executor,
         open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor),
     ):
         await stop.wait()

@@ -9,7 +9,7 @@ from taskplane.executor.composition import open_executor
 from taskplane.executor.servicer import POLICY
 from taskplane.executor.settings import PREFIX, ExecutorSettings
 from taskplane.runtime import logs, process
-from taskplane.runtime.channel import tunnel
+from taskplane.runtime.channel import connect
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
@@ -19,8 +19,8 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains."""
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
-        tunnel(settings.tasks) as tasks,
-        tunnel(settings.sessions) as sessions,
+        connect(settings.tasks) as tasks,
+        connect(settings.sessions) as sessions,
         open_executor(settings, services, tasks, sessions, secrets.token_hex(8)) as room,
         serving(services, settings.listen, ready=room.ready),
     ):

@@ -1,4 +1,4 @@
-"""The channels rooms talk over: a tunnel through a socket, or straight into this process; one wrapper around either."""
+"""The channels rooms talk over: a socket, or straight into this process; one wrapper around either."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,9 +9,8 @@ import grpc
 from taskplane.runtime.client import client
 from taskplane.runtime.local import LocalChannel
 from taskplane.runtime.services import MAX_REPLY, MAX_REQUEST
-from taskplane.runtime.tunnel.channel import TunnelChannel
 
-__all__ = ["LocalChannel", "client", "connect", "tunnel"]
+__all__ = ["LocalChannel", "client", "connect"]
 
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_REQUEST),
@@ -42,10 +41,3 @@ async def connect(target: str) -> AsyncGenerator[grpc.aio.Channel]:
         yield channel
     finally:
         await channel.close()
-
-
-@asynccontextmanager
-async def tunnel(target: str) -> AsyncGenerator[grpc.aio.Channel]:
-    """As `connect`, for many calls: they share one stream, which costs both sides a fraction of calls of their own."""
-    async with connect(target) as channel, TunnelChannel(channel) as tunnelled:
-        yield tunnelled

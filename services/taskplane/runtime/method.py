@@ -1,4 +1,4 @@
-"""A method as a client calls it over a channel of ours: what is the same in one process and through a tunnel."""
+"""A method as a client calls it over the channel inside a process."""
 
 import asyncio
 import copy

@@ -14,8 +14,6 @@ from grpc_reflection.v1alpha import reflection
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.services import MAX_REQUEST, Services
-from taskplane.runtime.tunnel.server import SERVICE as TUNNEL
-from taskplane.runtime.tunnel.server import Tunnels
 
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
@@ -72,11 +70,7 @@ async def serving(
     services.register(server)
     health = Health(services.names, ready, period=period, patience=patience)
     await health.register(server)
-    tunnels = Tunnels(services)
-    tunnels.register(server)
-    reflection.enable_server_reflection(
-        [*services.names, TUNNEL, "grpc.health.v1.Health", reflection.SERVICE_NAME], server
-    )
+    reflection.enable_server_reflection([*services.names, "grpc.health.v1.Health", reflection.SERVICE_NAME], server)
     try:
         port = server.add_insecure_port(listen)
     except RuntimeError as error:
@@ -92,7 +86,6 @@ async def serving(
         probing.cancel()
         await asyncio.wait({probing})
         await health.shut()
-        tunnels.drain()
         await server.stop(grace)
 
 

@@ -1,1 +1,0 @@
-"""Many calls over one stream, between the processes of a plane (taskplane.api.tunnel.v1)."""
