@@ -23,7 +23,7 @@ from taskplane.executor.agents.demo import Demo
 from taskplane.executor.composition import ExecutorRoom, open_executor
 from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
-from taskplane.runtime.channel import LocalChannel, client
+from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.services import Services
 from taskplane.sessions.composition import open_sessions
@@ -52,13 +52,13 @@ class Stores:
         self.calls = self.channel.calls
 
     def tasks(self, who: Principal = ANN) -> TaskStoreStub:
-        return TaskStoreStub(client(LocalChannel(self.services), identity=who))
+        return TaskStoreStub(client(InProcessChannel(self.services), identity=who))
 
     def sessions(self, who: Principal = ANN) -> SessionHistoryStub:
-        return SessionHistoryStub(client(LocalChannel(self.services), identity=who))
+        return SessionHistoryStub(client(InProcessChannel(self.services), identity=who))
 
 
-class Counting(LocalChannel):
+class Counting(InProcessChannel):
     """A local channel that counts calls, notices calls of one method at once, and can refuse some."""
 
     def __init__(self, services: Services) -> None:
@@ -113,7 +113,7 @@ class Plane:
         self._services = services
 
     def executor(self, who: Principal = ANN) -> AgentExecutorStub:
-        return AgentExecutorStub(client(LocalChannel(self._services), identity=who))
+        return AgentExecutorStub(client(InProcessChannel(self._services), identity=who))
 
     async def submit(
         self,

@@ -13,7 +13,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.sweeps.imports import Imports
-from taskplane.runtime.channel import LocalChannel, client
+from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError
 from taskplane.runtime.principal import Principal
 from taskplane.storage import staging
@@ -51,7 +51,7 @@ async def half_imported(stores: Stores) -> None:
 
 
 def sweeper(stores: Stores, after: float) -> Imports:
-    who = client(LocalChannel(stores.services), identity=Principal("", "", "executor", service=True))
+    who = client(InProcessChannel(stores.services), identity=Principal("", "", "executor", service=True))
     return Imports(TaskStoreStub(who), SessionHistoryStub(who), after=after)
 
 

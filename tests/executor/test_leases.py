@@ -13,7 +13,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
 from taskplane.executor.agent import ArtifactChunk, Change, Complete, Policy, Say, Text, Turn
 from taskplane.executor.agents.demo import Demo
-from taskplane.runtime.channel import LocalChannel, client
+from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.principal import Principal
 
@@ -179,7 +179,7 @@ async def test_a_claim_stream_that_was_replaced_is_opened_again(stores: Stores) 
     """C8: leases live by renewals; a cut stream loses nothing, and what waits is assigned when it is back."""
     async with open_plane(stores, process_id="p") as plane:
         asked = await plane.run("ask")
-        channel = client(LocalChannel(stores.services), identity=Principal("", "", "other", service=True))
+        channel = client(InProcessChannel(stores.services), identity=Principal("", "", "other", service=True))
         call = TaskQueueStub(channel).Claim(tasks.ClaimRequest(process_id="p", agents=["none"], capacity=1))
         replaced = asyncio.ensure_future(anext(aiter(call)))
         await plane.submit("Ann", task_id=asked.id)

@@ -20,7 +20,7 @@ from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.runtime.channel import LocalChannel
+from taskplane.runtime.channel import InProcessChannel
 from taskplane.runtime.services import Services
 
 Json = dict[str, Any]
@@ -184,8 +184,8 @@ async def open_behind(
 async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, None]:
     """A gateway over what runs behind it, with a client."""
     values: Json = {"port": 0, "drain_delay": 0.0, "shutdown_timeout": 2, "card_age": 60.0, **settings}
-    stores = LocalChannel(behind.stores.services)
-    runs = LocalChannel(behind.services)
+    stores = InProcessChannel(behind.stores.services)
+    runs = InProcessChannel(behind.services)
 
     async def ready() -> bool:
         return True

@@ -12,7 +12,7 @@ from tests.support.ports import free_port
 from taskplane.gateway.probes import probes
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.channel import InProcessChannel, client, connect
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.server import serving
@@ -57,7 +57,7 @@ async def test_services_are_asked_by_the_health_protocol_and_one_that_fails_is_n
 
 async def test_a_gateway_with_a_service_missing_is_live_and_not_ready() -> None:
     """C15: UNAVAILABLE, or 503 with a time to wait; the process lives on."""
-    services = LocalChannel(Services(policy={}))
+    services = InProcessChannel(Services(policy={}))
     async with (
         connect("127.0.0.1:1") as nowhere,
         open_gateway(
@@ -173,8 +173,8 @@ async def test_streams_outlive_a_restart_of_the_task_store_and_lose_nothing(tmp_
         store = AsyncExitStack()
         first = await store.enter_async_context(serving(behind.stores.services, f"127.0.0.1:{free_port()}", grace=0.0))
         tasks = await stack.enter_async_context(connect(first.address))
-        others = LocalChannel(behind.stores.services)
-        runs = LocalChannel(behind.services)
+        others = InProcessChannel(behind.stores.services)
+        runs = InProcessChannel(behind.services)
         settings = GatewaySettings(port=0, drain_delay=0.0)
         gateway = await stack.enter_async_context(open_gateway(settings, tasks=tasks, sessions=others, executor=runs))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url, timeout=20))
@@ -190,7 +190,7 @@ async def test_streams_outlive_a_restart_of_the_task_store_and_lose_nothing(tmp_
 
 
 async def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
-    services = LocalChannel(Services(policy={}))
+    services = InProcessChannel(Services(policy={}))
 
     def opening(port: int) -> AbstractAsyncContextManager[Gateway]:
         settings = GatewaySettings(port=port, drain_delay=0.0)

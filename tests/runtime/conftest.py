@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from taskplane.runtime import errors
-from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.channel import InProcessChannel, client, connect
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
@@ -88,9 +88,9 @@ class EchoStub:
         self.Gone: Any = made.unary_unary(f"/{SERVICE}/Gone", *arguments, _registered_method=True)
 
 
-def add_echo(say: Say, tell: Tell, server: grpc.aio.Server) -> None:
+def add_echo(servicer: tuple[Say, Tell], server: grpc.aio.Server) -> None:
     """What grpc_tools would generate to register it."""
-    behaviours: Any = (say, tell)
+    behaviours: Any = servicer
     handlers = {
         "Say": grpc.unary_unary_rpc_method_handler(behaviours[0], BytesValue.FromString, BytesValue.SerializeToString),
         "Tell": grpc.unary_stream_rpc_method_handler(
@@ -110,14 +110,14 @@ def echo_services(
     default: Principal | None = None,
 ) -> Services:
     services = Services(policy={SAY: access, TELL: access} if access else {}, secret=secret, default=default)
-    add_echo(say, tell, services)
+    services.add(add_echo, (say, tell))
     return services
 
 
-Kind = Literal["socket", "local"]
+Kind = Literal["socket", "inprocess"]
 
 
-@pytest.fixture(params=["socket", "local"])
+@pytest.fixture(params=["socket", "inprocess"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
     return found
@@ -134,8 +134,8 @@ def dial(kind: Kind) -> Dial:
     @asynccontextmanager
     async def opened(services: Services) -> AsyncGenerator[grpc.aio.Channel]:
         async with AsyncExitStack() as stack:
-            if kind == "local":
-                yield await stack.enter_async_context(LocalChannel(services))
+            if kind == "inprocess":
+                yield await stack.enter_async_context(InProcessChannel(services))
             else:
                 server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=0.2))
                 yield await stack.enter_async_context(connect(server.address))

@@ -388,7 +388,7 @@ async def test_a_handler_may_set_trailers_and_abort_by_itself(dial: Dial) -> Non
 
 
 async def test_an_answer_that_cannot_be_sent_is_internal(kind: Kind, dial: Dial) -> None:
-    if kind == "local":
+    if kind == "inprocess":
         pytest.skip("everything can be handed over")
 
     async def say(request: BytesValue, context: Context) -> BytesValue:

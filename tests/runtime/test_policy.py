@@ -10,7 +10,7 @@ from tests.runtime.conftest import ALICE, ROBOT, Dial, EchoStub, as_alice, echo_
 
 from taskplane.runtime.channel import client
 from taskplane.runtime.errors import PermissionDenied, PlaneError, Unauthenticated
-from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
+from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal, current
@@ -111,18 +111,18 @@ async def test_a_principal_that_cannot_be_read_is_unauthenticated(dial: Dial, va
 
 
 def test_a_sealed_principal_is_ascii_and_comes_back_whole() -> None:
-    seal = Seal(SECRET)
+    seal = PrincipalSigner(SECRET)
     for principal in (ALICE, ROBOT, Principal("t\u00e4", "o w\n", "a.b\u2603")):
         assert seal.write(principal).isascii()
         assert seal.write(principal).isprintable()
-        assert Seal(SECRET).read(seal.write(principal)) == principal
+        assert PrincipalSigner(SECRET).read(seal.write(principal)) == principal
 
 
 def test_no_change_to_a_sealed_principal_is_accepted() -> None:
-    sealed = Seal(SECRET).write(ALICE)
-    reader = Seal(SECRET)
+    sealed = PrincipalSigner(SECRET).write(ALICE)
+    reader = PrincipalSigner(SECRET)
     payload, _, signature = sealed.partition(".")
-    forged = Seal(b"").write(ROBOT)
+    forged = PrincipalSigner(b"").write(ROBOT)
     for other in (
         payload,
         f"{payload}.",

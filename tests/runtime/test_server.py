@@ -71,14 +71,10 @@ async def test_an_address_that_is_none_is_refused(listen: str) -> None:
             pass
 
 
-async def test_a_service_is_registered_once_and_listens_only_through_serving() -> None:
+def test_a_service_is_registered_once() -> None:
     services = echo_services()
     with pytest.raises(ValueError, match="registered already"):
-        add_echo(say_back, tell_bytes, services)
-    with pytest.raises(TypeError, match="serving"):
-        services.add_insecure_port("127.0.0.1:0")
-    with pytest.raises(TypeError, match="serving"):
-        await services.start()
+        services.add(add_echo, (say_back, tell_bytes))
 
 
 def test_methods_that_stream_requests_are_not_registered() -> None:
@@ -278,16 +274,18 @@ async def test_a_stream_whose_messages_nobody_takes_stands_still() -> None:
             told += 1
             yield BytesValue(value=bytes(MIB))
 
-    async with serving(echo_services(tell=tell), "127.0.0.1:0", grace=0.1) as server:
-        async with connect(server.address) as channel:
-            stub = as_alice(channel)
-            stream = stub.Tell(HELLO)
-            for _ in range(3):
-                await stream.read()
-            for _ in range(200):
-                await stub.Say(HELLO)
-            assert told <= 3 + 16
-            stream.cancel()
+    async with (
+        serving(echo_services(tell=tell), "127.0.0.1:0", grace=0.1) as server,
+        connect(server.address) as channel,
+    ):
+        stub = as_alice(channel)
+        stream = stub.Tell(HELLO)
+        for _ in range(3):
+            await stream.read()
+        for _ in range(200):
+            await stub.Say(HELLO)
+        assert told <= 3 + 16
+        stream.cancel()
 
 
 async def test_a_channel_that_nobody_uses_does_not_hold_up_a_drain() -> None:

@@ -15,7 +15,7 @@ from tests.conftest import Migrated
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.channel import InProcessChannel, client, connect
 from taskplane.runtime.errors import (
     AlreadyExists,
     Conflict,
@@ -57,7 +57,7 @@ async def plane(request: pytest.FixtureRequest, migrated: Migrated) -> AsyncGene
             open_sessions(SessionsSettings(database_url=await migrated("taskplane.sessions")), services)
         )
         if request.param == "local":
-            channel: grpc.aio.Channel = await stack.enter_async_context(LocalChannel(services))
+            channel: grpc.aio.Channel = await stack.enter_async_context(InProcessChannel(services))
         else:
             served = await stack.enter_async_context(serving(services, "127.0.0.1:0", ready=room.ready, grace=0.5))
             channel = await stack.enter_async_context(connect(served.address))

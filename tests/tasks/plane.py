@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
-from taskplane.runtime.channel import LocalChannel, client, connect
+from taskplane.runtime.channel import InProcessChannel, client, connect
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
@@ -171,7 +171,7 @@ async def opened(url: str, *, resident: str | None = None, **settings: Any) -> A
         room.register(services)
         server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=1.0))
         channels: dict[str, grpc.aio.Channel] = {
-            "local": LocalChannel(services),
+            "local": InProcessChannel(services),
             "socket": await stack.enter_async_context(connect(server.address)),
         }
         stack.push_async_callback(channels["local"].close)

@@ -65,7 +65,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         _log.exception("a JSON-RPC request failed")
         reply = _failed(name, rpc_id, Internal("internal error"))
     if name in METHODS:
-        SECONDS.of(name).observe(asyncio.get_running_loop().time() - request.accepted)
+        SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
     return reply
 
 

@@ -2,22 +2,18 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client import Counter, Gauge, Histogram
 
-from taskplane.runtime.metrics import BUCKETS, Timings, Values
+from taskplane.runtime.metrics import BUCKETS
 
-_REQUESTS: Final = Values(
-    CounterMetricFamily,
-    "taskplane_http_requests",
-    "HTTP requests answered, by operation and outcome.",
-    ["operation", "outcome"],
+_REQUESTS: Final = Counter(
+    "taskplane_http_requests", "HTTP requests answered, by operation and outcome.", ["operation", "outcome"]
 )
-SECONDS: Final = Timings(
+SECONDS: Final = Histogram(
     "taskplane_http_request_seconds",
     "Seconds until a request was answered, or its stream began.",
-    "operation",
-    (*BUCKETS, 60.0),
+    ["operation"],
+    buckets=(*BUCKETS, 60.0),
 )
 STREAMS: Final = Gauge("taskplane_http_open_streams", "Event streams being served.")
 EVENTS: Final = Counter("taskplane_http_stream_events", "Events written to streams.")
@@ -25,4 +21,4 @@ EVENTS: Final = Counter("taskplane_http_stream_events", "Events written to strea
 
 def answered(operation: str, outcome: str = "ok") -> None:
     """One request was answered; `outcome` is the reason of its error, or ok."""
-    _REQUESTS.of(operation, outcome).now += 1
+    _REQUESTS.labels(operation, outcome).inc()

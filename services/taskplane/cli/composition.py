@@ -10,7 +10,7 @@ from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.runtime.channel import LocalChannel
+from taskplane.runtime.channel import InProcessChannel
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.server import Serving, serving
 from taskplane.runtime.services import Services
@@ -70,7 +70,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
         open_engine(database.database_url, readers=database.readers, durability=database.durability) as engine,
         open_tasks(settings.tasks, engine, resident=process_id) as tasks,
         open_sessions(settings.sessions, services) as sessions,
-        LocalChannel(services) as channel,
+        InProcessChannel(services) as channel,
     ):
         tasks.register(services)
         async with open_executor(settings.executor, services, channel, channel, process_id) as executor:

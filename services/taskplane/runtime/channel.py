@@ -7,10 +7,10 @@ from typing import Final
 import grpc
 
 from taskplane.runtime.client import client
-from taskplane.runtime.local import LocalChannel
+from taskplane.runtime.inprocess.channel import InProcessChannel
 from taskplane.runtime.services import MAX_REPLY, MAX_REQUEST
 
-__all__ = ["LocalChannel", "client", "connect"]
+__all__ = ["InProcessChannel", "client", "connect"]
 
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_REQUEST),

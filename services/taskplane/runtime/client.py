@@ -1,119 +1,88 @@
-"""What every call of ours carries and how it fails, around any channel: deadline, request id, principal, our errors.
+"""The concerns of a client around any channel: deadline, request id, principal, and our errors.
 
-grpc.aio's own client interceptors need a channel with a socket; this works for both kinds and costs less.
+grpc.aio's own client interceptors need a channel with a socket; this works for the in-process channel, too.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import grpc
 
 from taskplane.runtime import logs, principal, status
-from taskplane.runtime.errors import Unavailable
-from taskplane.runtime.exchange import ChannelClosed, Pairs
-from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
+from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.interceptors import REQUEST_ID_KEY
-from taskplane.runtime.memo import Memo
-from taskplane.runtime.method import ChannelMethod, Habits
-from taskplane.runtime.one_request import Over
 from taskplane.runtime.principal import Principal
 
 DEADLINE: Final = 10.0
 
-_principal: Final = principal.current
-_request_id: Final = logs.request_id.get
 _Metadata = Iterable[tuple[str, str | bytes]]
-_Outgoing = Callable[[_Metadata | None], Pairs]
+_FAILURES: Final = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 def client(
     channel: grpc.aio.Channel, *, identity: Principal, secret: bytes = b"", deadline: float = DEADLINE
 ) -> grpc.aio.Channel:
-    """A channel whose stubs call as the principal of `acting_as`, or else as `identity`.
+    """Return a channel whose stubs call as the principal of `acting_as`, or else as `identity`.
 
     A unary call has `deadline` seconds unless it is called with `timeout=`; a stream has no deadline unless it is. The
     request id of the call being served goes along. Whatever fails is raised as a PlaneError, also by `async for`.
     A stream that is left before its end is cancelled with `cancel()`, or when nobody refers to it any more.
+    Everything but the two kinds of methods is that of `channel`.
     """
-    return _Client(channel, identity, Seal(secret), deadline)
+    return cast("grpc.aio.Channel", _Client(channel, identity, PrincipalSigner(secret), deadline))
 
 
-class _Client(Over):
-    def __init__(self, channel: grpc.aio.Channel, identity: Principal, seal: Seal, deadline: float) -> None:
-        super().__init__(channel)
+class _Client:
+    def __init__(
+        self, channel: grpc.aio.Channel, identity: Principal, signer: PrincipalSigner, deadline: float
+    ) -> None:
+        self._channel = channel
         self._identity = identity
-        self._sealed: Memo[Principal, tuple[str, str]] = Memo(lambda who: (PRINCIPAL_KEY, seal.write(who)))
+        self._signed = lru_cache(maxsize=1_024)(signer.write)
         self._deadline = deadline
 
-    def _outgoing(self, given: _Metadata | None) -> Pairs:
-        own = (
-            self._sealed[_principal() or self._identity],
-            (REQUEST_ID_KEY, _request_id() or logs.new_request_id()),
-        )
-        return own if given is None else (*own, *given)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
 
-    def unary_unary(
-        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
-    ) -> Any:
-        call = self._channel.unary_unary(method, request_serializer, response_deserializer)
-        if isinstance(call, ChannelMethod):
-            return call.of(Habits(self._outgoing, self._deadline, _translated))
-        return _Unary(call, self._outgoing, self._deadline)
+    def metadata(self, given: _Metadata) -> list[tuple[str, str | bytes]]:
+        """Return the metadata of a call: who calls, for which request, and what was given."""
+        return [
+            (PRINCIPAL_KEY, self._signed(principal.current() or self._identity)),
+            (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id()),
+            *given,
+        ]
 
-    def unary_stream(
-        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
-    ) -> Any:
-        call = self._channel.unary_stream(method, request_serializer, response_deserializer)
-        if isinstance(call, ChannelMethod):
-            return call.of(Habits(self._outgoing, None, _translated))
-        return _Stream(call, self._outgoing)
+    def unary_unary(self, *args: Any, **kwargs: Any) -> Any:
+        return _Method(self, self._channel.unary_unary(*args, **kwargs), _UnaryCall, self._deadline)
+
+    def unary_stream(self, *args: Any, **kwargs: Any) -> Any:
+        return _Method(self, self._channel.unary_stream(*args, **kwargs), _StreamCall, None)
 
 
-class _Unary:
-    __slots__ = ("_call", "_deadline", "_outgoing")
-
-    def __init__(self, call: Any, outgoing: _Outgoing, deadline: float) -> None:
+class _Method:
+    def __init__(self, client: _Client, method: Any, call: "type[_Call]", deadline: float | None) -> None:
+        self._client = client
+        self._method = method
         self._call = call
-        self._outgoing = outgoing
         self._deadline = deadline
 
     def __call__(
-        self, request: Any, *, timeout: float | None = None, metadata: _Metadata | None = None, **options: Any
-    ) -> "_UnaryCall":
+        self, request: Any, *, timeout: float | None = None, metadata: _Metadata = (), **options: Any
+    ) -> "_Call":
+        if timeout is None:
+            timeout = self._deadline
         try:
-            call = self._call(
-                request,
-                timeout=self._deadline if timeout is None else timeout,
-                metadata=self._outgoing(metadata),
-                **options,
-            )
+            call = self._method(request, timeout=timeout, metadata=self._client.metadata(metadata), **options)
         except grpc.aio.UsageError as error:
             raise _closed() from error
-        return _UnaryCall(call)
-
-
-class _Stream:
-    __slots__ = ("_call", "_outgoing")
-
-    def __init__(self, call: Any, outgoing: _Outgoing) -> None:
-        self._call = call
-        self._outgoing = outgoing
-
-    def __call__(
-        self, request: Any, *, timeout: float | None = None, metadata: _Metadata | None = None, **options: Any
-    ) -> "_StreamCall":
-        try:
-            call = self._call(request, timeout=timeout, metadata=self._outgoing(metadata), **options)
-        except grpc.aio.UsageError as error:
-            raise _closed() from error
-        return _StreamCall(call)
+        return self._call(call)
 
 
 class _Call:
     """The call underneath; `code`, `details` and the metadata are as it has them."""
-
-    __slots__ = ("_call", "_cancelled")
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -126,73 +95,55 @@ class _Call:
         self._cancelled = True
         return cast("bool", self._call.cancel())
 
-    def _failed(self, error: BaseException) -> BaseException:
-        if not isinstance(error, asyncio.CancelledError):
-            return _translated(error)
+    def _translated(self, error: BaseException) -> PlaneError | None:
+        """Return our error for one of gRPC; None: the caller was cancelled."""
+        if isinstance(error, grpc.aio.AioRpcError):
+            return status.from_rpc_error(error)
         task = asyncio.current_task()
-        if self._cancelled or task is None or task.cancelling():
+        if isinstance(error, asyncio.CancelledError) and (self._cancelled or task is None or task.cancelling()):
             # grpc.aio does it only if the cancellation comes at the right moment (1.85: not while the headers arrive).
             self._call.cancel()
-            return error
+            return None
         # Nobody cancelled the caller: its channel was closed under it.
         return _closed()
 
 
 class _UnaryCall(_Call):
-    __slots__ = ()
-
     def __await__(self) -> Generator[Any, Any, Any]:
         try:
-            reply = cast("Any", (yield from self._call.__await__()))
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError) as error:
-            failed = self._failed(error)
-            if failed is error:
+            return cast("Any", (yield from self._call.__await__()))
+        except _FAILURES as error:
+            if (ours := self._translated(error)) is None:
                 raise
-            raise failed from error
-        return reply
+            raise ours from error
 
 
 class _StreamCall(_Call):
-    __slots__ = ("_loop",)
-
     def __init__(self, call: Any) -> None:
         super().__init__(call)
         self._loop = asyncio.get_running_loop()
 
     def __del__(self) -> None:
-        # A grpc.aio channel refers to its calls, so they never notice that their users have gone.
+        # A channel refers to its calls, so they never notice that their users have gone. The collector may come in any
+        # thread, and in the midst of anything.
         if not self._loop.is_closed() and not self._call.done():
-            self._call.cancel()
+            self._loop.call_soon_threadsafe(self._call.cancel)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
 
     async def __anext__(self) -> Any:
-        reply = await self.read()
-        if reply is grpc.aio.EOF:
+        if (reply := await self.read()) is grpc.aio.EOF:
             raise StopAsyncIteration
         return reply
 
     async def read(self) -> Any:
         try:
             return await self._call.read()
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError) as error:
-            failed = self._failed(error)
-            if failed is error:
+        except _FAILURES as error:
+            if (ours := self._translated(error)) is None:
                 raise
-            raise failed from error
-
-
-def _translated(error: BaseException) -> BaseException:
-    """What we raise for an error of gRPC; any other error is itself."""
-    if isinstance(error, grpc.aio.AioRpcError):
-        ours: BaseException = status.from_rpc_error(error)
-    elif isinstance(error, (grpc.aio.UsageError, ChannelClosed)):
-        ours = _closed()
-    else:
-        return error
-    ours.__cause__ = error
-    return ours
+            raise ours from error
 
 
 def _closed() -> Unavailable:

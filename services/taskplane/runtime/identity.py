@@ -9,10 +9,10 @@ import hashlib
 import hmac
 import json
 import re
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from taskplane.runtime.errors import Unauthenticated
-from taskplane.runtime.memo import Memo
 from taskplane.runtime.principal import Principal
 
 PRINCIPAL_KEY: Final = "x-taskplane-principal"
@@ -25,17 +25,17 @@ MAX_NAME: Final = 255
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
-class Seal:
-    """Writes principals into metadata and reads them back."""
+class PrincipalSigner:
+    """The form of principals in metadata, written and read with one secret."""
 
     def __init__(self, secret: bytes) -> None:
         """Without a secret values are neither signed nor checked: for loopback only."""
         self._secret = secret
-        self.known: Memo[str, Principal] = Memo(self.read)
-        """What `read` gives for a value, one look-up if it was seen before."""
+        self.known: Final = lru_cache(maxsize=1_024)(self.read)
+        """As `read`, remembered."""
 
     def write(self, principal: Principal) -> str:
-        """The value for a principal."""
+        """Return the value for a principal."""
         fields = {"t": principal.tenant, "o": principal.owner, "a": principal.actor, "s": principal.service}
         payload = base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).rstrip(b"=")
         if not self._secret:
@@ -43,7 +43,7 @@ class Seal:
         return f"{payload.decode()}.{self._signature(payload).decode()}"
 
     def read(self, value: str) -> Principal:
-        """The principal of a value. Unauthenticated: not a principal, or not signed with our secret."""
+        """Return the principal of a value. Unauthenticated: not a principal, or not signed with our secret."""
         payload, _, signature = value.partition(".")
         if self._secret and not hmac.compare_digest(signature.encode(), self._signature(payload.encode())):
             raise Unauthenticated(

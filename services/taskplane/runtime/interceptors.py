@@ -1,9 +1,9 @@
-"""What happens around every call, whatever its shape and whichever channel it came through.
+"""The concerns around every call, whatever its shape and whichever channel it came through.
 
 A method's handler is wrapped once, when its service is registered. Around it stand, outermost first: the request id,
-log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a socket or a
-local channel, and unary calls and streams have the same one, so none of the four can differ. A stream is handed to gRPC
-as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
+log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a socket or the
+in-process channel, and unary calls and streams have the same one, so none of the four can differ. A stream is handed to
+gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from typing import Any, Final, NoReturn, cast
 
 import grpc
 from google.protobuf.message import DecodeError
+from prometheus_client import Gauge
 
 from taskplane.runtime import logs, principal, status
 from taskplane.runtime.errors import Conflict, Internal, Invalid, PermissionDenied, PlaneError, Unauthenticated
-from taskplane.runtime.identity import PRINCIPAL_KEY, Seal
-from taskplane.runtime.memo import Memo
-from taskplane.runtime.metrics import CALLS, SECONDS, STREAMS, Value
+from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
+from taskplane.runtime.metrics import CALLS, OPEN_STREAMS, SECONDS
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 
@@ -37,20 +37,12 @@ _enter_principal: Final = principal.enter
 _REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 
 
-def _fit(given: object) -> str:
-    """What a caller gave for a request id; "" if it is none."""
-    return given if isinstance(given, str) and _REQUEST_ID.fullmatch(given) else ""
-
-
-# The calls that belong to one request have its id, so most ids come several times.
-_request_ids: Final[Memo[object, str]] = Memo(_fit)
-
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler = Callable[[Any, Context], Awaitable[Any]]
 
 
 class Malformed:
-    """What stands for a request that is no message of its type."""
+    """A request that is no message of its type."""
 
 
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
@@ -75,13 +67,13 @@ class ClientGone(asyncio.CancelledError):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What is known of a method when it is registered. `access` None: it has no line in the policy."""
+    """A method as it is registered. `access` None: it has no line in the policy. `default`: the principal of calls that
+    name none."""
 
     path: str
     streaming: bool
     access: Access | None
-    seal: Seal
-    signed: bool
+    signer: PrincipalSigner
     default: Principal | None
 
 
@@ -91,12 +83,12 @@ class _Observer:
     def __init__(self, method: Method) -> None:
         self._path = method.path
         self._slow = float("inf") if method.streaming else SLOW
-        self._answered = CALLS.of(method.path, "OK")
-        self._seconds = None if method.streaming else SECONDS.of(method.path)
+        self._answered = CALLS.labels(method.path, "OK")
+        self._seconds = None if method.streaming else SECONDS.labels(method.path)
 
     def answered(self, seconds: float, caller: Principal | None) -> None:
         """A call took `seconds` and nothing went wrong."""
-        self._answered.now += 1
+        self._answered.inc()
         if self._seconds is not None:
             self._seconds.observe(seconds)
         if seconds >= self._slow:
@@ -113,7 +105,7 @@ class _Observer:
             code = error.code
         elif isinstance(error, grpc.aio.AbortError):
             code = context.code().name
-        CALLS.of(self._path, code).now += 1
+        CALLS.labels(self._path, code).inc()
         level = {"INTERNAL": logging.ERROR, "CANCELLED": logging.DEBUG}.get(code, logging.INFO)
         self._line(level, code, seconds, error, caller)
 
@@ -177,7 +169,7 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
         raise TypeError(f"{method.path}: methods that stream requests are not served here")
     if handler.response_streaming:
         return grpc.unary_stream_rpc_method_handler(
-            cast("Any", _around(_written(cast("Any", handler.unary_stream), STREAMS.of(method.path)), method)),
+            cast("Any", _around(_written(cast("Any", handler.unary_stream), OPEN_STREAMS.labels(method.path)), method)),
             _tolerant(handler.request_deserializer),
             handler.response_serializer,
         )
@@ -193,23 +185,22 @@ def _around(behaviour: Handler, method: Method) -> Handler:
     answered = observer.answered
     access = method.access
     open_to_all = access is Access.USER
-    known = method.seal.known
-    default = None if method.signed else method.default
+    known = method.signer.known
 
     async def serve(request: Any, context: Context) -> Any:
         started = _clock()
         given: Any = None
-        sealed: Any = None
+        signed: Any = None
         for key, value in context.invocation_metadata() or ():
             if key == PRINCIPAL_KEY:
-                sealed = value
+                signed = value
             elif key == REQUEST_ID_KEY:
                 given = value
-        request_id = _request_ids[given] or logs.new_request_id()
+        request_id = (given if isinstance(given, str) and _REQUEST_ID.fullmatch(given) else "") or logs.new_request_id()
         _enter_request(request_id)
         caller: Principal | None = None
         try:
-            caller = known[sealed] if sealed is not None else default
+            caller = known(signed) if signed is not None else method.default
             _enter_principal(caller)
             if caller is None or not open_to_all:
                 _admit(access, caller)
@@ -237,22 +228,20 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 
 
-def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Value) -> Handler:
+def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Gauge) -> Handler:
     async def write_all(request: Any, context: Context) -> None:
         replies = behaviour(request, context)
-        open_streams.now += 1
-        try:
-            async for reply in replies:
-                try:
-                    await context.write(reply)
-                except grpc.aio.InternalError as error:  # what a write raises after the client has gone
-                    raise ClientGone from error
-        except BaseException:
-            aclose = getattr(replies, "aclose", None)
-            if aclose is not None:
-                await aclose()
-            raise
-        finally:
-            open_streams.now -= 1
+        with open_streams.track_inprogress():
+            try:
+                async for reply in replies:
+                    try:
+                        await context.write(reply)
+                    except grpc.aio.InternalError as error:  # a write after the client has gone
+                        raise ClientGone from error
+            except BaseException:
+                aclose = getattr(replies, "aclose", None)
+                if aclose is not None:
+                    await aclose()
+                raise
 
     return write_all

@@ -47,7 +47,7 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
     ):
         watched = commits.to = Watched(log, poll_every=settings.poll_every)
         service = SessionHistory(log, Watch(log, watched))
-        pb_grpc.add_SessionHistoryServicer_to_server(service, services)
+        services.add(pb_grpc.add_SessionHistoryServicer_to_server, service)
         async with asyncio.TaskGroup() as group:
             polling = group.create_task(watched.run())
             yield SessionsRoom(engine, watched)

@@ -36,8 +36,8 @@ class TasksRoom:
 
     def register(self, services: Services) -> None:
         """Adds both services; `services` needs the lines of `servicer.POLICY`."""
-        pb_grpc.add_TaskStoreServicer_to_server(self._store, services)
-        pb_grpc.add_TaskQueueServicer_to_server(self._queue, services)
+        services.add(pb_grpc.add_TaskStoreServicer_to_server, self._store)
+        services.add(pb_grpc.add_TaskQueueServicer_to_server, self._queue)
 
     async def ready(self) -> bool:
         """Whether the database can be worked with just now. Unavailable if not."""

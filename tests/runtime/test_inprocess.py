@@ -1,4 +1,4 @@
-"""What the local channel promises beyond what a socket can."""
+"""Promises of the in-process channel beyond those of a socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -10,20 +10,18 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from tests.runtime.conftest import ALICE, Held, as_alice, echo_services
 
 from taskplane.runtime import errors
-from taskplane.runtime.channel import LocalChannel, client
-from taskplane.runtime.exchange import Exchange
+from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.interceptors import Context
-from taskplane.runtime.running import Running
 
 HELLO = BytesValue(value=b"hello")
 
 
 async def test_requests_that_stream_have_no_stub() -> None:
-    async with LocalChannel(echo_services()) as channel:
+    async with InProcessChannel(echo_services()) as channel:
         for made in (channel, client(channel, identity=ALICE)):
-            with pytest.raises(TypeError, match="streams requests"):
+            with pytest.raises(TypeError, match="stream requests"):
                 made.stream_stream("/x/Y")(iter(()))
-            with pytest.raises(TypeError, match="streams requests"):
+            with pytest.raises(TypeError, match="stream requests"):
                 made.stream_unary("/x/Y")(iter(()))
 
 
@@ -44,7 +42,7 @@ async def test_a_cancelled_caller_waits_for_the_handlers_finally() -> None:
     async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
         yield await say(request, context)
 
-    async with LocalChannel(echo_services(say, tell)) as channel:
+    async with InProcessChannel(echo_services(say, tell)) as channel:
         stub = as_alice(channel)
         starts: list[Callable[[], Any]] = [lambda: stub.Say(HELLO), lambda: stub.Tell(HELLO).read()]
         for start in starts:
@@ -70,7 +68,7 @@ async def test_a_second_cancellation_neither_waits_nor_disturbs_the_handler() ->
             cleaned.set()
         return request
 
-    async with LocalChannel(echo_services(say)) as channel:
+    async with InProcessChannel(echo_services(say)) as channel:
         call: asyncio.Future[Any] = asyncio.ensure_future(as_alice(channel).Say(HELLO))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -93,7 +91,7 @@ async def test_a_producer_is_never_more_than_one_message_ahead() -> None:
             made += 1
             yield BytesValue(value=bytes([byte]))
 
-    async with LocalChannel(echo_services(tell=tell)) as channel:
+    async with InProcessChannel(echo_services(tell=tell)) as channel:
         taken = 0
         async for _ in as_alice(channel).Tell(HELLO):
             taken += 1
@@ -110,7 +108,7 @@ async def test_a_message_written_to_a_waiting_reader_does_not_hold_up_the_handle
         yield request
         ended.set()
 
-    async with LocalChannel(echo_services(tell=tell)) as channel:
+    async with InProcessChannel(echo_services(tell=tell)) as channel:
         stream = as_alice(channel).Tell(HELLO)
         assert await stream.read() == HELLO
         assert ended.is_set()
@@ -126,7 +124,7 @@ async def test_each_call_ends_at_its_own_deadline_whatever_others_were_given() -
     async def say(request: BytesValue, context: Context) -> BytesValue:
         return request if request == HELLO else await held.say(request, context)
 
-    async with LocalChannel(echo_services(say)) as channel:
+    async with InProcessChannel(echo_services(say)) as channel:
         stub = as_alice(channel)
 
         async def call(name: str, seconds: float) -> None:
@@ -137,7 +135,6 @@ async def test_each_call_ends_at_its_own_deadline_whatever_others_were_given() -
             assert loop.time() > began + seconds - 0.002
             ends.append(name)
 
-        # An answered call is the first of its row, and leaves it before the others.
         assert await stub.Say(HELLO, timeout=0.2) == HELLO
         endless = [stub.Say(BytesValue(), timeout=3_600)]
         async with asyncio.TaskGroup() as calls:
@@ -150,54 +147,21 @@ async def test_each_call_ends_at_its_own_deadline_whatever_others_were_given() -
         assert [name for name in ends if name in "cd"] == ["c", "d"]
         assert not any(each.done() for each in endless)
         await channel.close()
-        assert channel.running == set()
-
-
-async def test_the_clock_strikes_for_no_call_before_its_time_and_forgets_those_that_ended() -> None:
-    loop = asyncio.get_running_loop()
-    running = Running()
-    row = running.row(0.02, loop)
-    ended, due, later = (Exchange(loop, ()) for _ in range(3))
-    for exchange, seconds in ((ended, 0.02), (due, 0.02), (later, 3_600)):
-        exchange.deadline = loop.time() + seconds
-        exchange.row = row
-        row[exchange] = None
-    ended.leave()
-    assert running.all() == {due, later}
-    await due.settling()
-    assert [each.status for each in (ended, due, later)] == [None, grpc.StatusCode.DEADLINE_EXCEEDED, None]
-    assert running.all() == {due, later}
-    for exchange in (due, later):
-        exchange.leave()
-    assert running.all() == set()
-    running.stop()
-
-
-async def test_a_number_of_seconds_that_nobody_gives_any_more_is_forgotten() -> None:
-    loop = asyncio.get_running_loop()
-    running = Running()
-    running.row(0.01, loop)
-    last = Exchange(loop, ())
-    last.deadline = loop.time() + 0.02
-    running.row(0.02, loop)[last] = None
-    await last.settling()
-    last.leave()
-    assert running.rows == {None: {}}
 
 
 async def test_nothing_is_left_behind() -> None:
     before = asyncio.all_tasks()
     held = Held()
-    async with LocalChannel(echo_services(held.say, held.tell)) as channel:
+    async with InProcessChannel(echo_services(held.say, held.tell)) as channel:
         stub = as_alice(channel)
         before_it_began = stub.Say(HELLO)
         assert before_it_began.cancel()
         assert await before_it_began.code() is grpc.StatusCode.CANCELLED
-        assert channel.running == set()
+        assert asyncio.all_tasks() == before
         calls = [stub.Say(HELLO), stub.Tell(HELLO)]
         await held.begun.wait()
         await channel.close()
-        assert channel.running == set()
+        assert asyncio.all_tasks() == before
         assert held.cancelled
         del calls
     assert asyncio.all_tasks() == before
