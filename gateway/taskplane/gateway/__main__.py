@@ -4,6 +4,9 @@ import asyncio
 import sys
 from functools import partial
 
+from taskplane.api.executor.v1 import executor_pb2
+from taskplane.api.sessions.v1 import sessions_pb2
+from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import PREFIX, GatewaySettings
 from taskplane.runtime import logs, process
@@ -14,9 +17,9 @@ from taskplane.runtime.settings import load
 async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains."""
     async with (
-        connect(settings.tasks) as tasks,
-        connect(settings.sessions) as sessions,
-        connect(settings.executor) as executor,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
+        connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
+        connect(settings.executor, executor_pb2.DESCRIPTOR) as executor,
         open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor),
     ):
         await stop.wait()

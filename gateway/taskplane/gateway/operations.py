@@ -16,7 +16,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.follow import TERMINAL, Flow, States, follow, opened, single, state_values
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
-from taskplane.runtime.errors import Invalid, Refused
+from taskplane.runtime.errors import Invalid, Refused, Unavailable
 from taskplane.runtime.services import MAX_REQUEST
 
 
@@ -238,13 +238,18 @@ async def _at_end(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.
     request.task_id = reference.task_id
     request.cursor = reference.cursor
     while True:
+        begun = False
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:
+                begun = True
                 if response.HasField("end"):
                     record = response.end.record
                     return record.task if record.HasField("task") else await get(plane, reference.task_id, None)
+        except Unavailable:
+            if not begun:
+                raise
         finally:
             call.cancel()
-        # The store restarts.
+        # The store drains, or the connection has reached its age.
         await asyncio.sleep(_PAUSE)

@@ -89,6 +89,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                     ready={"tasks": tasks.ready, "sessions": sessions.ready, "executor": executor.ready},
                 ) as gateway:
                     yield Plane(gateway, listening, executor)
+                    await listening.health.shut()
                     await executor.drain()
                 await sessions.drain()
                 await tasks.drain()

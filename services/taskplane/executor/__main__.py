@@ -5,6 +5,8 @@ import secrets
 import sys
 from functools import partial
 
+from taskplane.api.sessions.v1 import sessions_pb2
+from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.executor.composition import open_executor
 from taskplane.executor.servicer import POLICY
 from taskplane.executor.settings import PREFIX, ExecutorSettings
@@ -19,12 +21,13 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains."""
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
-        connect(settings.tasks) as tasks,
-        connect(settings.sessions) as sessions,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
+        connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
         open_executor(settings, services, tasks, sessions, secrets.token_hex(8)) as room,
-        serving(services, settings.listen, ready=room.ready),
+        serving(services, settings.listen, ready=room.ready) as server,
     ):
         await stop.wait()
+        await server.health.shut()
         await room.drain()
 
 

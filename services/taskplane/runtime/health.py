@@ -35,6 +35,7 @@ class Health:
         self._patience = patience
         self._servicer = health.aio.HealthServicer()
         self._serving = False
+        self._shut = False
         self._failing: str | None = None
 
     @property
@@ -48,13 +49,13 @@ class Health:
         await self._say(False)
 
     async def run(self) -> None:
-        """Probes until it is cancelled; while it is not ready, often."""
+        """Probe until it is shut or cancelled; while it is not ready, often."""
         if self._probe is None:
             await self._say(True)
             return
         loop = asyncio.get_running_loop()
         passed = loop.time() - self._patience
-        while True:
+        while not self._shut:
             if await self._passes(self._probe):
                 passed = loop.time()
                 if not self._serving:
@@ -64,8 +65,8 @@ class Health:
             await asyncio.sleep(self._period if self._serving else min(_SOON, self._period))
 
     async def shut(self) -> None:
-        """NOT_SERVING for good: the process drains."""
-        self._serving = False
+        """Say NOT_SERVING for good: the process drains. Clients then send their calls elsewhere."""
+        self._serving, self._shut = False, True
         await self._servicer.enter_graceful_shutdown()
 
     async def _passes(self, probe: Probe) -> bool:
@@ -82,6 +83,8 @@ class Health:
         return why is None
 
     async def _say(self, serving: bool) -> None:
+        if self._shut:
+            return
         self._serving = serving
         for name in self._names:
             await self._servicer.set(name, _SERVING if serving else _NOT_SERVING)

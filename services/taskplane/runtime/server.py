@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import ipaddress
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +14,13 @@ from grpc_reflection.v1alpha import reflection
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.services import MAX_REQUEST, Services
+
+CONNECTION_AGE: Final = 10.0
+"""Seconds after which a connection takes no new calls; gRPC varies it by up to a tenth. Its client connects anew, through
+a balancer perhaps to another replica, and resolves its target again, which is when it finds replicas that are new."""
+CONNECTION_GRACE: Final = 330.0
+"""Seconds that calls then have to end; more than the longest unary call, which is an import of 300 s. A stream that goes
+on is cut off as UNAVAILABLE, and its client resumes it on a newer connection."""
 
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
@@ -26,8 +33,6 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Without it a peer that went silent is noticed after 60 s, whatever keepalive_timeout_ms says.
     ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # Lets a balancer spread clients anew; streams that are open go on.
-    ("grpc.max_connection_age_ms", 30 * 60 * 1000),
     # Two processes on one port would share its calls at random.
     ("grpc.so_reuseport", 0),
 )
@@ -51,12 +56,16 @@ async def serving(
     grace: float = 5.0,
     patience: float = PATIENCE,
     period: float = PERIOD,
+    connection_age: float = CONNECTION_AGE,
+    connection_grace: float = CONNECTION_GRACE,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncGenerator[Serving]:
-    """Serves on `listen` ("host:port", port 0 for any; "unix:/path") with health and reflection.
+    """Serve on `listen` ("host:port", port 0 for any; "unix:/path") with health and reflection.
 
     Health follows `ready`; see `health.Health`. On exit it says NOT_SERVING, takes no new calls, and gives those that
-    run `grace` seconds before they are cancelled. Invalid: a non-loopback address without a secret. Unavailable: the
-    address cannot be had.
+    run `grace` seconds before they are cancelled. A connection takes new calls for `connection_age` seconds, and has
+    `connection_grace` seconds more for those that run. `interceptors` see every call before our own handlers do.
+    Invalid: a non-loopback address without a secret. Unavailable: the address cannot be had.
     """
     host = _host(listen)
     if not services.secret and not _is_loopback(host):
@@ -66,7 +75,11 @@ async def serving(
             suggestion="set internal_secret to the same value in every process, or listen on 127.0.0.1",
             fields={"internal_secret": "needed for a listen address that is not loopback"},
         )
-    server = grpc.aio.server(options=_OPTIONS)
+    ages = (
+        ("grpc.max_connection_age_ms", int(connection_age * 1_000)),
+        ("grpc.max_connection_age_grace_ms", int(connection_grace * 1_000)),
+    )
+    server = grpc.aio.server(options=(*_OPTIONS, *ages), interceptors=interceptors)
     services.register(server)
     health = Health(services.names, ready, period=period, patience=patience)
     await health.register(server)

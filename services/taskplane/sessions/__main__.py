@@ -18,9 +18,10 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         open_sessions(settings, services) as room,
-        serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout),
+        serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
     ):
         await stop.wait()
+        await server.health.shut()
         await room.drain()
 
 

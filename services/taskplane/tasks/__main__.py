@@ -24,8 +24,9 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
         open_tasks(settings, engine) as room,
     ):
         room.register(services)
-        async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout):
+        async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server:
             await stop.wait()
+            await server.health.shut()
             await room.drain()
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.runs.registry import Runs, certain_until
-from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.failpoints import afp
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ class Leases:
     async def _claim(self) -> None:
         request = pb.ClaimRequest(process_id=self._runs.process_id, agents=self._agents, capacity=self._capacity)
         call = self._queue.Claim(request)
+        begun = False
         try:
             responses = aiter(call)
             while True:
@@ -72,11 +73,16 @@ class Leases:
                     response = await anext(responses, None)
                 if response is None:
                     return
+                begun = True
                 if response.HasField("assignment"):
                     if self._runs.start_assigned(response.assignment) is not None:
                         self.renew_now()
                 elif response.hint.now:
                     self.renew_now()
+        except Unavailable:
+            # So every stream ends whose connection has reached its age.
+            if not begun:
+                raise
         finally:
             call.cancel()
 
