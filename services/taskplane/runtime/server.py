@@ -16,11 +16,11 @@ from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.services import MAX_REQUEST, Services
 
 CONNECTION_AGE: Final = 10.0
-"""Seconds after which a connection takes no new calls; gRPC varies it by up to a tenth. Its client connects anew, through
-a balancer perhaps to another replica, and resolves its target again, which is when it finds replicas that are new."""
+"""Seconds after which a connection takes no new calls; gRPC varies it by up to a tenth. Its client connects anew,
+through a balancer perhaps to another replica, and resolves its target again, which is when it finds new replicas."""
 CONNECTION_GRACE: Final = 330.0
-"""Seconds that calls then have to end; more than the longest unary call, which is an import of 300 s. A stream that goes
-on is cut off as UNAVAILABLE, and its client resumes it on a newer connection."""
+"""Seconds that calls then have to end; more than the longest unary call, an import of 300 s. A stream that goes on is
+cut off as UNAVAILABLE, and its client resumes it on a newer connection."""
 
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
