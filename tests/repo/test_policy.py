@@ -1,5 +1,6 @@
 """Every RPC has a line in the policy of the room that serves it, and every line has its RPC."""
 
+import json
 from collections.abc import Mapping
 from importlib import import_module
 
@@ -8,8 +9,21 @@ from google.protobuf.descriptor import FileDescriptor
 from tests.repo.tree import ROOT, files
 
 from taskplane.runtime.policy import Access
+from taskplane.runtime.service_config import repeatable, service_config
 
 ROOMS = {"tasks", "sessions", "executor"}
+# Done twice these are done twice, or refused, or answered otherwise than they were the first time.
+NEVER_REPEATED = {
+    "tasks": {
+        *("CancelTask", "PutTask", "DeleteTask", "CommitImport", "DropImport", "DropAbandonedImports"),
+        *("CollectGarbage", "Claim"),
+    },
+    "sessions": {
+        *("CreateSession", "UpdateSession", "DeleteSession", "Rewind", "Undo", "Fork", "CommitImport", "DropImport"),
+        *("DropAbandonedImports", "DropRemains", "DeleteUserState"),
+    },
+    "executor": {"Submit", "DeleteSession", "RewindSession", "UndoRewind", "EraseOwner"},
+}
 
 
 def paths(file: FileDescriptor) -> set[str]:
@@ -31,6 +45,21 @@ def test_every_rpc_has_a_line_in_the_policy_and_every_line_its_rpc(room: str) ->
     policy: Mapping[str, Access] = import_module(f"taskplane.{room}.servicer").POLICY
     assert set(policy) == paths(descriptor(room))
     assert all(isinstance(access, Access) for access in policy.values())
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_channel_repeats_what_is_marked_idempotent_and_never_the_rest(room: str) -> None:
+    """W11: a call that is lost is sent again only where that changes nothing, which its .proto file says."""
+    file = descriptor(room)
+    methods = [method for service in file.services_by_name.values() for method in service.methods]
+    assert {method.name for method in methods if not repeatable(method)} == NEVER_REPEATED[room]
+    config = json.loads(service_config(file))
+    (named,) = (entry["name"] for entry in config["methodConfig"])
+    assert {f"/{each['service']}/{each['method']}" for each in named} == {
+        f"/{method.containing_service.full_name}/{method.name}"
+        for method in methods
+        if method.name not in NEVER_REPEATED[room]
+    }
 
 
 def test_there_is_no_service_beside_those_of_the_rooms() -> None:

@@ -7,6 +7,9 @@ from typing import Any, Literal, Protocol
 
 import grpc
 import pytest
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, MethodOptions
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from taskplane.runtime import errors
@@ -19,6 +22,7 @@ from taskplane.runtime.services import Services
 
 SERVICE = "taskplane.test.v1.Echo"
 SAY = f"/{SERVICE}/Say"
+LOOK = f"/{SERVICE}/Look"
 TELL = f"/{SERVICE}/Tell"
 ALICE = Principal("acme", "alice", "user:alice")
 ROBOT = Principal("acme", "alice", "executor", service=True)
@@ -77,13 +81,32 @@ async def overrun(held: Held, call: Callable[[], Awaitable[object]]) -> None:
     await held.ended.wait()
 
 
+def _echo_file() -> FileDescriptor:
+    """Return the descriptor that grpc_tools would generate: `Look` and `Tell` may be repeated, `Say` may not."""
+    file = FileDescriptorProto(name="taskplane/test/v1/echo.proto", package="taskplane.test.v1", syntax="proto3")
+    file.dependency.append("google/protobuf/wrappers.proto")
+    service = file.service.add(name="Echo")
+    for name in ("Say", "Look", "Tell"):
+        method = service.method.add(name=name, server_streaming=name == "Tell")
+        method.input_type = method.output_type = ".google.protobuf.BytesValue"
+        if name != "Say":
+            method.options.idempotency_level = MethodOptions.NO_SIDE_EFFECTS
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool.FindFileByName(file.name)
+
+
+ECHO = _echo_file()
+
+
 class EchoStub:
-    """What grpc_tools would generate for a service with one unary method and one stream."""
+    """What grpc_tools would generate for a service with two unary methods and one stream."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         made: Any = channel
         arguments = (BytesValue.SerializeToString, BytesValue.FromString)
         self.Say: Any = made.unary_unary(SAY, *arguments, _registered_method=True)
+        self.Look: Any = made.unary_unary(LOOK, *arguments, _registered_method=True)
         self.Tell: Any = made.unary_stream(TELL, *arguments, _registered_method=True)
         self.Gone: Any = made.unary_unary(f"/{SERVICE}/Gone", *arguments, _registered_method=True)
 
@@ -91,8 +114,10 @@ class EchoStub:
 def add_echo(servicer: tuple[Say, Tell], server: grpc.aio.Server) -> None:
     """What grpc_tools would generate to register it."""
     behaviours: Any = servicer
+    unary = grpc.unary_unary_rpc_method_handler(behaviours[0], BytesValue.FromString, BytesValue.SerializeToString)
     handlers = {
-        "Say": grpc.unary_unary_rpc_method_handler(behaviours[0], BytesValue.FromString, BytesValue.SerializeToString),
+        "Say": unary,
+        "Look": unary,
         "Tell": grpc.unary_stream_rpc_method_handler(
             behaviours[1], BytesValue.FromString, BytesValue.SerializeToString
         ),
@@ -109,7 +134,9 @@ def echo_services(
     secret: bytes = b"",
     default: Principal | None = None,
 ) -> Services:
-    services = Services(policy={SAY: access, TELL: access} if access else {}, secret=secret, default=default)
+    services = Services(
+        policy=dict.fromkeys((SAY, LOOK, TELL), access) if access else {}, secret=secret, default=default
+    )
     services.add(add_echo, (say, tell))
     return services
 

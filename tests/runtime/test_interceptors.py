@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 from prometheus_client import REGISTRY
-from tests.runtime.conftest import SAY, SERVICE, TELL, Dial, as_alice, echo_services
+from tests.runtime.conftest import LOOK, SAY, SERVICE, TELL, Dial, as_alice, echo_services
 
 from taskplane.runtime import errors, interceptors, logs, metrics
 from taskplane.runtime.interceptors import Context
@@ -132,6 +132,6 @@ async def test_a_client_that_leaves_is_counted_as_cancelled(dial: Dial) -> None:
 
 def test_handlers_are_wrapped_once_when_they_are_registered() -> None:
     services = echo_services()
-    assert sorted(services.handlers) == sorted((SAY, TELL))
+    assert sorted(services.handlers) == sorted((SAY, LOOK, TELL))
     assert services.names == [SERVICE]
     assert services.handlers[SAY] is services.handlers[SAY]

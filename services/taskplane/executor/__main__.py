@@ -27,7 +27,7 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
         serving(services, settings.listen, ready=room.ready) as server,
     ):
         await stop.wait()
-        await server.health.shut()
+        await server.leave()
         await room.drain()
 
 

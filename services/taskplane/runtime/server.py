@@ -22,6 +22,8 @@ CONNECTION_GRACE: Final = 330.0
 """Seconds that calls then have to end; more than the longest unary call, an import of 300 s. A stream that goes on is
 cut off as UNAVAILABLE, and its client resumes it on a newer connection."""
 
+_NOTICE: Final = 1.0
+
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
     ("grpc.max_send_message_length", -1),
@@ -40,11 +42,19 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that listens: `address` is what a client on this machine connects to."""
+    """A server that listens. `address`: where a client on this machine finds it."""
 
     address: str
     port: int
     health: Health
+
+    async def leave(self) -> None:
+        """Say NOT_SERVING and wait a second for clients to hear of it; calls are served until the server stops.
+
+        gRPC loses calls that arrive while a server stops (they end as CANCELLED), so they have to go elsewhere before.
+        """
+        await self.health.shut()
+        await asyncio.sleep(_NOTICE)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
         serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
     ):
         await stop.wait()
-        await server.health.shut()
+        await server.leave()
         await room.drain()
 
 

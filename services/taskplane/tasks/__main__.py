@@ -26,7 +26,7 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
         room.register(services)
         async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server:
             await stop.wait()
-            await server.health.shut()
+            await server.leave()
             await room.drain()
 
 
