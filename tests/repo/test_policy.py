@@ -49,7 +49,7 @@ def test_every_rpc_has_a_line_in_the_policy_and_every_line_its_rpc(room: str) ->
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_a_channel_repeats_what_is_marked_idempotent_and_never_the_rest(room: str) -> None:
-    """W11: a call that is lost is sent again only where that changes nothing, which its .proto file says."""
+    """A call that is lost is sent again only where that changes nothing, which its .proto file says."""
     file = descriptor(room)
     methods = [method for service in file.services_by_name.values() for method in service.methods]
     assert {method.name for method in methods if not repeatable(method)} == NEVER_REPEATED[room]

@@ -13,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.follow import TERMINAL, Flow, States, follow, opened, single, state_values
+from taskplane.gateway.follow import TERMINAL, Flow, Patience, States, follow, opened, single, state_values
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.runtime.errors import Invalid, Refused, Unavailable
@@ -39,7 +39,6 @@ MOST_GROWTH: Final = 8
 LONGEST_KEY: Final = 255
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
-_PAUSE: Final = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -233,23 +232,25 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
 
 
 async def _at_end(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.Task:
-    """The task once it is in one of the states of `end`, which is what `_end_in` made."""
+    """Wait until the task is in one of the states of `end`, which `_end_in` made, and return it. A store that cannot be
+    reached is waited for as long as the settings have patience, then Unavailable."""
     request = pb.WatchTaskRequest.FromString(end)
     request.task_id = reference.task_id
     request.cursor = reference.cursor
+    patience = Patience(plane.settings.store_patience)
     while True:
-        begun = False
+        lost = Unavailable("the task store drains, and does not come back")
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:
-                begun = True
+                patience.renew()
                 if response.HasField("end"):
                     record = response.end.record
                     return record.task if record.HasField("task") else await get(plane, reference.task_id, None)
-        except Unavailable:
-            if not begun:
-                raise
+        except Unavailable as error:
+            lost = error
         finally:
             call.cancel()
-        # The store drains, or the connection has reached its age.
-        await asyncio.sleep(_PAUSE)
+        # The store restarts, or the connection has reached its age.
+        if not await patience.pause():
+            raise lost
