@@ -14,7 +14,6 @@ from sqlalchemy import (
     CompoundSelect,
     Connection,
     Delete,
-    Engine,
     Insert,
     Select,
     Text,
@@ -28,14 +27,6 @@ from sqlalchemy.exc import DBAPIError
 _InOrder = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Converter = tuple[int, Callable[[Any], Any]]
 _Select = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
-
-
-class PreparingConnection(Connection):
-    """A connection of SQLAlchemy with one cursor of its driver for all prepared statements, which read every row."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.cursor: Any = self.connection.cursor()
 
 
 def padded(keys: Iterable[Any]) -> list[Any]:
@@ -135,8 +126,7 @@ class Many:
         many = len(parameters) > 1
         cursor = _execute(conn, text, parameters if many else parameters[0], many=many)
         changed: int = cursor.rowcount
-        if type(conn) is not PreparingConnection:
-            cursor.close()
+        cursor.close()
         return changed
 
     def _compile(self, conn: Connection) -> tuple[str, _InOrder]:
@@ -171,8 +161,7 @@ class _Text:
     def rows(self, conn: Connection, values: Iterable[Any]) -> Sequence[Sequence[Any]]:
         cursor = _execute(conn, self._text, self._in_order((*values, *self._constants)), many=False)
         rows: Sequence[Sequence[Any]] = cursor.fetchall()
-        if type(conn) is not PreparingConnection:
-            cursor.close()
+        cursor.close()
         if not rows or not self._converters:
             return rows
         converted = list(map(list, rows))
@@ -184,7 +173,7 @@ class _Text:
 
 def _execute(conn: Connection, text: str, parameters: Any, *, many: bool) -> Any:
     """The cursor, to be released. Raises what SQLAlchemy would, and like it gives a connection up that was lost."""
-    cursor = conn.cursor if type(conn) is PreparingConnection else conn.connection.cursor()
+    cursor = conn.connection.cursor()
     # SQLAlchemy, too, asks these flags before it asks for listeners, which costs more than all else here.
     heard = conn.engine._has_events or conn._has_events  # pyright: ignore[reportPrivateUsage]
     if heard and (listeners := conn.dispatch.before_cursor_execute):
@@ -196,8 +185,7 @@ def _execute(conn: Connection, text: str, parameters: Any, *, many: bool) -> Any
             cursor.execute(text, parameters)
     except conn.dialect.loaded_dbapi.Error as error:
         lost = conn.dialect.is_disconnect(error, conn.connection, cursor)
-        if type(conn) is not PreparingConnection:
-            cursor.close()
+        cursor.close()
         if lost:
             conn.invalidate(error)
         raise DBAPIError.instance(

@@ -14,7 +14,7 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Found, Operation, Write
 from taskplane.sessions.domain.decide import decide
-from taskplane.sessions.domain.session import PUSHED, Entry, Session
+from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
 from taskplane.sessions.sql.loading import read_lines
@@ -36,12 +36,11 @@ def key_of(op: Operation) -> Key:
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
-    # What is `_LARGE` reads the whole log, which is nothing to be waited for on the event loop.
     if isinstance(op, commands.Rewind | commands.Undo):
-        return _LARGE + len(op.entry.payload or b"")
+        size += len(op.entry.payload or b"")
     if isinstance(op, commands.Append):
         for entry in op.entries:
-            size += (_LARGE if entry.kind == PUSHED else _OVERHEAD) + len(entry.payload or b"")
+            size += _OVERHEAD + len(entry.payload or b"")
     return size
 
 
@@ -138,4 +137,3 @@ def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
 
 
 _OVERHEAD: Final = 512
-_LARGE: Final = 128 * 1024
