@@ -27,8 +27,7 @@ Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 
-# Seconds until an operation that had to wait twice is tried again; twice as many each time.
-_FIRST_PAUSE: Final = 0.001
+# Seconds until a batch that came to nothing is tried again, at most.
 _LONGEST_PAUSE: Final = 0.05
 
 
@@ -193,22 +192,24 @@ class Committer(Generic[Op, Answer]):
             except Exception:  # noqa: BLE001
                 # The batch is committed; its callers must hear so whatever becomes of those who are told beside.
                 _log.exception("a listener to commits failed")
-        again: list[Waiting[Op, Answer]] = []
+        later: list[Waiting[Op, Answer]] = []
         for waiting, outcome in zip(flight, batch.outcomes, strict=True):
-            if outcome is not LATER:
+            if outcome is LATER:
+                later.append(waiting)
+            else:
                 self._queue.release(waiting)
                 waiting.settle(outcome)
-            elif waiting.pause is None:
-                waiting.pause = _FIRST_PAUSE
-                again.append(waiting)
-            else:
-                self._loop.call_later(waiting.pause, self._put_back, [waiting])
-                waiting.pause = min(2 * waiting.pause, _LONGEST_PAUSE)
-        if again:
-            self._put_back(again)
+        if len(later) < len(flight):
+            self._queue.put_back(later)
+            return
+        # Nothing moves: do not spin. What waits besides goes on.
+        pause = max(waiting.pause for waiting in later)
+        self._loop.call_later(pause, self._put_back, later)
+        for waiting in later:
+            waiting.pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _put_back(self, again: "list[Waiting[Op, Answer]]") -> None:
-        self._queue.put_back(again)
+    def _put_back(self, later: "list[Waiting[Op, Answer]]") -> None:
+        self._queue.put_back(later)
         self._schedule()
 
     def _fail(self, flight: "list[Waiting[Op, Answer]]", error: BaseException) -> None:

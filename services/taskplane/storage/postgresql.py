@@ -8,9 +8,9 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import asyncpg
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
 from taskplane.runtime.errors import Refused
 from taskplane.storage.dialects import POSTGRESQL
@@ -34,7 +34,7 @@ _STATEMENT_TIMEOUT: Final = 5.0
 # Beyond the server's own limit: only a server that does not answer at all lets this one pass.
 _ANSWER_TIMEOUT: Final = 7.0
 _POOL_TIMEOUT: Final = 5.0
-_ATTEMPTS: Final = 4
+_RETRIES: Final = 3
 _CACHED_STATEMENTS: Final = 512
 # Values of synchronous_commit under which a commit is on this server's disk and visible means durable.
 _DURABLE: Final = frozenset({"on", "remote_apply"})
@@ -97,13 +97,15 @@ class PostgresqlEngine(Engine):
 
 
 async def _retried(once: Callable[[], Awaitable[T]], may_retry: Callable[[BaseException], bool]) -> T:
-    async def attempt() -> T:
-        return await once()
-
+    """Return the result of `once`, repeated at once where a new transaction may succeed."""
     with translating():
-        return await AsyncRetrying(
-            retry=retry_if_exception(may_retry), stop=stop_after_attempt(_ATTEMPTS), reraise=True
-        )(attempt)
+        for _ in range(_RETRIES):
+            try:
+                return await once()
+            except DBAPIError as error:
+                if not may_retry(error):
+                    raise
+        return await once()
 
 
 @asynccontextmanager

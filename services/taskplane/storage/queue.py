@@ -10,14 +10,14 @@ from taskplane.runtime.errors import Exhausted, PlaneError
 Op = TypeVar("Op")
 Answer = TypeVar("Answer")
 
+FIRST_PAUSE: Final = 0.001
 _RETRY_AFTER: Final = 0.2
 
 
 class Waiting(Generic[Op, Answer]):
     """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
 
-    `suspect`: a transaction with it failed. `pause`: seconds to wait before it is tried again; None: it was not left
-    for later yet.
+    `suspect`: a transaction with it failed. `pause`: seconds to wait where its next batch comes to nothing.
     """
 
     __slots__ = ("future", "key", "op", "pause", "size", "suspect")
@@ -28,7 +28,7 @@ class Waiting(Generic[Op, Answer]):
         self.size = size
         self.future = future
         self.suspect = False
-        self.pause: float | None = None
+        self.pause = FIRST_PAUSE
 
     def settle(self, outcome: Answer | PlaneError) -> None:
         """Deliver the answer."""

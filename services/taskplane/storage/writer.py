@@ -34,6 +34,8 @@ class Writer:
 
     def __init__(self, file: Path, durability: Durability) -> None:
         self._engine = writing_engine(file, durability)
+        # The thread's.
+        self._connection: Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="taskplane-writer")
 
     async def run(self, work: Callable[[Connection], T]) -> T:
@@ -49,12 +51,28 @@ class Writer:
 
     async def close(self) -> None:
         """Finish what was given and close the connection, which merges the log into the database."""
-        self._thread.submit(self._engine.dispose)
+        self._thread.submit(self._close)
         await asyncio.to_thread(self._thread.shutdown)
 
     def _transact(self, work: Callable[[Connection], T]) -> T:
-        with self._engine.begin() as conn:
-            return work(conn)
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            with self._connection.begin():
+                return work(self._connection)
+        except BaseException:
+            # Given back it is rolled back, also where COMMIT failed, which leaves the transaction open.
+            self._give_back()
+            raise
+
+    def _close(self) -> None:
+        self._give_back()
+        self._engine.dispose()
+
+    def _give_back(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def writing_engine(file: Path, durability: Durability, *, foreign_keys: bool = True) -> Engine:
