@@ -222,16 +222,14 @@ async def test_of_racing_writers_each_gets_its_own_numbers_and_there_is_no_gap(s
 async def test_many_callers_share_a_transaction(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Group commit: 16 callers cost far fewer transactions than appends."""
     transactions = 0
-    start = sessions.engine.start
+    write = sessions.engine.write
 
-    def counted(
-        done: Callable[[Any, BaseException | None], None], fn: Callable[..., Any], *args: Any, **how: bool
-    ) -> None:
+    async def counted(fn: Callable[..., Any], *args: Any) -> Any:
         nonlocal transactions
         transactions += 1
-        start(done, fn, *args, **how)
+        return await write(fn, *args)
 
-    monkeypatch.setattr(sessions.engine, "start", counted)
+    monkeypatch.setattr(sessions.engine, "write", counted)
     await asyncio.gather(*(sessions.append(f"s{n}", user(f"A{n}"), outcome(f"A{n}")) for n in range(64)))
     assert transactions <= 8
 

@@ -29,7 +29,7 @@ from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, Entry
 from taskplane.sessions.domain.validation import PAGE_BYTES
-from taskplane.sessions.sql.statements import INSERT_ENTRIES
+from taskplane.sessions.sql import statements
 
 
 @pytest.fixture
@@ -217,13 +217,13 @@ async def test_a_long_session_is_copied_some_megabytes_at_a_time(
     for n in range(6):
         await sessions.append("s", user(f"big{n}", "x" * 3_000_000))
     sizes: list[int] = []
-    execute = INSERT_ENTRIES.execute
+    insert_entries = statements.insert_entries
 
-    def counted(conn: Connection, rows: Sequence[Entry]) -> int:
-        sizes.append(sum(len(row.payload or b"") for row in rows))
-        return execute(conn, rows)
+    def counted(conn: Connection, entries: Sequence[Entry]) -> None:
+        sizes.append(sum(len(entry.payload or b"") for entry in entries))
+        insert_entries(conn, entries)
 
-    monkeypatch.setattr(INSERT_ENTRIES, "execute", counted)
+    monkeypatch.setattr(statements, "insert_entries", counted)
     assert (await fork(sessions)).session.seq == 706
     assert len(sizes) >= 5
     assert max(sizes) <= PAGE_BYTES

@@ -45,7 +45,8 @@ def recorded(found: list[Statement]) -> Generator[None]:
     """Collects what is sent to the database."""
 
     def note(_conn: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool) -> None:
-        found.append((statement, parameters[0] if many else parameters))
+        if not statement.startswith("BEGIN"):
+            found.append((statement, parameters[0] if many else parameters))
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
@@ -182,16 +183,20 @@ def appends(count: int) -> list[commands.Append]:
 
 
 async def test_a_batch_has_a_constant_number_of_statements(migrated: Migrated) -> None:
-    """One lookup of sessions and one of ids, and one statement per table written, however many callers there are."""
+    """One lookup of sessions and one of ids, and one statement per table written, however many callers there are.
+
+    On PostgreSQL another transaction may hold a session that was not found: that is looked up, too.
+    """
     url = await migrated("taskplane.sessions")
 
     async with open_engine(url) as engine:
+        lookups = ["session"] if engine.dialect.alone else ["session", "session"]
         for count in (1, 2, 16, 64):
             found: list[Statement] = []
             with recorded(found):
                 await engine.write(apply_batch, appends(count), engine.dialect)
             tables = [re.findall(r"(?:INTO|JOIN|FROM) (session|entry)", statement)[0] for statement, _ in found]
-            assert tables == ["session", "entry", "session", "entry"], count
+            assert tables == [*lookups, "entry", "session", "entry"], count
 
 
 async def test_a_rewind_reads_its_log_once_and_without_payloads(sessions: Sessions) -> None:

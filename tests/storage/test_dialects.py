@@ -25,7 +25,7 @@ async def trigger(
     engine: Engine, when: Timing, condition: str, columns: list[str] | None = None, message: str = "no: it's 100% shut"
 ) -> None:
     def create(conn: Connection) -> None:
-        for statement in engine.dialect.guard_trigger("box_guard", "box", when, columns, condition, message):
+        for statement in engine.dialect.create_trigger("box_guard", "box", when, columns, condition, message):
             conn.exec_driver_sql(statement)
 
     await engine.write(create)
@@ -77,7 +77,7 @@ async def test_a_dropped_guard_refuses_nothing(boxes: Engine) -> None:
     assert await boxes.read(boxes.dialect.triggers) == [("box_guard", "box")]
 
     def drop(conn: Connection) -> None:
-        for statement in boxes.dialect.drop_guard_trigger("box_guard", "box"):
+        for statement in boxes.dialect.drop_trigger("box_guard", "box"):
             conn.exec_driver_sql(statement)
 
     await boxes.write(drop)
@@ -89,7 +89,7 @@ def test_only_updates_have_columns() -> None:
     from taskplane.storage.dialects import SQLITE
 
     with pytest.raises(ValueError, match="takes no columns"):
-        SQLITE.guard_trigger("g", "t", "BEFORE INSERT", ["a"], "1 = 1", "no")
+        SQLITE.create_trigger("g", "t", "BEFORE INSERT", ["a"], "1 = 1", "no")
 
 
 async def test_distinct_counts_null_as_a_value(boxes: Engine) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
@@ -170,25 +169,6 @@ async def test_a_closed_engine_refuses(dsn: str) -> None:
         await engine.write(create)
     with pytest.raises(Unavailable, match="closing"):
         await engine.read(count)
-
-
-async def test_start_answers_once_on_the_loop(engine: Engine) -> None:
-    answers: list[tuple[Any, BaseException | None]] = []
-    here = threading.get_ident()
-    complete = asyncio.Event()
-
-    def done(result: Any, error: BaseException | None) -> None:
-        assert threading.get_ident() == here
-        answers.append((result, error))
-        if len(answers) == 2:
-            complete.set()
-
-    engine.start(done, add, 1)
-    await engine.write(count)
-    engine.start(done, add, 1)
-    await complete.wait()
-    assert answers[0] == (1, None)
-    assert isinstance(answers[1][1], IntegrityError)
 
 
 async def test_durability_relaxed_is_said_at_each_start(dsn: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -87,7 +87,7 @@ async def test_triggers_are_those_of_this_release_whatever_was_there(dsn: str) -
 
     def guarded_otherwise(conn: Connection) -> None:
         for name in ("tree_grows", "tree_stands"):
-            for statement in dialect_of(conn).guard_trigger(name, "tree", "BEFORE DELETE", None, "1 = 1", "no"):
+            for statement in dialect_of(conn).create_trigger(name, "tree", "BEFORE DELETE", None, "1 = 1", "no"):
                 conn.exec_driver_sql(statement)
 
     def triggers(conn: Connection) -> list[tuple[str, str]]:

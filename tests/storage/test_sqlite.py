@@ -16,7 +16,8 @@ from sqlalchemy import Connection, text
 
 from taskplane.runtime.errors import Refused, Unavailable
 from taskplane.storage.engine import Engine, open_engine
-from taskplane.storage.sqlite import connect_for_writing
+from taskplane.storage.sqlite import warn_of_version
+from taskplane.storage.writer import connect
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ async def test_relaxed_durability_syncs_less(file: Path) -> None:
 def test_a_setting_that_does_not_take_is_refused() -> None:
     """C2: a database in memory cannot keep a write-ahead log, so opening it stands for every weak answer."""
     with pytest.raises(Refused, match="journal_mode = memory") as refused:
-        connect_for_writing(Path(":memory:"), "full")
+        connect(Path(":memory:"), "full")
     assert "PostgreSQL" in refused.value.suggestion
 
 
@@ -190,10 +191,10 @@ async def test_a_write_whose_caller_goes_away_before_it_began_is_left_out(engine
     waiting = asyncio.create_task(engine.write(add, 1))
     await asyncio.sleep(0)
     waiting.cancel()
-    go_on.set()
-    await blocking
     with pytest.raises(asyncio.CancelledError):
         await waiting
+    go_on.set()
+    await blocking
     await engine.write(add, 2)
     assert await engine.read(count) == 1
 
@@ -225,8 +226,32 @@ async def test_closing_finishes_what_was_given_and_merges_the_log(file: Path) ->
         assert conn.execute("SELECT count(*) FROM note").fetchone() == (20,)
 
 
-async def test_an_old_library_is_warned_about(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_old_library_is_warned_about_once(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_version.cache_clear()
     with caplog.at_level(logging.WARNING):
-        async with open_engine(f"sqlite:///{file}"):
-            pass
-    assert ("older than 3.51.3" in caplog.text) == (sqlite3.sqlite_version_info < (3, 51, 3))
+        for _ in range(2):
+            async with open_engine(f"sqlite:///{file}"):
+                pass
+    assert caplog.text.count("older than 3.51.3") == (sqlite3.sqlite_version_info < (3, 51, 3))
+
+
+async def test_what_is_written_again_and_again_does_not_make_the_log_longer(engine: Engine, file: Path) -> None:
+    """SQLite copies the log into the database by itself, about every 1000 pages."""
+    log = file.with_name(f"{file.name}-wal")
+    for number in range(40):
+        await engine.write(add, number, "x" * 400_000)
+    assert 0 < log.stat().st_size < 12_000_000
+
+
+async def test_a_log_that_a_reader_made_long_is_cut_again(engine: Engine, file: Path) -> None:
+    log = file.with_name(f"{file.name}-wal")
+    await engine.write(lambda conn: conn.execute(text("PRAGMA journal_size_limit = 1000000")).all())
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM note").fetchall()
+        for number in range(30):
+            await engine.write(add, number, "x" * 400_000)
+        assert log.stat().st_size > 12_000_000
+    for number in range(30, 60):
+        await engine.write(add, number, "x" * 400_000)
+    assert log.stat().st_size < 9_000_000

@@ -51,6 +51,7 @@ class CountingEngine(Engine):
         self._engine = engine
         self.dialect = engine.dialect
         self.url = engine.url
+        self.writers = engine.writers
         self.reads: list[str] = []
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -59,16 +60,6 @@ class CountingEngine(Engine):
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         self.reads.append(getattr(fn, "__name__", "?"))
         return await self._engine.read(fn, *args, **kwargs)
-
-    def start(
-        self,
-        done: Callable[[Any, BaseException | None], None],
-        fn: Callable[..., Any],
-        *args: Any,
-        small: bool = False,
-        more_due: bool = False,
-    ) -> None:
-        self._engine.start(done, fn, *args, small=small, more_due=more_due)
 
     async def probe(self) -> None:
         await self._engine.probe()

@@ -55,11 +55,6 @@ def fp(name: str) -> None:
             _fail(point)
 
 
-def blocks(name: str) -> bool:
-    """Whether the failpoint `name` would make a thread wait."""
-    return bool(_points) and name in _points and _points[name].action in ("sleep", "pause")
-
-
 async def afp(name: str) -> None:
     """The failpoint `name`, on the event loop, which goes on meanwhile."""
     if _points and (point := _due(name)):

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL do differently, and nothing else. Knows no table.
+"""The differences between SQLite and PostgreSQL, and nothing else. Knows no table.
 
 A store function gets its dialect from the engine (`engine.dialect`), a migration from its connection (`dialect_of`).
 """
@@ -55,7 +55,7 @@ class Dialect(ABC):
         """SQL text, true where two expressions differ, NULL being a value like any other."""
 
     @abstractmethod
-    def guard_trigger(
+    def create_trigger(
         self,
         name: str,
         table: str,
@@ -73,8 +73,8 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def drop_guard_trigger(self, name: str, table: str) -> list[str]:
-        """Statements that remove what `guard_trigger` made."""
+    def drop_trigger(self, name: str, table: str) -> list[str]:
+        """Statements that remove what `create_trigger` made."""
 
     @abstractmethod
     def triggers(self, conn: Connection) -> list[tuple[str, str]]:
@@ -103,7 +103,7 @@ class Sqlite(Dialect):
     def distinct(self, left: str, right: str) -> str:
         return f"({left}) IS NOT ({right})"
 
-    def guard_trigger(
+    def create_trigger(
         self,
         name: str,
         table: str,
@@ -120,7 +120,7 @@ class Sqlite(Dialect):
             f" WHEN ({condition_sql}) BEGIN SELECT RAISE(FAIL, {_literal(message)}); END"
         ]
 
-    def drop_guard_trigger(self, name: str, table: str) -> list[str]:
+    def drop_trigger(self, name: str, table: str) -> list[str]:
         return [f"DROP TRIGGER {_quoted(name)}"]
 
     def triggers(self, conn: Connection) -> list[tuple[str, str]]:
@@ -146,7 +146,7 @@ class Postgresql(Dialect):
     def distinct(self, left: str, right: str) -> str:
         return f"({left}) IS DISTINCT FROM ({right})"
 
-    def guard_trigger(
+    def create_trigger(
         self,
         name: str,
         table: str,
@@ -166,7 +166,7 @@ class Postgresql(Dialect):
             f" EXECUTE FUNCTION {_quoted(name)}()",
         ]
 
-    def drop_guard_trigger(self, name: str, table: str) -> list[str]:
+    def drop_trigger(self, name: str, table: str) -> list[str]:
         return [f"DROP TRIGGER {_quoted(name)} ON {_quoted(table)}", f"DROP FUNCTION {_quoted(name)}()"]
 
     def triggers(self, conn: Connection) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import asyncpg
 from sqlalchemy import Connection, text
@@ -21,7 +21,8 @@ from taskplane.storage.driver_errors import (
     stale_plan,
     translating,
 )
-from taskplane.storage.engine import Durability, Engine, closing, shown
+from taskplane.storage.port import Durability, Engine, closing
+from taskplane.storage.urls import shown
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,15 +31,14 @@ _log = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT: Final = 2.0
 _STATEMENT_TIMEOUT: Final = 5.0
-_IDLE_TIMEOUT: Final = 10.0
 # Beyond the server's own limit: only a server that does not answer at all lets this one pass.
 _ANSWER_TIMEOUT: Final = 7.0
 _POOL_TIMEOUT: Final = 5.0
 _RETRIES: Final = 3
-_WRITERS: Final = 4
 _CACHED_STATEMENTS: Final = 512
 # Values of synchronous_commit under which a commit is on this server's disk and visible means durable.
 _DURABLE: Final = frozenset({"on", "remote_apply"})
+_IN_RECOVERY: Final = text("SELECT pg_is_in_recovery()")
 
 
 class PostgresqlEngine(Engine):
@@ -46,70 +46,22 @@ class PostgresqlEngine(Engine):
 
     dialect = POSTGRESQL
 
-    def __init__(self, url: str, writers: AsyncEngine, readers: AsyncEngine) -> None:
+    def __init__(self, url: str, writing: AsyncEngine, reading: AsyncEngine, writers: int) -> None:
         self.url = url
-        self._writers = writers
-        self._readers = readers
-        self._started: set[asyncio.Task[Any]] = set()
+        self.writers = writers
+        self._writing = writing
+        self._reading = reading
         self._closed = False
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._check_open()
-        return await self._write(lambda conn: fn(conn, *args, **kwargs))
-
-    async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        self._check_open()
-
-        async def once() -> T:
-            async with self._readers.connect() as conn:
-                return await conn.run_sync(fn, *args, **kwargs)
-
-        return await _retried(once, lambda error: connection_lost(error) or stale_plan(error) or lost_to_another(error))
-
-    def start(
-        self,
-        done: Callable[[Any, BaseException | None], None],
-        fn: Callable[..., Any],
-        *args: Any,
-        small: bool = False,
-        more_due: bool = False,
-    ) -> None:
-        self._check_open()
-
-        def settle(task: asyncio.Task[Any]) -> None:
-            self._started.discard(task)
-            error = asyncio.CancelledError() if task.cancelled() else task.exception()
-            done(None if error else task.result(), error)
-
-        task = asyncio.ensure_future(self._write(lambda conn: fn(conn, *args)))
-        self._started.add(task)
-        task.add_done_callback(settle)
-
-    async def probe(self) -> None:
-        with translating():
-            async with asyncio.timeout(_POOL_TIMEOUT):
-                recovering = await self.read(lambda conn: conn.execute(_IN_RECOVERY).scalar_one())
-        if recovering:
-            raise database_down("it is a standby and takes no writes")
-
-    async def close(self) -> None:
-        """Waits for transactions begun by `start`; the pools are closed by who opened them."""
-        self._closed = True
-        while self._started:
-            await asyncio.wait(self._started)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise closing()
-
-    async def _write(self, work: Callable[[Connection], T]) -> T:
         committing = False
 
         async def once() -> T:
             nonlocal committing
             committing = False
-            async with self._writers.connect() as conn, conn.begin():
-                result = await conn.run_sync(work)
+            async with self._writing.connect() as conn, conn.begin():
+                result = await conn.run_sync(fn, *args, **kwargs)
                 committing = True
             return result
 
@@ -119,8 +71,33 @@ class PostgresqlEngine(Engine):
             lambda error: lost_to_another(error) or (not committing and (connection_lost(error) or stale_plan(error))),
         )
 
+    async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._check_open()
+
+        async def once() -> T:
+            async with self._reading.connect() as conn:
+                return await conn.run_sync(fn, *args, **kwargs)
+
+        return await _retried(once, lambda error: connection_lost(error) or stale_plan(error) or lost_to_another(error))
+
+    async def probe(self) -> None:
+        with translating():
+            async with asyncio.timeout(_POOL_TIMEOUT):
+                recovering = await self.read(lambda conn: conn.execute(_IN_RECOVERY).scalar_one())
+        if recovering:
+            raise database_down("it is a standby and takes no writes")
+
+    def close(self) -> None:
+        """Refuse further calls; the pools are closed by who opened them."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closing()
+
 
 async def _retried(once: Callable[[], Awaitable[T]], may_retry: Callable[[BaseException], bool]) -> T:
+    """Return the result of `once`, repeated at once where a new transaction may succeed."""
     with translating():
         for _ in range(_RETRIES):
             try:
@@ -132,19 +109,21 @@ async def _retried(once: Callable[[], Awaitable[T]], may_retry: Callable[[BaseEx
 
 
 @asynccontextmanager
-async def opened_postgresql(
-    url: str, *, readers: int, durability: Durability
+async def open_postgresql(
+    url: str, *, readers: int, writers: int, durability: Durability, idle_timeout: float
 ) -> AsyncGenerator[PostgresqlEngine, None]:
-    """The database at `url`; see `open_engine`. `readers` is the size of the pool that reads."""
+    """Open the database at `url`; see `open_engine`."""
     if durability == "relaxed":
         _log.warning("durability is relaxed: if the server of %s crashes, the last commits may be lost", shown(url))
     async with AsyncExitStack() as stack:
-        writing = _pool(url, durability, _WRITERS, "READ COMMITTED")
+        writing = _pool(url, durability, idle_timeout, writers, "READ COMMITTED")
         stack.push_async_callback(writing.dispose)
-        reading = _pool(url, durability, readers, "REPEATABLE READ").execution_options(postgresql_readonly=True)
+        reading = _pool(url, durability, idle_timeout, readers, "REPEATABLE READ").execution_options(
+            postgresql_readonly=True
+        )
         stack.push_async_callback(reading.dispose)
-        engine = PostgresqlEngine(shown(url), writing, reading)
-        stack.push_async_callback(engine.close)
+        engine = PostgresqlEngine(shown(url), writing, reading, writers)
+        stack.callback(engine.close)
         await engine.write(_check_durability, durability)
         yield engine
 
@@ -167,10 +146,10 @@ async def run_alone_on_postgresql(
         await engine.dispose()
 
 
-def _pool(url: str, durability: Durability, size: int, isolation: str) -> AsyncEngine:
+def _pool(url: str, durability: Durability, idle_timeout: float, size: int, isolation: str) -> AsyncEngine:
     settings = {
         "statement_timeout": f"{_STATEMENT_TIMEOUT * 1000:.0f}",
-        "idle_in_transaction_session_timeout": f"{_IDLE_TIMEOUT * 1000:.0f}",
+        "idle_in_transaction_session_timeout": f"{idle_timeout * 1000:.0f}",
         "jit": "off",
     }
     if durability == "relaxed":
@@ -209,6 +188,3 @@ def _check_durability(conn: Connection, durability: Durability) -> None:
         )
     if conn.execute(text("SHOW fsync")).scalar_one() != "on":
         _log.warning("the database runs with fsync = off: a crash of its machine may destroy it")
-
-
-_IN_RECOVERY: Final = text("SELECT pg_is_in_recovery()")

@@ -1,4 +1,4 @@
-"""What waits to be committed: bounded in number and bytes, in order by key."""
+"""The queue of operations to be committed: bounded in number and bytes, in order by key."""
 
 import asyncio
 from collections import deque
@@ -10,16 +10,17 @@ from taskplane.runtime.errors import Exhausted, PlaneError
 Op = TypeVar("Op")
 Answer = TypeVar("Answer")
 
+FIRST_PAUSE: Final = 0.001
 _RETRY_AFTER: Final = 0.2
 
 
 class Waiting(Generic[Op, Answer]):
     """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
 
-    `suspect`: a transaction with it failed.
+    `suspect`: a transaction with it failed. `pause`: seconds to wait where its next batch comes to nothing.
     """
 
-    __slots__ = ("future", "key", "op", "size", "suspect")
+    __slots__ = ("future", "key", "op", "pause", "size", "suspect")
 
     def __init__(self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]") -> None:
         self.op = op
@@ -27,9 +28,10 @@ class Waiting(Generic[Op, Answer]):
         self.size = size
         self.future = future
         self.suspect = False
+        self.pause = FIRST_PAUSE
 
     def settle(self, outcome: Answer | PlaneError) -> None:
-        """Delivers the answer."""
+        """Deliver the answer."""
         future = self.future
         if future.done():
             return
@@ -40,7 +42,7 @@ class Waiting(Generic[Op, Answer]):
 
 
 class Together(Generic[Answer]):
-    """Operations whose caller waits for all of them: their answers, by place, and how many are missing."""
+    """The answers to operations whose caller waits for all of them, by place, and how many are `missing`."""
 
     __slots__ = ("answers", "future", "missing")
 
@@ -50,7 +52,7 @@ class Together(Generic[Answer]):
         self.future = future
 
     def settle(self, place: int, outcome: Answer | PlaneError) -> None:
-        """Delivers one answer."""
+        """Deliver one answer."""
         self.answers[place] = outcome
         self.missing -= 1
         if not self.missing and not self.future.done():
@@ -72,24 +74,20 @@ class OneOf(Waiting[Op, Answer]):
 
 
 class Queue(Generic[Op, Answer]):
-    """Operations that are not answered yet. Those of one key leave it one by one, in the order they came in."""
+    """Operations that are not answered yet, `size` of them. Those of one key leave it one by one, in their order."""
 
     def __init__(self, *, max_ops: int, max_bytes: int) -> None:
         self._max_ops, self._max_bytes = max_ops, max_bytes
-        self._ops = self._bytes = 0
+        self.size = self._bytes = 0
         self._ready: deque[Waiting[Op, Answer]] = deque()
         # For each key that is ready or taken: those that wait behind it.
         self._behind: dict[Hashable, deque[Waiting[Op, Answer]] | None] = {}
 
-    def __len__(self) -> int:
-        """How many could be taken now."""
-        return len(self._ready)
-
     def put(self, waiting: Waiting[Op, Answer]) -> None:
-        """Takes it in. Exhausted: there is no room; one that is too large for the bounds goes in when it is alone."""
-        if self._ops and (self._ops >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
+        """Add an operation. Exhausted: there is no room; one that exceeds the bounds goes in when it is alone."""
+        if self.size and (self.size >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
             raise Exhausted("too many writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
-        self._ops += 1
+        self.size += 1
         self._bytes += waiting.size
         key = waiting.key
         if key is None:
@@ -103,9 +101,9 @@ class Queue(Generic[Op, Answer]):
             self._behind[key] = deque([waiting])
 
     def take(self, max_ops: int, max_bytes: int) -> list[Waiting[Op, Answer]]:
-        """The next batch, at most one operation per key; one larger than `max_bytes` goes alone.
+        """Return the next batch, at most one operation per key; one larger than `max_bytes` goes alone.
 
-        What was taken stays counted, and holds its key, until it is released or put back.
+        The operations stay counted, and hold their keys, until they are released.
         """
         batch: list[Waiting[Op, Answer]] = []
         ready = self._ready
@@ -122,12 +120,12 @@ class Queue(Generic[Op, Answer]):
         return batch
 
     def put_back(self, taken: Iterable[Waiting[Op, Answer]]) -> None:
-        """Puts back what was taken, in its order, before all others."""
+        """Put operations back that were taken, in their order, before all others."""
         self._ready.extendleft(reversed(list(taken)))
 
     def release(self, waiting: Waiting[Op, Answer]) -> None:
-        """It is done with: frees its room, and its key for the next."""
-        self._ops -= 1
+        """Remove an operation that was taken: its room and its key are free for the next."""
+        self.size -= 1
         self._bytes -= waiting.size
         if waiting.key is None:
             return

@@ -33,7 +33,7 @@ from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime.errors import Conflict, Invalid
 from taskplane.storage.dialects import Dialect
-from taskplane.storage.engine import Engine
+from taskplane.storage.port import Engine
 
 # Microseconds after which what nobody went on with is given up.
 GIVEN_UP: Final = 3_600_000_000

@@ -29,7 +29,7 @@ def install(conn: Connection, triggers: Sequence[Trigger]) -> None:
     for trigger in triggers:
         _execute(
             conn,
-            dialect.guard_trigger(
+            dialect.create_trigger(
                 trigger.name, trigger.table, trigger.timing, trigger.columns, trigger.condition, trigger.message
             ),
         )
@@ -38,7 +38,7 @@ def install(conn: Connection, triggers: Sequence[Trigger]) -> None:
 def remove(conn: Connection, triggers: Sequence[Trigger]) -> None:
     """Removes every trigger from the tables that `triggers` name, also those that an older release made."""
     for name, table in _present(conn, triggers):
-        _execute(conn, dialect_of(conn).drop_guard_trigger(name, table))
+        _execute(conn, dialect_of(conn).drop_trigger(name, table))
 
 
 def _present(conn: Connection, triggers: Sequence[Trigger]) -> list[tuple[str, str]]:

@@ -30,13 +30,10 @@ from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.retry import retry_until_reachable
-from taskplane.runtime.turns import call_after
 
 log = logging.getLogger(__name__)
 
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
-# From the store's answer to the first bytes on a client's connection, in one process.
-_TURNS_OF_AN_ANSWER: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +161,6 @@ class Run:
 
     async def _live(self) -> None:
         if self._fresh is not None:
-            await _let_it_be_seen()
             self._inputs.begin(self._fresh.message)
             await self._ports.copier.uncopied(self._fresh.uncopied, self._ports.actor)
         else:
@@ -454,13 +450,6 @@ class Run:
             invocation_id=invocation_id,
             fence=self.fence,
         )
-
-
-async def _let_it_be_seen() -> None:
-    """Gives way to whoever waits for the new task: what an agent says at once is soon a commit, maybe on this loop."""
-    seen = asyncio.Event()
-    call_after(_TURNS_OF_AN_ANSWER, asyncio.get_running_loop(), seen.set)
-    await seen.wait()
 
 
 async def _shut(changes: AsyncIterator[port.Change]) -> None:

@@ -14,7 +14,7 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Found, Operation, Write
 from taskplane.sessions.domain.decide import decide
-from taskplane.sessions.domain.session import PUSHED, Entry, Session
+from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
 from taskplane.sessions.sql.loading import read_lines
@@ -23,8 +23,8 @@ from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
 
-# Ids in one lookup, so that it stays below what either engine takes as parameters.
-_LOOKUP: Final = 4096
+# Ids in one lookup.
+_LOOKUP: Final = 1000
 
 
 def key_of(op: Operation) -> Key:
@@ -36,33 +36,33 @@ def key_of(op: Operation) -> Key:
 def size_of(op: Operation) -> int:
     """About how many bytes the operation writes."""
     size = _OVERHEAD
-    # What is `_LARGE` reads the whole log, which is nothing to be waited for on the event loop.
     if isinstance(op, commands.Rewind | commands.Undo):
-        return _LARGE + len(op.entry.payload or b"")
+        size += len(op.entry.payload or b"")
     if isinstance(op, commands.Append):
         for entry in op.entries:
-            size += (_LARGE if entry.kind == PUSHED else _OVERHEAD) + len(entry.payload or b"")
+            size += _OVERHEAD + len(entry.payload or b"")
     return size
 
 
 def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dialect) -> Batch[Answer]:
     """Carries out the operations in their order, each as if it were alone; each must name another session.
 
-    An entry id that two operations of a batch would store is left to the first, the second is for the next batch; and
-    so is one whose session another process has made meanwhile. Where one has stored such an entry meanwhile, the
-    database refuses the batch; run again it is seen. The batch's effects are what was written.
+    An entry id that two operations of a batch would store is left to the first, the second is for a later batch; and
+    so is one whose session another transaction holds, or has made meanwhile. Where one has stored such an entry
+    meanwhile, the database refuses the batch; run again it is seen. The batch's effects are what was written.
     """
     keys = [key_of(op) for op in operations]
     ids = [_ids(op) for op in operations]
-    # A session begins with its key.
-    sessions: dict[Sequence[str], Session] = {one[:3]: one for one in sql.find_locked(conn, dialect, keys)}
+    sessions = sql.lock_free(conn, dialect, keys)
+    missing = [key for key in keys if key not in sessions]
+    held = set[Key]() if dialect.alone or not missing else set(sql.heads(conn, missing))
     stored = _stored(conn, ids)
     now = time.time_ns() // 1000
     outcomes: list[Answer | PlaneError | Later] = []
     writes: dict[int, Write] = {}
     taken: set[Key] = set()
     for op, key, wanted in zip(operations, keys, ids, strict=True):
-        if not taken.isdisjoint(wanted):
+        if key in held or not taken.isdisjoint(wanted):
             outcomes.append(LATER)
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
@@ -115,27 +115,29 @@ def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect)
 
 
 def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
-    changed: list[Sequence[Any]] = []
-    gone: list[Session] = []
-    remains: list[tuple[Any, ...]] = []
+    changed: list[dict[str, Any]] = []
+    gone: list[dict[str, Any]] = []
+    remains: list[tuple[Session, int]] = []
     entries: list[Entry] = []
     for write in writes:
         if write.delete:
-            gone.append(write.session)
+            gone.append(sql.to_key(write.session))
             if write.tasks_until:
-                remains.append((*sql.key_of(write.session), write.tasks_until))
+                remains.append((write.session, write.tasks_until))
             continue
         if not write.new:
-            changed.append(sql.to_row(write.session))
+            changed.append(sql.to_change(write.session))
         entries += write.entries
-    for statement, rows in ((sql.UPDATE_SESSIONS, changed), (sql.INSERT_ENTRIES, entries), (sql.DELETE_SESSIONS, gone)):
-        if rows:
-            statement.execute(conn, rows)
+    if changed:
+        conn.execute(sql.UPDATE_SESSIONS, changed)
+    if entries:
+        sql.insert_entries(conn, entries)
+    if gone:
+        conn.execute(sql.DELETE_SESSIONS, gone)
     if remains:
-        sql.insert_remains(dialect).execute(conn, sorted(remains))
+        sql.insert_remains(conn, dialect, remains)
     if any(write.deltas for write in writes):
         states.write(conn, writes, dialect)
 
 
 _OVERHEAD: Final = 512
-_LARGE: Final = 128 * 1024

@@ -45,11 +45,12 @@ def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Crea
 def _there(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created | None:
     """The answer of a repeat, if there is a session with the id already. AlreadyExists: it is another one."""
     key = op.scope.tenant, op.scope.owner, op.new_context_id
-    for there in sql.find_locked(conn, dialect, [key]):
-        if there.forked_from != origin(op):
-            raise session_exists(op.new_context_id)
-        return commands.Created(session=there, created=False)
-    return None
+    there = sql.find_locked(conn, dialect, key)
+    if there is None:
+        return None
+    if there.forked_from != origin(op):
+        raise session_exists(op.new_context_id)
+    return commands.Created(session=there, created=False)
 
 
 def _chunks(copies: Sequence[InEffect], log: Log) -> Iterator[Sequence[InEffect]]:
@@ -73,7 +74,7 @@ def _copy(
     entries = complete(conn, of, [reads[seq] for seq in wanted])
     first = len(numbers) + 1
     numbers.update(zip(wanted, range(first, first + len(wanted)), strict=True))
-    sql.INSERT_ENTRIES.execute(
+    sql.insert_entries(
         conn, [copy_of(stored, one, new, numbers[one.seq]) for stored, one in zip(entries, chunk, strict=True)]
     )
 

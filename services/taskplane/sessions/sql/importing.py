@@ -51,7 +51,7 @@ def drop(conn: Connection, of: Stage, dialect: Dialect) -> None:
 
 
 def _check_free(conn: Connection, of: Stage, dialect: Dialect) -> None:
-    if sql.find_locked(conn, dialect, [(of.tenant, of.owner, of.context_id)]):
+    if sql.find_locked(conn, dialect, (of.tenant, of.owner, of.context_id)) is not None:
         raise session_exists(of.context_id)
 
 
@@ -71,7 +71,7 @@ def _chunks(records: Iterator[bytes], reading: Reading) -> Iterator[Sequence[tup
 def _write(conn: Connection, of: Session, chunk: Sequence[tuple[int, Given]]) -> None:
     ids = [(of.tenant, of.owner, given.entry.id) for _, given in chunk]
     importing.check_new([(line, given.entry) for line, given in chunk], iter(sql.find_stored(conn, ids)), of.context_id)
-    sql.INSERT_ENTRIES.execute(conn, [given.entry for _, given in chunk])
+    sql.insert_entries(conn, [given.entry for _, given in chunk])
     key = {"tenant": of.tenant, "owner": of.owner, "context_id": of.context_id}
     changes = [
         {**key, "place": given.entry.seq, "seq": given.entry.seq, "own": given.own} for _, given in chunk if given.own

@@ -21,7 +21,7 @@ from taskplane.sessions.sql.statements import (
     to_session,
 )
 from taskplane.sessions.tables import entry, session
-from taskplane.storage.prepared import padded
+from taskplane.storage.lists import one_of
 
 # A payload up to this many bytes comes with its row.
 _SMALL: Final = 16 * 1024
@@ -56,12 +56,10 @@ _SESSION_AND_ROWS: Final = (
     .where(*SESSION_OF_KEY)
     .order_by(entry.c.seq)
 )
-_ROWS_OF: Final = ROWS.where(entry.c.seq.in_(bindparam("seqs", expanding=True)))
-_PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(
-    *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
-)
+_ROWS_OF: Final = ROWS.where(one_of(entry.c.seq, "seqs"))
+_PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(*OF_SESSION, one_of(entry.c.seq, "seqs"))
 _HEADS_OF: Final = select(entry.c.seq, func.substr(entry.c.payload, 1, HEAD).label("head")).where(
-    *OF_SESSION, entry.c.seq.in_(bindparam("seqs", expanding=True))
+    *OF_SESSION, one_of(entry.c.seq, "seqs")
 )
 _lines: Final = select(*(entry.c[name] for name in Line._fields)).where(*OF_SESSION).order_by(entry.c.seq)
 _LINES: Final = _lines
@@ -133,25 +131,19 @@ def read_lines(conn: Connection, of: Session) -> list[Line]:
 
 def read_entries(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, Read]:
     """The entries with these numbers, by number."""
-    wanted = padded(seqs)
-    if not wanted:
-        return {}
-    rows = conn.execute(_ROWS_OF, {**key_of(of), "seqs": wanted})
+    rows = conn.execute(_ROWS_OF, {**key_of(of), "seqs": seqs})
     return {read.entry.seq: read for read in map(to_read, rows)}
 
 
 def read_payloads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
     """The payloads of the entries with these numbers, whatever their size."""
-    rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": padded(seqs)})
+    rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": seqs})
     return {row.seq: row.payload for row in rows}
 
 
 def read_heads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
     """How their payloads begin: the first `HEAD` bytes of each."""
-    wanted = padded(seqs)
-    if not wanted:
-        return {}
-    rows = conn.execute(_HEADS_OF, {**key_of(of), "seqs": wanted})
+    rows = conn.execute(_HEADS_OF, {**key_of(of), "seqs": seqs})
     return {row.seq: row.head for row in rows}
 
 

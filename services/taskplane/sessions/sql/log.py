@@ -14,7 +14,7 @@ from taskplane.sessions.domain import commands, validation
 from taskplane.sessions.domain.commands import Answer, Operation, Write
 from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.sql import effective, forking, importing, reads, retention, settling, states
+from taskplane.sessions.sql import effective, forking, importing, reads, retention, settling, statements, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
@@ -146,7 +146,7 @@ class SqlSessionLog:
 
     async def heads(self, keys: Sequence[Key]) -> Mapping[Key, tuple[int, int]]:
         """See `SessionLog.heads`."""
-        return await self._engine.read(reads.heads, keys)
+        return await self._engine.read(statements.heads, keys)
 
     async def rewind(self, op: commands.Rewind) -> commands.Steered:
         """See `SessionLog.rewind`."""

@@ -8,18 +8,17 @@ transaction finds in the row: so nothing remembered is ever stale, whoever else 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Select, Text, and_, bindparam, case, func, literal_column, select
+from sqlalchemy import Connection, Text, and_, bindparam, case, func, literal_column, select
 
 from taskplane.sessions.domain.history import Reading
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.repeats import HEAD, id_in, repeats
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, Session
-from taskplane.sessions.sql.loading import read_payloads
+from taskplane.sessions.sql.loading import OF_SESSION, key_of, read_payloads
 from taskplane.sessions.tables import entry
-from taskplane.storage.prepared import KeyQuery
 
 # Of all sessions together; one takes about half a kilobyte.
 _MOST_ENTRIES: Final = 100_000
@@ -107,25 +106,13 @@ _steering: Final = case(
 _head: Final = case((entry.c.speaks, func.substr(entry.c.payload, 1, HEAD)))
 
 
-def _lines_and_heads(_: int) -> Select[*tuple[Any, ...]]:
-    """Of entries after one number up to another one: what a reading needs to know of them, and how the payload begins
-    of what was said."""
-    return (
-        select(
-            entry.c.seq, entry.c.kind, entry.c.invocation_id, _first_invocation, entry.c.generation, _steering, _head
-        )
-        .where(
-            entry.c.tenant == bindparam("a0"),
-            entry.c.owner == bindparam("b0"),
-            entry.c.context_id == bindparam("c0"),
-            entry.c.seq > bindparam("d0"),
-            entry.c.seq <= bindparam("e0"),
-        )
-        .order_by(entry.c.seq)
-    )
-
-
-_LINES_AND_HEADS: Final = KeyQuery(_lines_and_heads, "abcde")
+# Of entries after one number up to another one: what a reading needs to know of them, and how the payload begins of
+# what was said.
+_LINES_AND_HEADS: Final = (
+    select(entry.c.seq, entry.c.kind, entry.c.invocation_id, _first_invocation, entry.c.generation, _steering, _head)
+    .where(*OF_SESSION, entry.c.seq > bindparam("after"), entry.c.seq <= bindparam("last"))
+    .order_by(entry.c.seq)
+)
 
 
 def read_known(conn: Connection, of: Session, readings: Readings) -> Known:
@@ -161,7 +148,7 @@ def _followed(conn: Connection, of: Session, before: Known) -> Known | None:
 
 
 def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[int, bytes]]:
-    rows = _LINES_AND_HEADS.all(conn, [(of.tenant, of.owner, of.context_id, after, of.seq)])
+    rows = conn.execute(_LINES_AND_HEADS, {**key_of(of), "after": after, "last": of.seq})
     lines: list[Line] = []
     heads: dict[int, bytes] = {}
     for seq, kind, invocation_id, first_invocation_id, generation, steering, head in rows:

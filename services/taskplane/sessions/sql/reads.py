@@ -22,10 +22,10 @@ from taskplane.sessions.sql.loading import (
     to_read,
 )
 from taskplane.sessions.sql.pages import Bound, EntryPlace, SessionPlace
-from taskplane.sessions.sql.statements import HEADS, SESSION_COLUMNS, Key, to_session
+from taskplane.sessions.sql.statements import SESSION_COLUMNS, to_session
 from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
-from taskplane.storage.prepared import padded
+from taskplane.storage.lists import one_of
 
 _IN_SCOPE: Final = (session.c.tenant == bindparam("tenant"), session.c.owner == bindparam("owner"))
 _SESSIONS: Final = (
@@ -105,11 +105,6 @@ def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit:
     return EntryPage(of, page, "")
 
 
-def heads(conn: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int, int]]:
-    """See `SessionLog.heads`."""
-    return {(row[0], row[1], row[2]): (row[3], row[4]) for row in HEADS.all(conn, keys)}
-
-
 def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) -> tuple[Sequence[Entry], bool]:
     """The entries that follow number `after` in the order asked for, and whether there are more."""
     rows = conn.execute(
@@ -118,7 +113,7 @@ def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) ->
             **key_of(of),
             "after": after,
             "count": query.page_size + 1,
-            **({"kinds": padded(set(query.kinds))} if query.kinds else {}),
+            **({"kinds": query.kinds} if query.kinds else {}),
             **({"task_id": query.task_id} if query.task_id else {}),
         },
     )
@@ -132,7 +127,7 @@ def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
     after: BindParameter[int] = bindparam("after")
     query = ROWS.where(entry.c.seq < after if newest_first else entry.c.seq > after)
     if kinds:
-        query = query.where(entry.c.kind.in_(bindparam("kinds", expanding=True)))
+        query = query.where(one_of(entry.c.kind, "kinds"))
     if task:
         query = query.where(entry.c.task_id == bindparam("task_id"))
     return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))

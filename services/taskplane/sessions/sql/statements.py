@@ -1,18 +1,16 @@
-"""Every statement of the write path.
+"""The statements of the write path.
 
 Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Select,
-    Text,
+    TableValuedAlias,
     and_,
     bindparam,
     delete,
@@ -26,7 +24,7 @@ from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.tables import entry, session, session_remains
 from taskplane.sessions.triggers import FIXED
 from taskplane.storage.dialects import Dialect
-from taskplane.storage.prepared import KeyQuery, Many, key_table
+from taskplane.storage.lists import table_of
 
 # (tenant, owner, context id), or (tenant, owner, entry id).
 Key = tuple[str, str, str]
@@ -60,9 +58,20 @@ def to_stored(values: Sequence[Any]) -> Entry:
     return to_entry((*values[:_PAYLOAD], None, *values[_PAYLOAD:]))
 
 
-def to_row(one: Session) -> tuple[Any, ...]:
-    """For the statements that write sessions."""
-    return one if one.seq else (*one[:_SEQ], None, *one[_SEQ + 1 :])
+def to_row(one: Session) -> dict[str, Any]:
+    """The parameters of the statements that write sessions."""
+    return {**one._asdict(), "seq": one.seq or None}
+
+
+def to_key(one: Session) -> dict[str, Any]:
+    """The parameters of `SESSION_OF_KEY`."""
+    return {"of_tenant": one.tenant, "of_owner": one.owner, "of_context_id": one.context_id}
+
+
+def to_change(one: Session) -> dict[str, Any]:
+    """The parameters of `UPDATE_SESSIONS`."""
+    row = to_row(one)
+    return {**to_key(one), **{name: row[name] for name in CHANGING}}
 
 
 SESSION_OF_KEY: Final = (
@@ -70,103 +79,84 @@ SESSION_OF_KEY: Final = (
     session.c.owner == bindparam("of_owner"),
     session.c.context_id == bindparam("of_context_id"),
 )
-_ONE_KEY: Final[Sequence[ColumnElement[Any]]] = [bindparam(f"{letter}0", type_=Text) for letter in "abc"]
-_PLACES: Final = {name: place for place, name in enumerate(SESSION_FIELDS)}
-_KEY_PLACES: Final = {f"of_{name}": _PLACES[name] for name in KEY_FIELDS}
-
-UPDATE_SESSIONS: Final = Many(
-    update(session).where(*SESSION_OF_KEY).values({name: bindparam(name) for name in CHANGING}),
-    {**_PLACES, **_KEY_PLACES},
-)
+UPDATE_SESSIONS: Final = update(session).where(*SESSION_OF_KEY)
 # Their entries go with them.
-DELETE_SESSIONS: Final = Many(delete(session).where(*SESSION_OF_KEY), _KEY_PLACES)
-INSERT_ENTRIES: Final = Many(insert(entry), {name: place for place, name in enumerate(ENTRY_FIELDS)})
+DELETE_SESSIONS: Final = delete(session).where(*SESSION_OF_KEY)
+_INSERT_ENTRIES: Final = insert(entry)
+
+
+def _matching(table: TableValuedAlias, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    return and_(*(mine == theirs for mine, theirs in zip(columns, table.c, strict=True)))
+
+
+_ids: Final = table_of("ids", "tenant", "owner", "id")
+_of_id: Final = _matching(_ids, entry.c.tenant, entry.c.owner, entry.c.id)
+# Which of these entries are stored. A subquery per id, not a join: PostgreSQL would read the whole table for a join as
+# long as it takes it for small, and keep to that plan while the table grows.
+_KNOWN_IDS: Final = select(*_ids.c).where(
+    select(entry.c.seq).where(_of_id).correlate(_ids).scalar_subquery().is_not(None)
+)
+_STORED_ENTRIES: Final = select(*(entry.c[name] for name in ENTRY_FIELDS if name != "payload")).select_from(
+    _ids.join(entry, _of_id)
+)
+
+_keys: Final = table_of("keys", *KEY_FIELDS)
+_of_keys: Final = _keys.join(session, _matching(_keys, *(session.c[name] for name in KEY_FIELDS)))
+_SESSIONS: Final = select(*SESSION_COLUMNS).select_from(_of_keys)
+# When each of these sessions was created, and how many entries it has.
+_HEADS: Final = select(*_keys.c, session.c.created_at, func.coalesce(session.c.seq, 0)).select_from(_of_keys)
+
+
+def _columns(names: Sequence[str], keys: Iterable[Key]) -> dict[str, Sequence[str]]:
+    columns = zip(*keys, strict=True)
+    return dict(zip(names, columns, strict=False)) or dict.fromkeys(names, ())
 
 
 def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
     """Those of the ids that are stored, without their payload. As a rule there are none, and then it is one lookup."""
-    known = _KNOWN_IDS.all(conn, ids)
+    names = ("tenant", "owner", "id")
+    known = [(row[0], row[1], row[2]) for row in conn.execute(_KNOWN_IDS, _columns(names, ids))]
     if not known:
         return []
-    return list(map(to_stored, _STORED_ENTRIES.all(conn, [(tenant, owner, key) for tenant, owner, key in known])))
+    return [to_stored(values) for values in conn.execute(_STORED_ENTRIES, _columns(names, known))]
 
 
-def find_locked(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> list[Session]:
-    """Those of the sessions that exist, locked."""
-    return list(map(to_session, _locking(dialect).all(conn, keys)))
+def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:
+    """The session, locked, if there is one; waits for whoever holds it."""
+    found = conn.execute(dialect.lock(_SESSIONS), _columns(KEY_FIELDS, [key])).one_or_none()
+    return to_session(found) if found is not None else None
+
+
+def lock_free(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> dict[Key, Session]:
+    """Those of the sessions that exist and are not held by another transaction, locked."""
+    found = map(to_session, conn.execute(dialect.skip_locked(_SESSIONS), _columns(KEY_FIELDS, keys)))
+    return {key_of(one): one for one in found}
+
+
+def heads(conn: Connection, keys: Iterable[Key]) -> dict[Key, tuple[int, int]]:
+    """When each of the sessions that exist was created, and how many entries it has."""
+    rows = conn.execute(_HEADS, _columns(KEY_FIELDS, keys))
+    return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
+
+
+def insert_entries(conn: Connection, entries: Iterable[Entry]) -> None:
+    """Insert entries after their sessions, in order; one at least."""
+    conn.execute(_INSERT_ENTRIES, [one._asdict() for one in entries])
 
 
 def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -> set[Key]:
-    """Inserts sessions that `find_locked` did not find in this transaction; the keys of those that went in."""
+    """Insert sessions that were not found in this transaction; return the keys of those that went in."""
+    rows = list(map(to_row, new))
+    statement = dialect.insert_ignore(session)
     if dialect.alone or len(new) == 1:
-        return set(map(key_of, new)) if _inserting(dialect).execute(conn, map(to_row, new)) else set()
-    values = [dict(zip(SESSION_FIELDS, to_row(one), strict=True)) for one in new]
-    arrived = dialect.insert_ignore(session).returning(session.c.tenant, session.c.owner, session.c.context_id)
-    return set(map(tuple[str, str, str], conn.execute(arrived, values)))
+        return set(map(key_of, new)) if conn.execute(statement, rows).rowcount else set()
+    arrived = statement.returning(session.c.tenant, session.c.owner, session.c.context_id)
+    return {(row[0], row[1], row[2]) for row in conn.execute(arrived, rows)}
 
 
-def _known_ids(count: int) -> Select[Any]:
-    """Which of `count` entry ids are stored.
-
-    A subquery per id, not a join: PostgreSQL would read the whole table for a join as long as it takes it for small,
-    and keep to that plan while the table grows.
-    """
-    wanted = key_table(count, "abc")
-    seq = select(entry.c.seq).where(_matches(wanted.c, entry.c.tenant, entry.c.owner, entry.c.id)).correlate(wanted)
-    return select(*wanted.c).where(seq.scalar_subquery().is_not(None))
-
-
-def _stored_entries(count: int) -> Select[Any]:
-    """Entries by `count` ids."""
-    wanted = key_table(count, "abc")
-    matches = _matches(wanted.c, entry.c.tenant, entry.c.owner, entry.c.id)
-    return select(*(entry.c[name] for name in ENTRY_FIELDS if name != "payload")).select_from(
-        wanted.join(entry, matches)
+def insert_remains(conn: Connection, dialect: Dialect, remains: Iterable[tuple[Session, int]]) -> None:
+    """Insert what is left of sessions, in the order of their keys; one that is there stays."""
+    rows = [{**dict(zip(KEY_FIELDS, key_of(one), strict=True)), "tasks_until": until} for one, until in remains]
+    conn.execute(
+        dialect.insert_ignore(session_remains), sorted(rows, key=lambda row: [row[name] for name in KEY_FIELDS])
     )
-
-
-def _locked_sessions(dialect: Dialect, count: int) -> Select[Any]:
-    """Sessions by `count` keys, locked in their order, so that no two processes wait for one another."""
-    key = [session.c[name] for name in KEY_FIELDS]
-    query = select(*SESSION_COLUMNS)
-    if count == 1:
-        # Without a table of keys, which costs SQLite more than the lookup.
-        return dialect.lock(query.where(_matches(_ONE_KEY, *key)))
-    wanted = key_table(count, "abc")
-    query = query.select_from(wanted.join(session, _matches(wanted.c, *key)))
-    return dialect.lock(query if dialect.alone else query.order_by(*key))
-
-
-def _heads(count: int) -> Select[Any]:
-    """When each of `count` sessions was created, and how many entries it has."""
-    wanted = key_table(count, "abc")
-    key = [session.c[name] for name in KEY_FIELDS]
-    return select(*key, session.c.created_at, func.coalesce(session.c.seq, 0)).select_from(
-        wanted.join(session, _matches(wanted.c, *key))
-    )
-
-
-def _matches(wanted: Iterable[ColumnElement[Any]], *key: ColumnElement[Any]) -> ColumnElement[bool]:
-    return and_(*(mine == theirs for mine, theirs in zip(key, wanted, strict=True)))
-
-
-@cache
-def _locking(dialect: Dialect) -> KeyQuery:
-    return KeyQuery(partial(_locked_sessions, dialect), "abc")
-
-
-@cache
-def insert_remains(dialect: Dialect) -> Many:
-    """Rows of a key and a time. One that is there stays."""
-    places = {name: place for place, name in enumerate((*KEY_FIELDS, "tasks_until"))}
-    return Many(dialect.insert_ignore(session_remains), places)
-
-
-@cache
-def _inserting(dialect: Dialect) -> Many:
-    return Many(dialect.insert_ignore(session), _PLACES)
-
-
-_KNOWN_IDS: Final = KeyQuery(_known_ids, "abc")
-_STORED_ENTRIES: Final = KeyQuery(_stored_entries, "abc")
-HEADS: Final = KeyQuery(_heads, "abc")

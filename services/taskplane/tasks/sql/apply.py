@@ -222,7 +222,7 @@ class _Decided:
         if turns:
             self._turns = newest_turns(conn, turns)
         if in_turn:
-            self._waiting = {uid for (uid,) in sql.WAITING.all(conn, in_turn)}
+            self._waiting = set(conn.execute(sql.WAITING, {"uids": in_turn}).scalars())
         if artifacts:
             for uid, artifact_id in artifacts_among(conn, artifacts):
                 self._artifacts.setdefault(uid, set()).add(artifact_id)
@@ -281,7 +281,8 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
     inserted = writing.insert_tasks(conn, [(write.row, pack(write.document or b"")) for write in in_order])
     if inserted == len(in_order):
         return
-    found = {uid: (tenant, key) for uid, tenant, key in sql.IDENTITIES.all(conn, [write.row.uid for write in in_order])}
+    identities = conn.execute(sql.IDENTITIES, {"uids": [write.row.uid for write in in_order]})
+    found = {uid: (tenant, key) for uid, tenant, key in identities}
     for index, write in new.items():
         row = write.row
         if row.uid in found and found[row.uid] != (row.tenant, row.id):

@@ -1,8 +1,8 @@
-"""What tasks are: the stored snapshot and the events after it, read in one statement for any number of tasks."""
+"""The content of tasks: the stored snapshot and the events after it, read in one statement for any number of tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -10,7 +10,6 @@ from sqlalchemy import (
     Connection,
     Integer,
     LargeBinary,
-    Select,
     Text,
     cast,
     func,
@@ -20,11 +19,11 @@ from sqlalchemy import (
 )
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.storage.prepared import KeyQuery, Query, key_table, padded
+from taskplane.storage.lists import table_of
 from taskplane.tasks.domain.fold import Said, fold
 from taskplane.tasks.domain.task import STATUS, Event
 from taskplane.tasks.sql.packing import unpack
-from taskplane.tasks.sql.statements import EVENT_COLUMNS, UIDS, to_event
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, to_event
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import event, task
 
@@ -47,29 +46,39 @@ _SNAPSHOTS: Final = select(
     task.c.snapshot,
     cast(0, BigInteger),
     cast(null(), Integer),
-).where(task.c.uid.in_(UIDS))
+).where(IN_UIDS)
 _TAILS: Final = (
     select(*EVENT_COLUMNS)
     .join(task, (task.c.uid == event.c.task_uid) & (event.c.generation > task.c.snapshot_generation))
-    .where(task.c.uid.in_(UIDS))
+    .where(IN_UIDS)
 )
-_CONTENTS: Final = Query(union_all(_SNAPSHOTS, _TAILS), "uids")
+_CONTENTS: Final = union_all(_SNAPSHOTS, _TAILS)
 
-_NEWEST_TURNS: Final = Query(
+_NEWEST_TURNS: Final = (
     select(task.c.uid, event.c.invocation_id)
     .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation == task.c.input_generation))
-    .where(task.c.uid.in_(UIDS)),
-    "uids",
+    .where(IN_UIDS)
 )
 _SAID_UNDER_FENCE: Final = (
     select(event.c.task_uid, event.c.payload)
     .join(task, (task.c.uid == event.c.task_uid) & (event.c.fence == task.c.fence))
-    .where(task.c.uid.in_(UIDS), event.c.kind == STATUS, event.c.speaks)
+    .where(IN_UIDS, event.c.kind == STATUS, event.c.speaks)
     .order_by(event.c.task_uid, event.c.generation)
 )
 
 
-# Keys of one statement, well below the parameters that an engine takes.
+_wanted: Final = table_of("wanted", "uid", "artifact_id")
+_newest: Final = select(func.max(event.c.generation)).where(
+    event.c.task_uid == _wanted.c.uid,
+    event.c.artifact_id == _wanted.c.artifact_id,
+    event.c.artifact_id.is_not(None),
+)
+_restart: Final = select(task.c.restart_generation).where(task.c.uid == _wanted.c.uid)
+_ARTIFACTS: Final = select(_wanted.c.uid, _wanted.c.artifact_id).where(
+    _newest.correlate(_wanted).scalar_subquery() > _restart.correlate(_wanted).scalar_subquery()
+)
+
+# Keys of one statement.
 _AT_ONCE: Final = 1000
 
 
@@ -90,7 +99,7 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
     """The tasks as the log stands. One statement; a task that is not there is left out."""
     snapshots: dict[str, bytes] = {}
     tails: dict[str, list[Event]] = {}
-    for values in _CONTENTS.all(conn, uids):
+    for values in conn.execute(_CONTENTS, {"uids": uids}):
         found = to_event(values)
         if found.generation == 0:
             snapshots[found.task_uid] = unpack(found.payload)
@@ -103,19 +112,16 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
 
 def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """Ids of the final messages that each task's executor said under the task's present fence, in order."""
-    wanted = padded(uids)
     said: dict[str, list[str]] = {}
-    if wanted:
-        rows: Iterable[Any] = conn.execute(_SAID_UNDER_FENCE, {"uids": wanted})
-        for uid, payload in rows:
-            message = a2a.StreamResponse.FromString(payload).status_update.status.message
-            said.setdefault(uid, []).append(message.message_id)
+    for uid, payload in conn.execute(_SAID_UNDER_FENCE, {"uids": uids}):
+        message = a2a.StreamResponse.FromString(payload).status_update.status.message
+        said.setdefault(uid, []).append(message.message_id)
     return said
 
 
 def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:
     """The invocation of each task's newest user message."""
-    return {row[0]: row[1] for row in _NEWEST_TURNS.all(conn, uids)}
+    return dict(conn.execute(_NEWEST_TURNS, {"uids": uids}).all())
 
 
 def artifacts_among(conn: Connection, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -126,21 +132,10 @@ def artifacts_among(conn: Connection, keys: Iterable[tuple[str, str]]) -> list[t
     asked = sorted(key for key in keys if not has_nul(*key))
     found: list[tuple[str, str]] = []
     for first in range(0, len(asked), _AT_ONCE):
-        found += [(uid, artifact_id) for uid, artifact_id in _ARTIFACTS.all(conn, asked[first : first + _AT_ONCE])]
+        uids, artifact_ids = zip(*asked[first : first + _AT_ONCE], strict=True)
+        rows = conn.execute(_ARTIFACTS, {"uid": uids, "artifact_id": artifact_ids})
+        found += [(uid, artifact_id) for uid, artifact_id in rows]
     return found
-
-
-def _artifacts(count: int) -> Select[Any]:
-    keys = key_table(count, "ab")
-    uid, artifact_id = keys.c
-    newest = select(func.max(event.c.generation)).where(
-        event.c.task_uid == uid, event.c.artifact_id == artifact_id, event.c.artifact_id.is_not(None)
-    )
-    restart = select(task.c.restart_generation).where(task.c.uid == uid)
-    return select(*keys.c).where(newest.correlate(keys).scalar_subquery() > restart.correlate(keys).scalar_subquery())
-
-
-_ARTIFACTS: Final = KeyQuery(_artifacts, "ab")
 
 
 def _generation(one: Event) -> int:

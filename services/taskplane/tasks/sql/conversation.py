@@ -8,19 +8,19 @@ remembered is ever stale; and of the messages themselves it reads only those of 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, bindparam, select
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.storage.prepared import KeyQuery, Query
 from taskplane.tasks.domain.conversation import ids_spoken, once, spoken
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
-from taskplane.tasks.sql.statements import UIDS
+from taskplane.tasks.sql.reads import owned, owner
+from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.tables import task
@@ -54,22 +54,22 @@ class _Outline(NamedTuple):
         return self.size + self.event_bytes - self.folded_bytes
 
 
-def _outlines(_: int) -> Select[Any]:
-    columns = ("uid", "salt", "generation", "snapshot_generation", "snapshot_bytes", "folded_bytes", "event_bytes")
-    return (
-        select(*(task.c[name] for name in columns))
-        .where(
-            task.c.tenant == bindparam("a0"),
-            task.c.owner == bindparam("b0"),
-            task.c.context_id == bindparam("c0"),
-            task.c.superseded.is_(False),
+_OUTLINES: Final = (
+    owned(
+        select(
+            task.c.uid,
+            task.c.salt,
+            task.c.generation,
+            task.c.snapshot_generation,
+            task.c.snapshot_bytes,
+            task.c.folded_bytes,
+            task.c.event_bytes,
         )
-        .order_by(task.c.created_at, task.c.id)
     )
-
-
-_OUTLINES: Final = KeyQuery(_outlines, "abc")
-_SNAPSHOTS: Final = Query(select(task.c.uid, task.c.snapshot).where(task.c.uid.in_(UIDS)), "uids")
+    .where(task.c.context_id == bindparam("context_id"), task.c.superseded.is_(False))
+    .order_by(task.c.created_at, task.c.id)
+)
+_SNAPSHOTS: Final = select(task.c.uid, task.c.snapshot).where(IN_UIDS)
 
 # Tenant, owner and context id.
 _Key = tuple[str, str, str]
@@ -116,8 +116,10 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, sayings:
             fields={"page_size": f"must be between 1 and {MAX_MESSAGES}"},
         )
     key = (scope.tenant, scope.owner, query.context_id)
-    rows = _OUTLINES.all(conn, [key]) if not has_nul(query.context_id) else ()
-    outlines = [_Outline._make(row) for row in rows]
+    outlines: list[_Outline] = []
+    if not has_nul(query.context_id):
+        rows = conn.execute(_OUTLINES, {**owner(scope), "context_id": query.context_id})
+        outlines = [_Outline._make(row) for row in rows]
     said = _ids(conn, outlines, key, sayings)
     places = once(said, set(query.without))
     end = len(places)
@@ -162,7 +164,7 @@ def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, sayings: Say
 
 def _read_ids(conn: Connection, outlines: Sequence[_Outline]) -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
-    for uid, snapshot in _SNAPSHOTS.all(conn, [one.uid for one in outlines if one.is_folded]):
+    for uid, snapshot in conn.execute(_SNAPSHOTS, {"uids": [one.uid for one in outlines if one.is_folded]}):
         found[uid] = ids_spoken(pb.TaskOutline.FromString(unpack(snapshot)))
     for uid, content in contents(conn, [one.uid for one in outlines if not one.is_folded]).items():
         found[uid] = ids_spoken(content.folded())

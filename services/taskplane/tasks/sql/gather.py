@@ -4,15 +4,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select
 
-from taskplane.storage.prepared import Query
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Found, Known, Operation
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.recent import Recent
-from taskplane.tasks.sql.sessions import AT_ONCE, Session, session_of, sessions
+from taskplane.tasks.sql.sessions import Session, session_of, sessions
 
 PublicId = tuple[str, str]
 Turn = tuple[str, str, str]
@@ -164,9 +163,10 @@ def _look_up(conn: Connection, names: Iterable[Names]) -> tuple[dict[PublicId, s
     turns = {turn for _, _, turn in names if turn is not None}
     keys, tenants = {task_id for _, task_id in ids}, {tenant for tenant, _ in ids}
     if turns:
-        found = sql.NAMES_AND_TURNS.all(conn, keys, tenants, {invocation for _, _, invocation in turns})
+        invocations = {invocation for _, _, invocation in turns}
+        found = conn.execute(sql.NAMES_AND_TURNS, {"ids": keys, "tenants": tenants, "turns": invocations})
     else:
-        found = sql.NAMES.all(conn, keys, tenants)
+        found = conn.execute(sql.NAMES, {"ids": keys, "tenants": tenants})
     for tenant, owner, key, uid, generation, request_hash in found:
         if generation == 0:
             if (tenant, key) in ids:
@@ -176,18 +176,10 @@ def _look_up(conn: Connection, names: Iterable[Names]) -> tuple[dict[PublicId, s
     return uids, known
 
 
-def _rows(conn: Connection, query: Query, uids: Collection[str]) -> dict[str, Row]:
-    if len(uids) <= AT_ONCE:
-        return {values[0]: sql.to_row(values) for values in query.all(conn, uids)}
-    in_order, rows = sorted(uids), dict[str, Row]()
-    for first in range(0, len(in_order), AT_ONCE):
-        rows.update(_rows(conn, query, in_order[first : first + AT_ONCE]))
-    return rows
+def _rows(conn: Connection, query: Select[Any], uids: Collection[str]) -> dict[str, Row]:
+    return {values[0]: sql.to_row(values) for values in conn.execute(query, {"uids": uids})}
 
 
-def _existing(conn: Connection, uids: Iterable[str]) -> frozenset[str]:
+def _existing(conn: Connection, uids: Collection[str]) -> frozenset[str]:
     """Which of these are there, locked or not."""
-    wanted, found = list(uids), set[str]()
-    for first in range(0, len(wanted), AT_ONCE):
-        found.update([uid for (uid,) in sql.EXISTING_UIDS.all(conn, wanted[first : first + AT_ONCE])])
-    return frozenset(found)
+    return frozenset(conn.execute(sql.EXISTING_UIDS, {"uids": uids}).scalars())

@@ -120,11 +120,10 @@ def _check_turns(conn: Connection, row: Row, making: Making) -> None:
     turns = list(making.turns)
     if len(set(turns)) < len(turns):
         raise importing.wrong(making.line, "one turn is recorded twice")
-    for first in range(0, len(turns), _AT_ONCE):
-        if sql.TURNS_OF_OWNERS.all(conn, turns[first : first + _AT_ONCE], [row.tenant], [row.owner]):
-            raise AlreadyExists(
-                f"a turn of task {row.id} is recorded already",
-                reason="TURN_EXISTS",
-                suggestion="import the session under another id",
-                metadata={"line": str(making.line)},
-            )
+    if conn.execute(sql.TURNS_OF_OWNER, {"turns": turns, "tenants": [row.tenant], "owner": row.owner}).first():
+        raise AlreadyExists(
+            f"a turn of task {row.id} is recorded already",
+            reason="TURN_EXISTS",
+            suggestion="import the session under another id",
+            metadata={"line": str(making.line)},
+        )

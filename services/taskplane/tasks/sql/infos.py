@@ -1,21 +1,20 @@
-"""What sessions show of their tasks. The number of statements does not depend on the number of tasks."""
+"""The part of its tasks that a session shows. The number of statements does not depend on the number of tasks."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import BigInteger, Connection, Select, bindparam, case, cast, func, select, text, tuple_
+from sqlalchemy import BigInteger, Connection, bindparam, case, cast, func, select, text, tuple_
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid
-from taskplane.storage.prepared import KeyQuery, Query, key_table, padded
+from taskplane.storage.lists import one_of, table_of
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Brief, Change, Info, changes_of, text_of
 from taskplane.tasks.domain.task import DOCUMENT, FAILED, REJECTED, TERMINAL, Scope
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.pages import Place, place_of, token_of
 from taskplane.tasks.sql.reads import owned, owner
-from taskplane.tasks.sql.sessions import AT_ONCE
-from taskplane.tasks.sql.statements import UIDS
+from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import MAX_INFOS, InfoFilter, InfoPage, Session
 from taskplane.tasks.tables import STATE_CHANGES, among, event, task
@@ -23,24 +22,55 @@ from taskplane.tasks.tables import STATE_CHANGES, among, event, task
 _BRIEF: Final = tuple(task.c[name] for name in Brief._fields)
 _BY_CREATION: Final = (task.c.created_at, task.c.id)
 _OF_SESSION: Final = owned(select(*_BRIEF)).where(task.c.context_id == bindparam("context_id"))
-_OF_TASKS: Final = Query(select(*_BRIEF).where(task.c.uid.in_(UIDS)), "uids")
-_CHANGES: Final = Query(
-    select(event.c.task_uid, event.c.changed_to, event.c.created_at, event.c.generation).where(
-        event.c.task_uid.in_(UIDS), text(STATE_CHANGES)
-    ),
-    "uids",
+_OF_TASKS: Final = select(*_BRIEF).where(IN_UIDS).order_by(*_BY_CREATION)
+_CHANGES: Final = select(event.c.task_uid, event.c.changed_to, event.c.created_at, event.c.generation).where(
+    one_of(event.c.task_uid, "uids"), text(STATE_CHANGES)
 )
-_ENDS: Final = Query(
+_ENDS: Final = (
     select(task.c.uid, event.c.payload)
     .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation == task.c.terminal_generation))
-    .where(task.c.uid.in_(UIDS)),
-    "uids",
+    .where(IN_UIDS)
 )
 _SUMS: Final = (
     owned(select(task.c.context_id, task.c.state, func.count(), func.max(task.c.updated_at)))
-    .where(task.c.context_id.in_(bindparam("contexts", expanding=True)), task.c.superseded.is_(False))
+    .where(one_of(task.c.context_id, "contexts"), task.c.superseded.is_(False))
     .group_by(task.c.context_id, task.c.state)
 )
+# The state of the newest task of each of these sessions of one owner.
+_contexts: Final = table_of("contexts", "context_id")
+_newest: Final = (
+    owned(select(task.c.state))
+    .where(task.c.context_id == _contexts.c.context_id, task.c.superseded.is_(False))
+    .order_by(task.c.created_at.desc(), task.c.id.desc())
+    .limit(1)
+)
+_LAST_STATES: Final = select(_contexts.c.context_id, _newest.correlate(_contexts).scalar_subquery())
+_keys: Final = table_of("keys", "tenant", "owner", "context_id")
+_FINGERPRINTS: Final = (
+    select(
+        *_keys.c,
+        func.count(task.c.uid),
+        *(
+            cast(func.coalesce(func.sum(each), 0), BigInteger)
+            for each in (
+                task.c.status_at - task.c.created_at,
+                case((task.c.superseded.is_(True), 1), else_=0),
+                task.c.superseded_seq,
+            )
+        ),
+    )
+    .select_from(
+        _keys.outerjoin(
+            task,
+            (task.c.tenant == _keys.c.tenant)
+            & (task.c.owner == _keys.c.owner)
+            & (task.c.context_id == _keys.c.context_id),
+        )
+    )
+    .group_by(*_keys.c)
+)
+# Keys of one statement.
+_AT_ONCE: Final = 1000
 
 
 def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: bytes) -> InfoPage:
@@ -84,19 +114,13 @@ def session_infos(conn: Connection, scope: Scope, context_id: str) -> Sequence[I
 
 def infos_of(conn: Connection, uids: Sequence[str]) -> Sequence[Info]:
     """See `TaskLog.infos_of`."""
-    found: list[Info] = []
-    for first in range(0, len(uids), AT_ONCE):
-        rows = _OF_TASKS.all(conn, uids[first : first + AT_ONCE])
-        found += _infos(conn, [Brief._make(values) for values in rows])
-    return sorted(found, key=lambda info: (info.task.created_at, info.task.id))
+    return _infos(conn, [Brief._make(values) for values in conn.execute(_OF_TASKS, {"uids": uids})])
 
 
 def _infos(conn: Connection, tasks: Sequence[Brief]) -> list[Info]:
     changes: dict[str, list[Change]] = {}
-    for first in range(0, len(tasks), AT_ONCE):
-        uids = [each.uid for each in tasks[first : first + AT_ONCE]]
-        for uid, state, at, generation in _CHANGES.all(conn, uids):
-            changes.setdefault(uid, []).append(Change(state, at, generation))
+    for uid, state, at, generation in conn.execute(_CHANGES, {"uids": [each.uid for each in tasks]}):
+        changes.setdefault(uid, []).append(Change(state, at, generation))
     errors = _errors(conn, tasks)
     return [
         Info(
@@ -112,12 +136,12 @@ def _errors(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
     failed = [each for each in tasks if each.state in (FAILED, REJECTED)]
     managed = [each.uid for each in failed if each.origin != DOCUMENT]
     errors: dict[str, str] = {}
-    for first in range(0, len(managed), AT_ONCE):
-        for uid, payload in _ENDS.all(conn, managed[first : first + AT_ONCE]):
+    if managed:
+        for uid, payload in conn.execute(_ENDS, {"uids": managed}):
             errors[uid] = text_of(a2a.StreamResponse.FromString(payload).status_update.status.message)
     documents = [each.uid for each in failed if each.origin == DOCUMENT]
-    for first in range(0, len(documents), AT_ONCE):
-        for uid, content in contents(conn, documents[first : first + AT_ONCE]).items():
+    if documents:
+        for uid, content in contents(conn, documents).items():
             errors[uid] = text_of(a2a.Task.FromString(content.snapshot).status.message)
     return errors
 
@@ -127,63 +151,23 @@ def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Seq
     known = [each for each in set(context_ids) if not has_nul(each)]
     states: dict[str, dict[int, int]] = {}
     updated: dict[str, int] = {}
-    rows: list[Any] = list(conn.execute(_SUMS, {**owner(scope), "contexts": padded(known)}))
-    for context_id, state, count, at in rows:
+    for context_id, state, count, at in conn.execute(_SUMS, {**owner(scope), "contexts": known}):
         states.setdefault(context_id, {})[state] = count
         updated[context_id] = max(at, updated.get(context_id, 0))
-    keys = [(scope.tenant, scope.owner, context_id) for context_id in states]
-    last: dict[str, int] = {context_id: state for _, _, context_id, state in _LAST_STATES.all(conn, keys)}
+    newest = conn.execute(_LAST_STATES, {**owner(scope), "context_id": list(states)})
+    last: dict[str, int] = dict(newest.all())
     return [Summary(each, states.get(each, {}), last.get(each, 0), updated.get(each, 0)) for each in context_ids]
 
 
 def fingerprints(conn: Connection, sessions: Sequence[Session]) -> dict[Session, Sequence[int]]:
     """See `TaskLog.fingerprints`."""
     found: dict[Session, Sequence[int]] = {}
-    for first in range(0, len(sessions), _SESSIONS):
-        for tenant, owner_, context_id, *numbers in _FINGERPRINTS.all(conn, sessions[first : first + _SESSIONS]):
+    for first in range(0, len(sessions), _AT_ONCE):
+        tenants, owners, contexts = zip(*sessions[first : first + _AT_ONCE], strict=True)
+        keys = {"tenant": tenants, "owner": owners, "context_id": contexts}
+        for tenant, owner_, context_id, *numbers in conn.execute(_FINGERPRINTS, keys):
             found[tenant, owner_, context_id] = numbers
     return found
-
-
-def _fingerprints(count: int) -> Select[Any]:
-    keys = key_table(count, "abc")
-    tenant, owner_, context_id = keys.c
-    of_session = (task.c.tenant == tenant) & (task.c.owner == owner_) & (task.c.context_id == context_id)
-    sums = (
-        task.c.status_at - task.c.created_at,
-        case((task.c.superseded.is_(True), 1), else_=0),
-        task.c.superseded_seq,
-    )
-    return (
-        select(*keys.c, func.count(task.c.uid), *[cast(func.coalesce(func.sum(each), 0), BigInteger) for each in sums])
-        .select_from(keys.outerjoin(task, of_session))
-        .group_by(*keys.c)
-    )
-
-
-_FINGERPRINTS: Final = KeyQuery(_fingerprints, "abc")
-# Keys of one statement: three parameters each.
-_SESSIONS: Final = 1000
-
-
-def _last_states(count: int) -> Select[Any]:
-    keys = key_table(count, "abc")
-    tenant, owner_, context_id = keys.c
-    newest = (
-        select(task.c.state)
-        .where(
-            task.c.tenant == tenant,
-            task.c.owner == owner_,
-            task.c.context_id == context_id,
-            task.c.superseded.is_(False),
-        )
-        .order_by(task.c.created_at.desc(), task.c.id.desc())
-        .limit(1)
-    )
-    return select(*keys.c, newest.correlate(keys).scalar_subquery())
-
-
-_LAST_STATES: Final = KeyQuery(_last_states, "abc")
 
 
 def _generation(change: Change) -> int:

@@ -290,8 +290,6 @@ def size_of(op: Operation) -> int:
             size += 2 * (len(op.message.serialized) + len(op.metadata or b""))
     elif isinstance(op, commands.AddMessage):
         size += len(op.message.serialized)
-    elif isinstance(op, commands.MarkSuperseded):
-        size += _SESSION
     elif isinstance(op, commands.Put):
         size += op.task.ByteSize()
     return size
@@ -304,5 +302,3 @@ def _known_text(uid: str) -> str:
 
 
 _OVERHEAD: Final = 512
-# Perhaps thousands of tasks, so that it is never carried out on the event loop.
-_SESSION: Final = 256 * 1024

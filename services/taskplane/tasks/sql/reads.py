@@ -1,4 +1,4 @@
-"""What clients read. Whatever is about a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
+"""Reads of clients. Whatever is about a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVarTuple
@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, selec
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid
+from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import Event, Row, Scope
 from taskplane.tasks.sql.contents import contents
@@ -130,8 +131,8 @@ def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter
     )
     parameters: dict[str, object] = {"uid": row.uid, "after": query.after_generation, "limit": query.limit}
     if query.kinds:
-        listing = listing.where(event.c.kind.in_(bindparam("kinds", expanding=True)))
-        parameters["kinds"] = list(query.kinds)
+        listing = listing.where(one_of(event.c.kind, "kinds"))
+        parameters["kinds"] = query.kinds
     if query.speaking:
         listing = listing.where(event.c.speaks)
     order = event.c.generation.desc() if query.newest_first else event.c.generation

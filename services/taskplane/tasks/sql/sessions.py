@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from sqlalchemy import Connection
 
@@ -10,9 +9,6 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Operation
 from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL
 from taskplane.tasks.sql import statements as sql
-
-# Keys of one statement, well below the parameters that an engine takes.
-AT_ONCE: Final = 4096
 
 
 @dataclass(slots=True)
@@ -59,9 +55,8 @@ def _behind(conn: Connection, op: commands.MarkSuperseded) -> Mapping[str, bool]
     tenant, owner, _ = op.scope
     place = {"tenant": tenant, "owner": owner, "context_id": op.context_id, "seq": op.steered_seq}
     tasks = {uid: turn in op.cut for uid, turn in conn.execute(sql.BEHIND, place)}
-    cut = sorted(op.cut)
-    for first in range(0, len(cut) if tasks else 0, AT_ONCE):
-        for (uid,) in sql.TASKS_OF_TURNS.all(conn, cut[first : first + AT_ONCE], [tenant]):
+    if tasks and op.cut:
+        for uid in conn.execute(sql.TASKS_OF_TURNS, {"turns": op.cut, "tenants": [tenant]}).scalars():
             # Others may have turns of the same name.
             if uid in tasks:
                 tasks[uid] = True

@@ -1,14 +1,13 @@
-"""What the write path reads with.
+"""The statements that the write path reads with.
 
 Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
-    BindParameter,
     LargeBinary,
     Text,
     bindparam,
@@ -24,7 +23,7 @@ from sqlalchemy import (
 )
 
 from taskplane.storage.dialects import Dialect
-from taskplane.storage.prepared import Query
+from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, MANAGED, Event, Row
 from taskplane.tasks.tables import event, task
 
@@ -35,11 +34,17 @@ to_row: Final[Callable[[Iterable[Any]], Row]] = Row._make
 to_event: Final[Callable[[Iterable[Any]], Event]] = Event._make
 
 
-UIDS: Final[BindParameter[Sequence[str]]] = bindparam("uids", expanding=True)
-EXISTING_UIDS: Final = Query(select(task.c.uid).where(task.c.uid.in_(UIDS)), "uids")
-IDENTITIES: Final = Query(select(task.c.uid, task.c.tenant, task.c.id).where(task.c.uid.in_(UIDS)), "uids")
+# The tasks, and the turns, that a statement is about: by lists of uids, or of invocations and tenants.
+IN_UIDS: Final = one_of(task.c.uid, "uids")
+_IN_TURNS: Final = (
+    one_of(event.c.invocation_id, "turns"),
+    event.c.invocation_id.is_not(None),
+    one_of(event.c.tenant, "tenants"),
+)
 
-_TENANTS: Final[BindParameter[Sequence[str]]] = bindparam("tenants", expanding=True)
+EXISTING_UIDS: Final = select(task.c.uid).where(IN_UIDS)
+IDENTITIES: Final = select(task.c.uid, task.c.tenant, task.c.id).where(IN_UIDS)
+
 _named_tasks: Final = select(
     task.c.tenant.label("tenant"),
     cast(null(), Text).label("owner"),
@@ -47,20 +52,16 @@ _named_tasks: Final = select(
     task.c.uid.label("uid"),
     literal_column("0", BigInteger).label("generation"),
     cast(null(), LargeBinary).label("request_hash"),
-).where(task.c.id.in_(bindparam("ids", expanding=True)), task.c.tenant.in_(_TENANTS))
+).where(one_of(task.c.id, "ids"), one_of(task.c.tenant, "tenants"))
 
 _named_turns: Final = select(
     event.c.tenant, event.c.owner, event.c.invocation_id, event.c.task_uid, event.c.generation, event.c.request_hash
-).where(
-    event.c.invocation_id.in_(bindparam("turns", expanding=True)),
-    event.c.invocation_id.is_not(None),
-    event.c.tenant.in_(_TENANTS),
-)
+).where(*_IN_TURNS)
 
 # Which task has this id, and which event recorded this turn: two lookups, one statement. A task has generation 0. They
 # may find a little more than was meant, since no engine looks up pairs by an index, and are compared by the caller.
-NAMES: Final = Query(_named_tasks, "ids", "tenants")
-NAMES_AND_TURNS: Final = Query(union_all(_named_tasks, _named_turns), "ids", "tenants", "turns")
+NAMES: Final = _named_tasks
+NAMES_AND_TURNS: Final = union_all(_named_tasks, _named_turns)
 
 
 # The tasks of a session that were not brought in line with this entry of it yet, oldest first, with the turn that a
@@ -106,29 +107,11 @@ IN_ITS_WAY: Final = (
     .correlate(task)
     .scalar_subquery()
 )
-WAITING: Final = Query(select(task.c.uid).where(task.c.uid.in_(UIDS), IN_ITS_WAY.is_not(None)), "uids")
+WAITING: Final = select(task.c.uid).where(IN_UIDS, IN_ITS_WAY.is_not(None))
 # Which tasks these turns belong to, whoever owns them.
-TASKS_OF_TURNS: Final = Query(
-    select(event.c.task_uid).where(
-        event.c.invocation_id.in_(bindparam("turns", expanding=True)),
-        event.c.invocation_id.is_not(None),
-        event.c.tenant.in_(_TENANTS),
-    ),
-    "turns",
-    "tenants",
-)
-# Which of these turns the owners have used already.
-TURNS_OF_OWNERS: Final = Query(
-    select(event.c.invocation_id).where(
-        event.c.invocation_id.in_(bindparam("turns", expanding=True)),
-        event.c.invocation_id.is_not(None),
-        event.c.tenant.in_(_TENANTS),
-        event.c.owner.in_(bindparam("owners", expanding=True)),
-    ),
-    "turns",
-    "tenants",
-    "owners",
-)
+TASKS_OF_TURNS: Final = select(event.c.task_uid).where(*_IN_TURNS)
+# Which of these turns the owner has used already.
+TURNS_OF_OWNER: Final = select(event.c.invocation_id).where(*_IN_TURNS, event.c.owner == bindparam("owner"))
 
 
 class Locking:
@@ -136,6 +119,6 @@ class Locking:
 
     def __init__(self, dialect: Dialect) -> None:
         self.exclusive = dialect.exclusive
-        rows = select(*ROW_COLUMNS).where(task.c.uid.in_(UIDS)).order_by(task.c.uid)
-        self.rows_not_held_elsewhere = Query(dialect.skip_locked(rows), "uids")
-        self.rows = Query(dialect.lock(rows), "uids")
+        rows = select(*ROW_COLUMNS).where(IN_UIDS).order_by(task.c.uid)
+        self.rows_not_held_elsewhere = dialect.skip_locked(rows)
+        self.rows = dialect.lock(rows)

@@ -1,4 +1,4 @@
-"""What our own processes read: the log after a place, and what the queue and the sweeps look for."""
+"""Reads of our own processes: the log after a place, and what the queue and the sweeps look for."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from taskplane.runtime.errors import NotFound, OutOfRange
-from taskplane.storage.prepared import padded
+from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, ROW_COLUMNS, UIDS, to_event, to_row
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, IN_UIDS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.store import Claimable, Page
 from taskplane.tasks.tables import UNCOPIED, event, task
 
@@ -33,7 +33,7 @@ _sizes: Final = (
 _sums: Final = select(func.sum(_sizes.c.size).over(order_by=_sizes.c.generation).label("together")).subquery()
 _FITTING: Final = select(func.count()).select_from(_sums).where(_sums.c.together <= bindparam("max_bytes"))
 
-_HEADS: Final = select(task.c.uid, task.c.generation).where(task.c.uid.in_(UIDS))
+_HEADS: Final = select(task.c.uid, task.c.generation).where(IN_UIDS)
 
 _uncopied = select(*ROW_COLUMNS).where(text(UNCOPIED)).order_by(task.c.status_at).limit(bindparam("limit"))
 _UNCOPIED: Final = _uncopied
@@ -46,7 +46,7 @@ _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
 _CLAIMABLE: Final = (
     select(task.c.uid, task.c.ready_at)
     .where(
-        task.c.agent.in_(bindparam("agents", expanding=True)),
+        one_of(task.c.agent, "agents"),
         task.c.ready_at.is_not(None),
         or_(task.c.in_turn.is_(False), IN_ITS_WAY.is_(None)),
     )
@@ -94,7 +94,7 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
 
 def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:
     """See `TaskLog.heads`."""
-    return dict(conn.execute(_HEADS, {"uids": padded(uids)}).all())
+    return dict(conn.execute(_HEADS, {"uids": uids}).all())
 
 
 def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
@@ -113,7 +113,7 @@ def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit:
     if not agents:
         return Claimable((), None)
     now = clock.now(conn)
-    found = conn.execute(_CLAIMABLE, {"agents": list(agents), "limit": limit}).all()
+    found = conn.execute(_CLAIMABLE, {"agents": agents, "limit": limit}).all()
     later = next((ready_at - now for _, ready_at in found if ready_at > now), None)
     return Claimable([uid for uid, ready_at in found if ready_at <= now], None if later is None else later / 1_000_000)
 

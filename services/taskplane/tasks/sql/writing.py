@@ -1,21 +1,15 @@
-"""The statements that write many rows at once.
-
-They get their parameters by position, straight from the domain's tuples.
-"""
+"""The statements that write many rows at once."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
-from taskplane.storage.prepared import Many
 from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.tables import event, task
 from taskplane.tasks.triggers import FIXED
-
-_ROW: Final = {name: place for place, name in enumerate(Row._fields)}
-_ROW_AND_SNAPSHOT: Final = {**_ROW, "snapshot": len(_ROW)}
 
 # What an UPDATE writes: the first of these that has every column which changes. Few statements, so that many rows share
 # one; and narrow ones, since SQLite writes every index anew that has a column which SET names, changed or not.
@@ -58,61 +52,50 @@ _WITH_SNAPSHOT: Final = 6
 _OR_FAIL: Final = "OR FAIL"
 
 
-def _update(columns: Iterable[str]) -> Many:
-    values: dict[str, Any] = {name: bindparam(name) for name in columns}
-    places = {**_ROW_AND_SNAPSHOT, "of_uid": _ROW["uid"]}
-    statement = update(task).where(task.c.uid == bindparam("of_uid")).values(values)
-    return Many(statement.prefix_with(_OR_FAIL, dialect="sqlite"), places)
+_UPDATE: Final = update(task).where(task.c.uid == bindparam("of_uid")).prefix_with(_OR_FAIL, dialect="sqlite")
+_INSERT_EVENTS: Final = insert(event).prefix_with(_OR_FAIL, dialect="sqlite")
+_DELETE_TASKS: Final = delete(task).where(task.c.uid == bindparam("of_uid"))
+_DELETE_EVENTS: Final = delete(event).where(event.c.task_uid == bindparam("of_uid"))
 
 
 class Writing:
-    """Everything that one transaction writes, in an order that every guard allows."""
+    """The rows that one transaction writes, in an order that every trigger allows."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._insert_tasks = Many(dialect.insert_ignore(task), _ROW_AND_SNAPSHOT)
-        # By the number of their width, and whether they write a snapshot.
-        self._updates = {(width, False): _update(columns) for width, columns in enumerate(_WIDTHS)}
-        for width in range(_WITH_SNAPSHOT, len(_WIDTHS)):
-            self._updates[width, True] = _update([*_WIDTHS[width], "snapshot"])
-        # The narrowest width for fields in the order in which they were named.
-        self._widths: dict[tuple[int, tuple[str, ...]], int] = {}
-        self._insert_events = Many(
-            insert(event).prefix_with(_OR_FAIL, dialect="sqlite"),
-            {name: place for place, name in enumerate(Event._fields)},
-        )
-        self._delete_tasks = Many(delete(task).where(task.c.uid == bindparam("of_uid")), {"of_uid": _ROW["uid"]})
-        self._delete_events = Many(
-            delete(event).where(event.c.task_uid == bindparam("of_uid")), {"of_uid": _ROW["uid"]}
-        )
+        self._insert_tasks = dialect.insert_ignore(task)
 
     def insert_tasks(self, conn: Connection, new: Sequence[tuple[Row, bytes]]) -> int:
-        """Rows with their snapshots; one whose key is taken is left out. For a single row: how many went in."""
-        return self._insert_tasks.execute(conn, ((*row, snapshot) for row, snapshot in new))
+        """Insert rows with their snapshots; one whose key is taken is left out. For a single row: how many went in."""
+        rows = [{**row._asdict(), "snapshot": snapshot} for row, snapshot in new]
+        return conn.execute(self._insert_tasks, rows).rowcount
 
     def update_tasks(self, conn: Connection, changes: Iterable[tuple[Row, Collection[str], bytes | None]]) -> None:
-        """The row as it will be, the names of the fields that may have changed, and its new snapshot if it has one."""
-        groups: dict[tuple[int, bool], list[Sequence[Any]]] = {}
+        """Write the row as it will be, given the names of the fields that may have changed and its new snapshot."""
+        groups: dict[tuple[int, bool], list[dict[str, Any]]] = {}
         for row, fields, snapshot in changes:
-            if snapshot is None:
-                groups.setdefault((self._width(fields, 0), False), []).append(row)
-            else:
-                groups.setdefault((self._width(fields, _WITH_SNAPSHOT), True), []).append((*row, snapshot))
-        for kind, rows in groups.items():
-            self._updates[kind].execute(conn, rows)
-
-    def _width(self, fields: Collection[str], least: int) -> int:
-        names = least, tuple(fields)
-        width = self._widths.get(names)
-        if width is None:
-            wide = [number for number in range(least, len(_WIDTHS)) if _WIDTHS[number].issuperset(fields)]
-            width = self._widths[names] = wide[0]
-        return width
+            width = _width(tuple(fields), 0 if snapshot is None else _WITH_SNAPSHOT)
+            values = {name: getattr(row, name) for name in _WIDTHS[width]}
+            values["of_uid"] = row.uid
+            if snapshot is not None:
+                values["snapshot"] = snapshot
+            groups.setdefault((width, snapshot is not None), []).append(values)
+        for rows in groups.values():
+            conn.execute(_UPDATE, rows)
 
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
-        """After their tasks; the events of a task in order."""
-        self._insert_events.execute(conn, events)
+        """Insert events after their tasks; those of a task in order."""
+        if events:
+            conn.execute(_INSERT_EVENTS, [event._asdict() for event in events])
 
     def delete_tasks(self, conn: Connection, rows: Sequence[Row]) -> None:
-        """With their events; a managed one must have ended."""
-        self._delete_tasks.execute(conn, rows)
-        self._delete_events.execute(conn, rows)
+        """Delete tasks with their events; a managed one must have ended."""
+        if rows:
+            uids = [{"of_uid": row.uid} for row in rows]
+            conn.execute(_DELETE_TASKS, uids)
+            conn.execute(_DELETE_EVENTS, uids)
+
+
+@cache
+def _width(fields: tuple[str, ...], least: int) -> int:
+    """Return the number of the narrowest width for these fields."""
+    return next(number for number in range(least, len(_WIDTHS)) if _WIDTHS[number].issuperset(fields))
