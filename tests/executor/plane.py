@@ -65,8 +65,9 @@ class Counting(InProcessChannel):
         super().__init__(services)
         self.calls: dict[str, int] = {}
         self.at_once: dict[str, int] = {}
-        # What happens before a call of this method: may wait or raise.
+        # What happens before a call of this method, and between its end and its answer: may wait or raise.
         self.before: dict[str, Callable[[Any], Awaitable[None]]] = {}
+        self.after: dict[str, Callable[[Any], Awaitable[None]]] = {}
 
     def unary_unary(self, method: str, *args: Any, **kwargs: Any) -> Any:
         call = super().unary_unary(method, *args, **kwargs)
@@ -81,7 +82,10 @@ class Counting(InProcessChannel):
             try:
                 if name in self.before:
                     await self.before[name](request)
-                return await call(request, **options)
+                response = await call(request, **options)
+                if name in self.after:
+                    await self.after[name](request)
+                return response
             finally:
                 running -= 1
 

@@ -11,26 +11,31 @@ MAX_REMEMBERED_BYTES: Final = 1024 * 1024
 
 
 class CopyBuffer:
-    """What a run said and its session does not have yet, remembered so that it need not be read back."""
+    """Committed messages of one run, remembered until they are copied so that they need not be read back.
+
+    Messages may be committed while `copy` is at work; they are part of the next copy.
+    """
 
     def __init__(self, source: Source, *, head: int, copied: int, complete: bool, actor: str) -> None:
-        """The log stands at `head`. `complete`: the session has every message up to there."""
+        """`head`: generation of the newest event. `complete`: the session has every message up to there."""
+        self.copied = copied
+        self.invocation_id = source.invocation_id
+        # The last copy found no session.
+        self.session_gone = False
+        # Number of entries that the session had before the last copy; 0: unknown.
+        self.entries_before = 0
         self._source = source
         self._actor = actor
         self._head = head
-        self.copied = copied
-        # The last copy found no session.
-        self.session_gone = False
-        # How many entries the session had before the last copy; 0: not known.
-        self.entries_before = 0
+        # Every message up to `_head` is either copied or in `_said`.
         self._remembered = complete
         self._said: list[sessions.Entry] = []
         self._bytes = 0
-        self.invocation_id = source.invocation_id
 
     def committed(self, item: Committed) -> None:
-        """An item of this run is in the log."""
-        if item.count == 0:
+        """Remember the messages of an item that is in the log."""
+        if item.count == 0 or item.last <= self._head:
+            # The second: the log was read further than the answers to appends had come.
             return
         if item.first != self._head + 1 or item.last - item.first + 1 != item.count:
             self._remembered = False
@@ -46,24 +51,29 @@ class CopyBuffer:
 
     @property
     def silent(self) -> bool:
-        """Whether the session has all there is."""
+        """Whether the session has every message that is known to be committed."""
         return self._remembered and not self._said
 
-    async def copy(self, copier: Copier) -> int:
-        """Copies everything up to now; the generation that may be claimed. Everything put must be committed."""
+    async def copy(self, copier: Copier) -> bool:
+        """Copy every message that is committed by now, and return whether there were any.
+
+        `copied` is then the generation that may be claimed. One call at a time; one that raises may be repeated.
+        """
         if self.silent:
-            return self.copied
+            return False
+        before = self.copied
         if self._remembered:
-            stored = await copier.write(self._source, self._said)
+            entries = list(self._said)
+            stored = await copier.write(self._source, entries)
             self.session_gone = stored is None
-            self.entries_before = stored.entry_count - len(self._said) if stored is not None else 0
-            self.copied = self._said[-1].generation
+            self.entries_before = stored.entry_count - len(entries) if stored is not None else 0
+            self.copied = entries[-1].generation
+            del self._said[: len(entries)]
         else:
             found = await copier.from_log(self._source, self.copied)
             self.copied, self.session_gone = found.generation, found.session_gone
             self.entries_before = 0
+            self._remembered = found.head >= self._head
             self._head = max(self._head, found.head)
-            self._remembered = True
-        self._said.clear()
-        self._bytes = 0
-        return self.copied
+        self._bytes = sum(entry.message.ByteSize() for entry in self._said)
+        return self.copied > before

@@ -6,7 +6,6 @@ Over 300 lines, since the ways in which a run begins, ends and is stopped must b
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,9 +21,8 @@ from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.outbox import ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
-from taskplane.executor.session_entries import OPENING
+from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
 from taskplane.executor.sweeps.copying import Source
-from taskplane.executor.sweeps.reconcile import is_behind
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
@@ -56,14 +54,6 @@ class Fresh:
 
 class _AgentFailed(Exception):
     """The agent raised, or yielded what is no change."""
-
-
-class _SessionGone(Exception):
-    """The session was deleted while the task was created, and whoever deleted it did not see the task."""
-
-
-class _Cut(Exception):
-    """A rewind took the turn out of its session before the task was there to be superseded."""
 
 
 class Run:
@@ -99,21 +89,16 @@ class Run:
             invocation_id=record.invocation_id,
             agent=record.agent,
         )
-        copied = max(record.copied_generation, 1) if fresh is not None and fresh.saved else record.copied_generation
-        self._copy_buffer = self._listen(record, fresh.head if fresh is not None else record.generation, copied)
         self.outbox = Outbox(
             record.uid,
             fence,
             until=until,
             ring=ports.appender.ring,
-            committed=lambda item: self._copy_buffer.committed(item),
+            committed=lambda item: self._session.committed(item),
             lost=self.stop,
         )
         self.outbox.claim_copied(record.copied_generation)
-        # The user's message was saved, but the session was not seen since the task was there to be deleted with it.
-        self._unseen = fresh is not None and fresh.saved
-        # The history was not read, since there was none when the turn was saved.
-        self._history_unread = fresh is not None and fresh.begins_session
+        self._session = self._session_of(record)
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
@@ -143,9 +128,9 @@ class Run:
             if not self._limit.expired():
                 raise
             await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
-        except _SessionGone:
-            await self._go_with_session()
-        except _Cut:
+        except SessionGone:
+            await self._session.delete_task()
+        except TurnCut:
             log.info("the turn of task %s was taken back before it began; its run ends", self.task_id)
         except NotFound:
             log.info("task %s is gone; its run ends", self.task_id)
@@ -158,6 +143,7 @@ class Run:
             self._ports.appender.forget(self.outbox)
             if self._fresh is not None and self._fresh.routing is not None:
                 self._fresh.routing.cancel()
+            await self._session.close()
 
     async def _live(self) -> None:
         if self._fresh is not None:
@@ -180,7 +166,7 @@ class Run:
             lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id))
         )
         self._record, self._task = response.record, response.record.task
-        self._copy_buffer = self._listen(self._record, self._record.generation, self._record.copied_generation)
+        self._session = self._session_of(self._record)
         self._change_buffer.artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
         uncopied = await retry_until_reachable(
             lambda: self._ports.store.ListUncopied(pb.ListUncopiedRequest(context_id=self._source.context_id))
@@ -188,12 +174,12 @@ class Run:
         await self._ports.copier.uncopied(uncopied.tasks, self._ports.actor)
         self.outbox.put(Status(a2a.TASK_STATE_WORKING))
         await self.outbox.flush()
-        await self._copy()
+        await self._session.copy()
 
     async def _begin_further_turn(self) -> None:
         """What was said so far becomes history, and the task is read as it stands."""
         await self._flush()
-        await self._copy()
+        await self._session.copy()
         response = await retry_until_reachable(
             lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id))
         )
@@ -202,13 +188,13 @@ class Run:
     async def _turn(self, given: Input, *, first: bool) -> bool:
         """Has the agent answer one message; whether the task is at rest then."""
         self._change_buffer.factory = self._speak(given.invocation_id)
-        self._copy_buffer.invocation_id = given.invocation_id
+        self._session.begin_turn(given.invocation_id)
         turn = port.Turn(
             task_id=self.task_id,
             context_id=self._source.context_id,
             invocation_id=given.invocation_id,
             message=given.message,
-            history=await self._history(given),
+            history=await self._session.history(given, self._inputs.unread_invocations()),
             task=self._task,
             attempt=self._record.attempt,
             fence=self.fence,
@@ -224,7 +210,9 @@ class Run:
                     return await self._end(port.Complete(answer))
         changes = self._begin(turn)
         try:
+            self._session.copies_at_once = True
             final = await self._drive(changes)
+            self._session.copies_at_once = False
             at_rest = await self._end(final if final is not None else port.Complete())
             if final is not None and at_rest:
                 await self._expect_no_more(changes)
@@ -237,44 +225,6 @@ class Run:
             return self._hosted.agent.run(turn)
         except Exception as error:
             raise _failed(error, self.task_id) from error
-
-    async def _history(self, given: Input) -> Sequence[a2a.Message]:
-        if self._fresh is not None and self._fresh.begins_session and given.generation == 1:
-            return ()
-        try:
-            shown = await retry_until_reachable(lambda: self._ports.sessions.conversation(self._source.context_id))
-        except NotFound as error:
-            if self._unseen:
-                raise _SessionGone from error
-            # The session was deleted, and with it what it showed.
-            return ()
-        self._saw_session()
-        self._history_unread = False
-        session = shown.session
-        if session.steered_seq and all(entry.id != given.invocation_id for entry in shown.entries):
-            await self._check_in_effect(given.invocation_id)
-        elif is_behind(session):
-            await self._check_in_effect()
-        if self._fresh is None and given.generation == 1:
-            shown = shown.as_begun(given.invocation_id, self.task_id)
-        return shown.messages(without={given.invocation_id, *self._inputs.unread_invocations()})
-
-    async def _check_in_effect(self, *invocations: str) -> None:
-        """Brings the session's tasks, this one among them, in line with its history. _Cut: it is superseded now."""
-        try:
-            cut = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
-        except NotFound:
-            return
-        if not cut.isdisjoint((self._source.invocation_id, *invocations)):
-            raise _Cut
-
-    async def _check_alone(self, entries: int) -> None:
-        """For a turn that did not read its history. `entries`: what the session had before anything was copied to it;
-        any but the two of the turn may be a rewind that came before the task. _Cut."""
-        if self._history_unread and not self._unseen:
-            self._history_unread = False
-            if entries != OPENING:
-                await self._check_in_effect()
 
     def _set_limit(self, turn: port.Turn) -> None:
         policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
@@ -333,8 +283,8 @@ class Run:
             if self._inputs.unread:
                 return False
             await afp("complete.after_message")
-        await self._copy()
-        await self._look_for_session()
+        await self._session.copy()
+        await self._session.look()
         await afp("complete.after_copy")
         return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
 
@@ -347,8 +297,8 @@ class Run:
         await self._flush()
         if self._inputs.unread:
             return False
-        await self._copy()
-        await self._look_for_session()
+        await self._session.copy()
+        await self._session.look()
         return await self.outbox.finish(Status(state, message), consumed=self._inputs.consumed)
 
     async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
@@ -357,7 +307,7 @@ class Run:
         if reason:
             message.metadata.fields["reason"].string_value = reason
         await self.outbox.finish(Status(state, message, reason), message, consumed=self._inputs.consumed)
-        await self._copy_at_rest()
+        await self._session.copy_at_rest()
 
     async def _fail(self, reason: str, text: str) -> None:
         try:
@@ -370,55 +320,6 @@ class Run:
     async def _flush(self) -> None:
         await self.outbox.flush()
         self._change_buffer.spoke = False
-
-    async def _copy(self) -> None:
-        if self._copy_buffer.silent:
-            return
-        await retry_until_reachable(lambda: self._copy_buffer.copy(self._ports.copier))
-        if self._unseen and self._copy_buffer.session_gone:
-            raise _SessionGone
-        self._saw_session()
-        await self._check_alone(self._copy_buffer.entries_before)
-
-    async def _copy_at_rest(self) -> None:
-        """The task is paused or has ended, and the caller was told; if this fails, the sweep copies it."""
-        try:
-            before = self._copy_buffer.copied
-            copied = await self._copy_buffer.copy(self._ports.copier)
-            if self._unseen and self._copy_buffer.session_gone:
-                await self._go_with_session()
-                return
-            if copied > before:
-                await self._ports.copier.mark(self._source, copied)
-                self._unseen = False
-            with suppress(_Cut):
-                await self._check_alone(self._copy_buffer.entries_before)
-        except PlaneError as error:
-            log.warning("task %s is not copied to its session yet: %s", self.task_id, error)
-
-    def _saw_session(self) -> None:
-        """What is in the session may be claimed: whoever deletes it from now on sees the task and deletes it too."""
-        self._unseen = False
-        self.outbox.claim_copied(self._copy_buffer.copied)
-
-    async def _look_for_session(self) -> None:
-        """For a turn that neither read its session nor said anything."""
-        if not self._unseen:
-            return
-        try:
-            session = await retry_until_reachable(lambda: self._ports.sessions.session(self._source.context_id))
-        except NotFound as error:
-            raise _SessionGone from error
-        self._saw_session()
-        await self._check_alone(session.entry_count)
-
-    async def _go_with_session(self) -> None:
-        """Deletes the task, as whoever deleted its session would have done."""
-        log.info("task %s is deleted, since its session was while it was created", self.task_id)
-        with suppress(NotFound):
-            await retry_until_reachable(
-                lambda: self._ports.store.DeleteTask(pb.DeleteTaskRequest(task_id=self.task_id))
-            )
 
     async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
         """Lets the agent finish what follows its final change; a further change is its bug."""
@@ -434,13 +335,25 @@ class Run:
         if self._ports.strict:
             raise RuntimeError(text)
 
-    def _listen(self, record: pb.TaskRecord, head: int, copied: int) -> CopyBuffer:
-        return CopyBuffer(
+    def _session_of(self, record: pb.TaskRecord) -> RunSession:
+        fresh = self._fresh
+        saved = fresh is not None and fresh.saved
+        copied = max(record.copied_generation, 1) if saved else record.copied_generation
+        buffer = CopyBuffer(
             self._source,
-            head=head,
+            head=fresh.head if fresh is not None else record.generation,
             copied=copied,
             complete=copied >= record.message_generation,
             actor=self._ports.actor,
+        )
+        return RunSession(
+            self._ports,
+            self._source,
+            buffer,
+            self.outbox.claim_copied,
+            saved=saved,
+            begins=fresh is not None and fresh.begins_session,
+            queued=fresh is None,
         )
 
     def _speak(self, invocation_id: str) -> MessageFactory:

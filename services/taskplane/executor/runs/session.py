@@ -1,0 +1,214 @@
+"""A run's side of its session: the history of its turns, and the copies of its messages.
+
+Messages are copied as they are committed, in the background, one copy at a time. Before a task completes or pauses its
+run waits until the session has all of them; a copy that fails in mid-run is repeated by the next one, at last by that.
+
+A generation is claimed only after the session was seen while the task was there already: whoever deletes the session
+from then on sees the task, too, and deletes it.
+"""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.runs.copy_buffer import CopyBuffer
+from taskplane.executor.runs.inputs import Input
+from taskplane.executor.runs.outbox import Committed
+from taskplane.executor.runs.ports import Ports
+from taskplane.executor.session_entries import OPENING
+from taskplane.executor.sweeps.copying import Source
+from taskplane.executor.sweeps.reconcile import is_behind
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.retry import retry_until_reachable
+
+log = logging.getLogger(__name__)
+
+
+class SessionGone(Exception):
+    """The session was deleted while the task was created, and whoever deleted it did not see the task."""
+
+
+class TurnCut(Exception):
+    """A rewind took the turn out of its session before the task was there to be superseded."""
+
+
+class RunSession:
+    """The session of one run. SessionGone and TurnCut are raised by `history`, `copy` and `look`."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        source: Source,
+        buffer: CopyBuffer,
+        claim: Callable[[int], None],
+        *,
+        saved: bool,
+        begins: bool,
+        queued: bool,
+    ) -> None:
+        """`claim` is told the generation up to which the session has every message.
+
+        `saved`: the user's message was saved before the task was created. `begins`: nothing was saved before it.
+        `queued`: the task waited for this run, and others may have begun turns meanwhile.
+        """
+        self._ports = ports
+        self._source = source
+        self._buffer = buffer
+        self._claim = claim
+        self._begins = begins
+        self._queued = queued
+        # The session was not seen since the task was there to be deleted with it.
+        self._unseen = saved
+        # The history was not read, since there was none when the turn was saved.
+        self._history_unread = begins
+        self._context: contextvars.Context | None = None
+        self._copying: asyncio.Task[None] | None = None
+        # While an agent is at work what it says is copied at once; at the end of its turn all of it in one call.
+        self.copies_at_once = False
+
+    def begin_turn(self, invocation_id: str) -> None:
+        """Attribute what is committed from now on to this turn, and copy it on behalf of the caller's principal."""
+        self._context = contextvars.copy_context()
+        self._buffer.invocation_id = invocation_id
+
+    def committed(self, item: Committed) -> None:
+        """Take in an item that is in the log, and begin to copy its messages where `copies_at_once` says so."""
+        self._buffer.committed(item)
+        if self.copies_at_once and self._copying is None and not (self._buffer.silent or self._is_gone):
+            self._copying = asyncio.create_task(
+                self._copy_in_mid_run(), name=f"copy of task {self._source.task_id}", context=self._context
+            )
+
+    async def history(self, given: Input, unread: Iterable[str]) -> Sequence[a2a.Message]:
+        """Return what the session says before `given`. `unread`: turns whose message is yet to be answered."""
+        if self._begins and given.generation == 1:
+            return ()
+        try:
+            shown = await retry_until_reachable(lambda: self._ports.sessions.conversation(self._source.context_id))
+        except NotFound as error:
+            if self._unseen:
+                raise SessionGone from error
+            # The session was deleted, and with it what it showed.
+            return ()
+        self._saw()
+        self._history_unread = False
+        session = shown.session
+        if session.steered_seq and all(entry.id != given.invocation_id for entry in shown.entries):
+            await self._check_in_effect(given.invocation_id)
+        elif is_behind(session):
+            await self._check_in_effect()
+        if self._queued and given.generation == 1:
+            shown = shown.as_begun(given.invocation_id, self._source.task_id)
+        return shown.messages(without={given.invocation_id, *unread})
+
+    async def copy(self) -> None:
+        """Copy every committed message, however long the session cannot be reached."""
+        await self._settle()
+        if await retry_until_reachable(lambda: self._buffer.copy(self._ports.copier)):
+            self._saw_copy()
+        await self._check_alone(self._buffer.entries_before)
+
+    async def look(self) -> None:
+        """Look for the session, on behalf of a turn that neither read it nor said anything."""
+        if not self._unseen:
+            return
+        try:
+            session = await retry_until_reachable(lambda: self._ports.sessions.session(self._source.context_id))
+        except NotFound as error:
+            raise SessionGone from error
+        self._saw()
+        await self._check_alone(session.entry_count)
+
+    async def copy_at_rest(self) -> None:
+        """Copy what a task said that has ended, after its clients were told; a sweep repeats what fails."""
+        try:
+            await self._settle()
+            if await self._buffer.copy(self._ports.copier):
+                self._saw_copy()
+                await self._ports.copier.mark(self._source, self._buffer.copied)
+            await self._check_alone(self._buffer.entries_before)
+        except SessionGone:
+            await self.delete_task()
+        except TurnCut:
+            return
+        except PlaneError as error:
+            log.warning("task %s is not copied to its session yet: %s", self._source.task_id, error)
+
+    async def delete_task(self) -> None:
+        """Delete the task, as whoever deleted its session would have done."""
+        log.info("task %s is deleted, since its session was while it was created", self._source.task_id)
+        with suppress(NotFound):
+            request = pb.DeleteTaskRequest(task_id=self._source.task_id)
+            await retry_until_reachable(lambda: self._ports.store.DeleteTask(request))
+
+    async def close(self) -> None:
+        """Stop the copy that is under way."""
+        self.copies_at_once = False
+        if self._copying is not None:
+            self._copying.cancel()
+            await asyncio.wait((self._copying,))
+
+    async def _copy_in_mid_run(self) -> None:
+        try:
+            while self.copies_at_once and not self._buffer.silent:
+                await afp("copy.mid_run.before")
+                copied = await self._buffer.copy(self._ports.copier)
+                await afp("copy.mid_run.after")
+                if copied:
+                    self._saw_copy()
+                await self._check_alone(self._buffer.entries_before)
+        except (SessionGone, TurnCut):
+            # The task was just superseded and canceled, or is deleted at the end of its run.
+            log.info("nothing more of task %s is copied in mid-run", self._source.task_id)
+        except PlaneError as error:
+            log.info("what task %s said is copied later: %s", self._source.task_id, error)
+        finally:
+            self._copying = None
+
+    async def _settle(self) -> None:
+        """Wait for the copy that is under way, and for no further one."""
+        self.copies_at_once = False
+        if self._copying is not None:
+            await self._copying
+        self._check_there()
+
+    @property
+    def _is_gone(self) -> bool:
+        return self._unseen and self._buffer.session_gone
+
+    def _check_there(self) -> None:
+        if self._is_gone:
+            raise SessionGone
+
+    def _saw(self) -> None:
+        self._unseen = False
+        self._claim(self._buffer.copied)
+
+    def _saw_copy(self) -> None:
+        self._check_there()
+        self._saw()
+
+    async def _check_alone(self, entries: int) -> None:
+        """Make sure that a turn that did not read its history had none. TurnCut.
+
+        `entries`: number of entries of the session before anything was copied to it; any but the two of the turn may be
+        a rewind that came before the task.
+        """
+        if self._history_unread and not self._unseen:
+            if entries != OPENING:
+                await self._check_in_effect()
+            self._history_unread = False
+
+    async def _check_in_effect(self, *invocations: str) -> None:
+        """Bring the session's tasks, this one among them, in line with its history. TurnCut: it is superseded now."""
+        try:
+            cut = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
+        except NotFound:
+            return
+        if not cut.isdisjoint((self._source.invocation_id, *invocations)):
+            raise TurnCut

@@ -1,0 +1,318 @@
+"""Copies of messages while an agent is at work: a session is a moment behind its tasks, and no claim runs ahead."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, text, until
+from tests.executor.rewinding import answer, invocation, rewind, texts, turns
+from tests.executor.scripted import Scripted
+from tests.executor.test_deletion import Held as HeldOne
+from tests.executor.test_deletion import submit_under_deletion, there
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import AskInput, Change, Complete, Fail, Say, Text, ToolCall, ToolResult, Turn
+from taskplane.runtime.errors import NotFound, Unavailable
+
+STATUS = tasks.EVENT_KIND_STATUS
+
+
+class Steps:
+    """An agent that says what a test gives it, one change after the other."""
+
+    def __init__(self) -> None:
+        self.changes: asyncio.Queue[Change] = asyncio.Queue()
+        self.closed = asyncio.Event()
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        try:
+            while True:
+                change = await self.changes.get()
+                yield change
+                if isinstance(change, (Complete, Fail, AskInput)):
+                    return
+        finally:
+            self.closed.set()
+
+    def say(self, *changes: Change) -> None:
+        for change in changes:
+            self.changes.put_nowait(change)
+
+
+class Copies:
+    """Copies on their way into the session: they can be held in front of it, and refused."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.seen: list[list[str]] = []
+        self.let_go = asyncio.Event()
+        self.let_go.set()
+        self.down = False
+        self.at_once = 0
+        self._now = 0
+        stores.channel.before["AppendEntries"] = self._pass
+
+    async def _pass(self, request: sessions.AppendEntriesRequest) -> None:
+        copies = [entry for entry in request.entries if entry.message.role == a2a.ROLE_AGENT]
+        if not copies:
+            return
+        self.seen.append([text(entry.message) for entry in copies])
+        self._now += 1
+        self.at_once = max(self.at_once, self._now)
+        try:
+            await self.let_go.wait()
+            if self.down:
+                raise Unavailable("sessions are down")
+        finally:
+            self._now -= 1
+
+
+async def spoken(plane: Plane, reference: pb.SubmitResponse, count: int) -> None:
+    """Waits until the log has so many messages of the agent."""
+
+    async def messages() -> int:
+        return sum(event.speaks for event in await plane.events(reference.task.task_id, STATUS))
+
+    await eventually(messages, lambda found: found >= count)
+
+
+def nothing_is_copied() -> bool:
+    return not any(task.get_name().startswith("copy of task") for task in asyncio.all_tasks())
+
+
+async def test_a_session_has_what_a_task_says_while_it_runs(stores: Stores) -> None:
+    """C6: whole messages, calls and results of tools and texts that are closed; of a text that grows nothing."""
+    agent = Steps()
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        agent.say(Say("one"), Text("tw"), Text("o"), ToolCall("1", "f", {}), ToolResult("1", "f", {}), Text("thr"))
+        found = await eventually(lambda: plane.entries("c", effective=True), lambda found: len(found) == 5)
+        assert [text(entry.message) for entry in found] == ["go", "one", "two", "", ""]
+        assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_WORKING
+        agent.say(Complete())
+        await plane.at_rest(reference)
+        assert (await plane.conversation("c"))[-1] == "thr"
+    assert nothing_is_copied()
+
+
+async def test_one_copy_of_a_task_at_a_time_takes_all_that_came_meanwhile(stores: Stores) -> None:
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        copies.let_go.clear()
+        agent.say(Say("one"))
+        await until(lambda: copies.seen == [["one"]])
+        for number, words in enumerate(("two", "three", "four"), start=2):
+            agent.say(Say(words))
+            await spoken(plane, reference, number)
+        assert copies.seen == [["one"]]
+        copies.let_go.set()
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 5)
+        assert copies.seen == [["one"], ["two", "three", "four"]] and copies.at_once == 1
+        agent.say(Complete("five"))
+        await plane.at_rest(reference)
+        assert copies.seen[2:] == [["five"]] and copies.at_once == 1
+
+
+@pytest.mark.parametrize("final", [Complete("two"), Complete(), AskInput("two")])
+async def test_an_end_and_a_pause_wait_for_the_copy_that_is_under_way(stores: Stores, final: Change) -> None:
+    """C6: who sees the end can read all of it, what was said in mid-run too."""
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        copies.let_go.clear()
+        agent.say(Say("one"))
+        await until(lambda: copies.seen == [["one"]])
+        agent.say(final)
+        if final != Complete():
+            await spoken(plane, reference, 2)
+        else:
+            await until(agent.changes.empty)
+        assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_WORKING
+        copies.let_go.set()
+        await plane.at_rest(reference)
+        wanted = ["go", "one"] if final == Complete() else ["go", "one", "two"]
+        assert await plane.conversation("c") == wanted
+        assert copies.seen == [[words] for words in wanted[1:]] and copies.at_once == 1
+
+
+async def test_a_copy_that_fails_in_mid_run_is_part_of_the_next_one(stores: Stores) -> None:
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        copies.down = True
+        agent.say(Say("one"))
+        await until(lambda: copies.seen == [["one"]])
+        agent.say(Say("two"))
+        await until(lambda: len(copies.seen) == 2)
+        assert await plane.conversation("c") == ["go"]
+        copies.down = False
+        agent.say(Say("three"))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 4)
+        assert copies.seen[-1] == ["one", "two", "three"]
+        agent.say(Complete())
+        await plane.at_rest(reference)
+
+
+async def test_a_claim_follows_the_copy_with_the_next_append(stores: Stores) -> None:
+    """C6: nobody claims beyond what it has copied, and a copy in mid-run costs no call of its own for the claim."""
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        copies.let_go.clear()
+        agent.say(Say("one"))
+        await until(lambda: copies.seen == [["one"]])
+        agent.say(Say("two"))
+        await spoken(plane, reference, 2)
+        record = await plane.record(reference.task.task_id)
+        assert record.copied_generation == 0 and record.message_generation > 1
+        copies.let_go.set()
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 3)
+        # The copy of the second message is answered in the run's process a moment after it can be read.
+        await until(nothing_is_copied)
+        agent.say(Say("three"))
+        await spoken(plane, reference, 3)
+        record = await eventually(
+            lambda: plane.record(reference.task.task_id), lambda record: record.copied_generation > 0
+        )
+        events = [event for event in await plane.events(record.id, STATUS) if event.speaks]
+        assert record.copied_generation == events[1].generation
+        assert "MarkCopied" not in stores.calls
+        agent.say(Complete())
+        await plane.at_rest(reference)
+        record = await plane.record(record.id)
+        assert record.copied_generation == record.message_generation
+
+
+async def add_uncopied(stores: Stores, reference: pb.SubmitResponse, words: str) -> None:
+    """A further message, as it is where the one who took it dies before it copies it."""
+    message = tasks.AddMessageRequest(
+        task_id=reference.task.task_id, invocation_id=words, request_hash=b"h" * 32, message=said(words)
+    )
+    await stores.tasks(ANN).AddMessage(message)
+
+
+async def test_messages_of_the_user_in_between_are_copied_in_their_place(stores: Stores) -> None:
+    """C6: what was not appended by the run is read from the log, once; the run goes on remembering after that."""
+    agent = Steps()
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        agent.say(Say("one"))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 2)
+        await add_uncopied(stores, reference, "and?")
+        agent.say(Say("two"))
+        found = await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 4)
+        assert found == ["go", "one", "and?", "two"]
+        await until(nothing_is_copied)
+        read = stores.calls["ListEvents"]
+        for number, words in enumerate(("three", "four"), start=5):
+            agent.say(Say(words))
+            await eventually(lambda: plane.conversation("c"), lambda found, number=number: len(found) == number)
+        assert stores.calls["ListEvents"] == read
+        agent.say(Complete(), Complete())
+        await plane.at_rest(reference)
+
+
+@pytest.mark.parametrize("how", ["canceled", "lost", "drained", "erased"])
+async def test_a_run_that_is_stopped_leaves_no_copy_running(stores: Stores, how: str) -> None:
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run)), drain_timeout=0.0) as plane:
+        reference = await plane.submit("go", context_id="c")
+        task_id = reference.task.task_id
+        copies.let_go.clear()
+        agent.say(Say("one"))
+        await until(lambda: copies.seen == [["one"]])
+        if how == "canceled":
+            await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+        elif how == "lost":
+            (run,) = plane.room.runs.active
+            plane.room.runs.stop(run, "a test takes its lease")
+        elif how == "erased":
+            await stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
+        else:
+            await plane.room.drain()
+        await until(lambda: not plane.room.runs.active)
+        assert nothing_is_copied()
+        copies.let_go.set()
+        if how == "canceled":
+            # Whoever cleans up after the run copies what was said.
+            await eventually(lambda: plane.conversation("c"), lambda found: found == ["go", "one"])
+
+
+async def test_what_an_agent_said_before_it_failed_is_copied_with_its_failure(stores: Stores) -> None:
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        copies.let_go.clear()
+        agent.say(Say("one"))
+        await until(lambda: copies.seen == [["one"]])
+        agent.say(Fail("no"))
+        # Nobody waits with a failure for a session.
+        await plane.at_rest(reference)
+        copies.let_go.set()
+        await eventually(lambda: plane.conversation("c"), lambda found: found == ["go", "one", "no"])
+        record = await eventually(
+            lambda: plane.record(reference.task.task_id), lambda r: r.copied_generation == r.message_generation
+        )
+        assert record.state == a2a.TASK_STATE_FAILED
+
+
+async def test_a_session_that_was_deleted_under_a_new_task_is_found_gone_in_mid_run(stores: Stores) -> None:
+    """S4, C6: nothing is claimed of it, even if it is begun anew meanwhile, and the task is deleted with it."""
+    agent, copies = Steps(), Copies(stores)
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        agent.say(Say("one"))
+        task_id = await submit_under_deletion(plane)
+        await until(lambda: copies.seen == [["one"]] and nothing_is_copied())
+        assert await there(plane) == (False, [task_id])
+        await stores.sessions().CreateSession(sessions.CreateSessionRequest(context_id="c"))
+        agent.say(Say("two"), Complete("three"))
+        await agent.closed.wait()
+        await eventually(lambda: there(plane), lambda found: found == (True, []))
+        with pytest.raises(NotFound):
+            await plane.task(task_id)
+        assert copies.seen == [["one"]]
+
+
+async def test_a_turn_that_was_cut_before_its_task_was_there_is_stopped_by_its_first_message(stores: Stores) -> None:
+    """R4: a run that did not read its history finds the rewind as soon as it has something to copy."""
+    agent = Steps()
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        held = HeldOne(stores, "CreateTask")
+        sending = asyncio.create_task(plane.submit("one", context_id="c"))
+        await held.reached.wait()
+        (user, _) = await eventually(lambda: saved(plane), lambda found: len(found) == 2)
+        await rewind(plane, user.invocation_id)
+        held.let_go.set()
+        reference = await sending
+        agent.say(Say("one"))
+        record = await eventually(lambda: plane.record(reference.task.task_id), lambda record: record.superseded)
+        assert record.state == a2a.TASK_STATE_CANCELED
+        await until(lambda: not plane.room.runs.active)
+        assert await plane.conversation("c") == []
+
+
+async def saved(plane: Plane) -> list[sessions.Entry]:
+    try:
+        return list(await plane.entries("c"))
+    except NotFound:
+        return []
+
+
+async def test_a_rewind_beside_a_task_that_runs_streams_what_that_said(stores: Stores) -> None:
+    """R4: a later turn is rewound; the session's task has every message of the earlier one, in its place."""
+    agent = Steps()
+    async with open_plane(stores, ("runs", Scripted(agent.run)), ("a", Scripted(answer))) as plane:
+        reference = await plane.submit("go", context_id="c", agent="runs")
+        agent.say(Say("one"))
+        await eventually(lambda: plane.conversation("c"), lambda found: found == ["go", "one"])
+        (later,) = await turns(plane, "later", agent="a")
+        agent.say(Say("two"))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 5)
+        rewound = await rewind(plane, invocation(later))
+        assert texts(rewound.rewound.task) == ["go", "one", "two"]
+        agent.say(Complete("three"))
+        await plane.at_rest(reference)
+        assert await plane.conversation("c") == ["go", "one", "two", "three"]
