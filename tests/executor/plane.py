@@ -59,7 +59,7 @@ class Stores:
 
 
 class Counting(InProcessChannel):
-    """A local channel that counts calls, notices calls of one method at once, and can refuse some."""
+    """An in-process channel that counts calls, notices calls of one method at once, and can refuse some."""
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -1,4 +1,4 @@
-"""A gateway, an executor and the stores, with sockets between them: which calls are made, and connections that end."""
+"""A gateway, an executor and the stores with sockets between them: the calls of a send, and connections that end."""
 
 import asyncio
 import secrets
@@ -44,7 +44,7 @@ class Seeing(grpc.aio.ServerInterceptor):
 
 
 @asynccontextmanager
-async def open_sockets(directory: Path, seeing: Seeing, **ages: float) -> AsyncGenerator[Plane]:
+async def open_sockets(directory: Path, seeing: Seeing, **ages: Any) -> AsyncGenerator[Plane]:
     """A plane whose rooms talk through sockets. `ages`: those of the connections to the stores."""
     services = Services(policy=servicer.POLICY)
     settings = ExecutorSettings(renew_every=0.3, drain_timeout=0.5, cancel_grace=1.0, strict_agents=True)

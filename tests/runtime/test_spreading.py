@@ -175,7 +175,7 @@ async def test_a_stream_is_cut_off_as_unavailable_after_the_grace_and_a_call_wit
 
     async def after_its_age(grace: float, call: Callable[[EchoStub], Awaitable[BytesValue]]) -> BytesValue:
         services = echo_services(say, tell, default=ALICE)
-        ages = {"connection_age": 0.2, "connection_grace": grace}
+        ages: dict[str, Any] = {"connection_age": 0.2, "connection_grace": grace}
         async with (
             serving(services, "127.0.0.1:0", grace=0.1, **ages) as server,
             connect(server.address, ECHO) as channel,

@@ -48,7 +48,7 @@ class Plane:
         return SessionHistoryStub(client(self.channel, identity=identity))
 
 
-@pytest.fixture(params=["local", "socket"])
+@pytest.fixture(params=["inprocess", "socket"])
 async def plane(request: pytest.FixtureRequest, migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """The session history, migrated and served."""
     async with AsyncExitStack() as stack:
@@ -56,7 +56,7 @@ async def plane(request: pytest.FixtureRequest, migrated: Migrated) -> AsyncGene
         room = await stack.enter_async_context(
             open_sessions(SessionsSettings(database_url=await migrated("taskplane.sessions")), services)
         )
-        if request.param == "local":
+        if request.param == "inprocess":
             channel: grpc.aio.Channel = await stack.enter_async_context(InProcessChannel(services))
         else:
             served = await stack.enter_async_context(serving(services, "127.0.0.1:0", ready=room.ready, grace=0.5))

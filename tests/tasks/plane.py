@@ -1,4 +1,4 @@
-"""An open task store with clients over a socket and over the local channel, and the few calls that tests make."""
+"""An open task store with clients over a socket and in process, and the few calls that tests make."""
 
 import asyncio
 import secrets
@@ -74,17 +74,17 @@ class Stream(Protocol):
 
 
 class Plane:
-    """The room and its clients; `kind` names the channel: "local" or "socket"."""
+    """The room and its clients; `kind` names the channel: "inprocess" or "socket"."""
 
     def __init__(self, room: TasksRoom, engine: CountingEngine, channels: dict[str, grpc.aio.Channel]) -> None:
         self.room = room
         self.engine = engine
         self._channels = channels
 
-    def store(self, who: Principal = EXECUTOR, kind: str = "local") -> pb_grpc.TaskStoreStub:
+    def store(self, who: Principal = EXECUTOR, kind: str = "inprocess") -> pb_grpc.TaskStoreStub:
         return pb_grpc.TaskStoreStub(client(self._channels[kind], identity=who))
 
-    def queue(self, who: Principal = EXECUTOR, kind: str = "local") -> pb_grpc.TaskQueueStub:
+    def queue(self, who: Principal = EXECUTOR, kind: str = "inprocess") -> pb_grpc.TaskQueueStub:
         return pb_grpc.TaskQueueStub(client(self._channels[kind], identity=who))
 
     async def create(self, **fields: Any) -> "Run":
@@ -97,7 +97,7 @@ class Plane:
         cursor: str = "",
         *,
         stop_at: Sequence[int] = (),
-        kind: str = "local",
+        kind: str = "inprocess",
         who: Principal = EXECUTOR,
         **fields: Any,
     ) -> "Stream":
@@ -152,7 +152,7 @@ class Run:
 
 @asynccontextmanager
 async def opened(url: str, *, resident: str | None = None, **settings: Any) -> AsyncGenerator[Plane, None]:
-    """The room over the database at `url`, served on a socket and locally. Ends with nothing left behind."""
+    """The room over the database at `url`, served on a socket and in process. Ends with nothing left behind."""
     async with AsyncExitStack() as stack:
         engine = CountingEngine(await stack.enter_async_context(open_engine(url)))
         room = await stack.enter_async_context(
@@ -162,10 +162,10 @@ async def opened(url: str, *, resident: str | None = None, **settings: Any) -> A
         room.register(services)
         server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=1.0))
         channels: dict[str, grpc.aio.Channel] = {
-            "local": InProcessChannel(services),
+            "inprocess": InProcessChannel(services),
             "socket": await stack.enter_async_context(connect(server.address)),
         }
-        stack.push_async_callback(channels["local"].close)
+        stack.push_async_callback(channels["inprocess"].close)
         yield Plane(room, engine, channels)
 
 

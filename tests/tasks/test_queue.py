@@ -76,7 +76,7 @@ class Executor:
 
 
 async def connected(
-    plane: Plane, process_id: str = "p1", agents: Sequence[str] = ("demo",), capacity: int = 10, kind: str = "local"
+    plane: Plane, process_id: str = "p1", agents: Sequence[str] = ("demo",), capacity: int = 10, kind: str = "inprocess"
 ) -> Executor:
     """An executor that the store knows by now."""
     executor = Executor(plane, process_id, agents, capacity, kind)
@@ -104,7 +104,7 @@ async def plane(url: str) -> AsyncGenerator[Plane, None]:
         await until(lambda: not len(plane.room.claims))
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_queued_task_is_assigned_with_a_lease(plane: Plane, kind: str) -> None:
     """C8: fence, attempt and head generation come with it; the run can append under it at once."""
     executor = await connected(plane, kind=kind)

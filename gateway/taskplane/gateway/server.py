@@ -55,9 +55,9 @@ async def open_gateway(
     """Serves HTTP until it is left; then it is not ready, ends its streams after `drain_delay`, and its requests after
     `shutdown_timeout` at the latest.
 
-    The channels are plain ones, by socket or local. `ready` says by service how to ask for its readiness; None: by the
-    gRPC health protocol, which local channels do not serve. Invalid: the settings would let everybody in from other
-    machines. Unavailable `CANNOT_LISTEN`: the address cannot be had.
+    The channels are plain ones, not wrapped by `client`. `ready` says by service how to ask for its readiness; None: by
+    the gRPC health protocol, which in-process channels do not serve. Invalid: the settings would let everybody in from
+    other machines. Unavailable `CANNOT_LISTEN`: the address cannot be had.
     """
     authenticator = Authenticator(settings)
     identity = Principal("", "", "gateway", service=True)

@@ -37,9 +37,11 @@ class GatewaySettings:
     port: int = 8080
     # Where clients reach this gateway, as agent cards name it; empty: http://<host>:<port>.
     public_url: str = ""
-    # Addresses of the services.
+    # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
     tasks: str = "127.0.0.1:50051"
+    # Address of the session history, in the same forms.
     sessions: str = "127.0.0.1:50052"
+    # Address of the executor, in the same forms.
     executor: str = "127.0.0.1:50053"
     # Signs the principal of internal calls; the same in every process. Needed unless the services are on loopback.
     internal_secret: str = field(default="", repr=False)

@@ -12,8 +12,9 @@ PREFIX: Final = "TASKPLANE_EXECUTOR_"
 class ExecutorSettings:
     """Times are in seconds. Invalid: a value that could not work."""
 
-    # Where the two stores are.
+    # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
     tasks: str = "127.0.0.1:50051"
+    # Address of the session history, in the same forms.
     sessions: str = "127.0.0.1:50052"
     listen: str = "127.0.0.1:50053"
     # `[name=]module:attribute` or the short name of a shipped agent; the first one is the default agent.

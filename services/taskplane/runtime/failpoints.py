@@ -31,7 +31,7 @@ class _Point:
 
 
 def configure(text: str) -> None:
-    """Replaces the failpoints by those of `text`. Invalid: it cannot be read."""
+    """Replace the failpoints by those of `text`. Invalid: it cannot be read."""
     points: dict[str, _Point] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         match = _POINT.fullmatch(part)
@@ -43,7 +43,7 @@ def configure(text: str) -> None:
 
 
 def fp(name: str) -> None:
-    """The failpoint `name`, in a thread that may block."""
+    """Run the failpoint `name` in a thread that may block."""
     if _points and (point := _due(name)):
         if point.action == "sleep":
             time.sleep(float(point.value))
@@ -56,7 +56,7 @@ def fp(name: str) -> None:
 
 
 async def afp(name: str) -> None:
-    """The failpoint `name`, on the event loop, which goes on meanwhile."""
+    """Run the failpoint `name` on the event loop, which goes on meanwhile."""
     if _points and (point := _due(name)):
         if point.action == "sleep":
             await asyncio.sleep(float(point.value))

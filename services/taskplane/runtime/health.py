@@ -40,11 +40,11 @@ class Health:
 
     @property
     def serving(self) -> bool:
-        """What was last said."""
+        """Return the status that was last said."""
         return self._serving
 
     async def register(self, server: grpc.aio.Server) -> None:
-        """Adds the health service to a server before it starts. NOT_SERVING until the first probe passes."""
+        """Add the health service to a server before it starts. NOT_SERVING until the first probe passes."""
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
         await self._say(False)
 

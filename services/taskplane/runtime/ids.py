@@ -1,4 +1,4 @@
-"""New ids, and what an id of any kind may not be. The bits come from the operating system, for many ids at a time: each
+"""New ids, and values that no id may have. The bits come from the operating system, for many ids at a time: each
 ask of it costs a hand-over between the threads of the process."""
 
 import os
@@ -17,7 +17,7 @@ os.register_at_fork(after_in_child=_ready.clear)
 
 
 def random_bytes() -> bytes:
-    """128 bits that nobody can guess and that do not repeat. Safe to call from any thread."""
+    """Return 128 bits that nobody can guess and that do not repeat. Safe to call from any thread."""
     try:
         return _ready.popleft()
     except IndexError:
@@ -27,12 +27,12 @@ def random_bytes() -> bytes:
 
 
 def new_id() -> str:
-    """A UUID of version 7 (RFC 9562, section 5.7) as 32 hexadecimal digits: its time in milliseconds, then 72 bits that
-    nobody can guess. What was made at about the same time stands together in every index, and is written together."""
+    """Return a UUID of version 7 (RFC 9562, section 5.7) as 32 hexadecimal digits: its time in milliseconds, then 72
+    bits that nobody can guess. Ids of about the same time stand together in every index, and are written together."""
     digits = random_bytes().hex()
     return f"{time_ns() // 1_000_000:0{TIME_DIGITS}x}7{digits[13:16]}8{digits[17:]}"
 
 
 def is_segment(value: str) -> bool:
-    """Whether an id can be named in a path: `.` and `..` are taken out of it by whoever sends it (RFC 3986, 5.2.4)."""
+    """Return whether an id can be named in a path: clients take `.` and `..` out of it (RFC 3986, 5.2.4)."""
     return value not in (".", "..")

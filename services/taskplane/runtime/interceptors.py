@@ -46,8 +46,7 @@ class Malformed:
 
 
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
-    """`parse`, if there is one, but Malformed instead of a DecodeError, which gRPC would answer with UNKNOWN."""
-
+    """Return `parse`, if there is one, with Malformed in place of a DecodeError, which gRPC would make UNKNOWN."""
     if parse is None:
         return None
 
@@ -87,7 +86,7 @@ class _Observer:
         self._seconds = None if method.streaming else SECONDS.labels(method.path)
 
     def answered(self, seconds: float, caller: Principal | None) -> None:
-        """A call took `seconds` and nothing went wrong."""
+        """Count a call that took `seconds` and succeeded."""
         self._answered.inc()
         if self._seconds is not None:
             self._seconds.observe(seconds)
@@ -97,7 +96,7 @@ class _Observer:
             self._line(logging.DEBUG, "OK", seconds, None, caller)
 
     def failed(self, seconds: float, error: BaseException, context: Context, caller: Principal | None) -> None:
-        """A call took `seconds`, and `error` goes to its client."""
+        """Count a call that took `seconds` and failed with `error`."""
         if self._seconds is not None:
             self._seconds.observe(seconds)
         code = "CANCELLED"
@@ -128,7 +127,7 @@ class _Observer:
 
 
 def _admit(access: Access | None, caller: Principal | None) -> None:
-    """Whether the policy lets the caller in. What they may see is decided by scope, in the stores."""
+    """Raise Unauthenticated or PermissionDenied unless the policy lets the caller in. Scope is up to the stores."""
     if access is Access.PUBLIC:
         return
     if access is None:
@@ -140,10 +139,10 @@ def _admit(access: Access | None, caller: Principal | None) -> None:
 
 
 def _answer(error: BaseException, request_id: str) -> BaseException:
-    """What the client is told of an error: one of ours, except its cancellation and a status the handler sent itself.
+    """Return the error that the client gets: one of ours, but for its cancellation and a status that the handler sent.
 
-    What nobody foresaw is INTERNAL: the text goes to the log, the caller gets the request id. A CancelledError that no
-    one asked for would leave a gRPC client waiting until its deadline (grpc/grpc#29248), so it is ABORTED.
+    An error that nobody foresaw is INTERNAL: the text goes to the log, the caller gets the request id. A CancelledError
+    that no one asked for would leave a gRPC client waiting until its deadline (grpc/grpc#29248), so it is ABORTED.
     """
     if isinstance(error, (ClientGone, grpc.aio.AbortError)):
         return error
@@ -164,7 +163,7 @@ def _answer(error: BaseException, request_id: str) -> BaseException:
 
 
 def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-    """The same handler with every concern around it. TypeError: a shape that no service of ours has."""
+    """Return the handler with every concern around it. TypeError: it streams requests, which is not served here."""
     if handler.request_streaming:
         raise TypeError(f"{method.path}: methods that stream requests are not served here")
     if handler.response_streaming:

@@ -18,7 +18,7 @@ request_id: ContextVar[str] = ContextVar("taskplane_request_id", default="")
 task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
 
 FIELDS: Final = ("method", "code", "reason", "ms", "actor", "agent", "generation", "count", "attempt")
-"""What a record may carry as `extra=`. Anything else is not written; payloads and addresses have no name here."""
+"""Names that a record may carry as `extra=`. Others are not written; payloads and addresses have no name here."""
 
 _HIDDEN: Final = "[hidden]"
 _SECRETS: Final = (
@@ -40,19 +40,19 @@ _LEVELS: Final = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "C
 
 
 def new_request_id() -> str:
-    """A new request id: 16 hexadecimal digits, unlikely to repeat and of no other worth."""
+    """Return a new request id: 16 hexadecimal digits, unlikely to repeat and of no other worth."""
     return f"{random.getrandbits(64):016x}"
 
 
 def redact(text: str) -> str:
-    """The text without what looks like a credential."""
+    """Return the text without anything that looks like a credential."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
 
 
 def setup(level: str = "INFO", human: bool | None = None) -> None:
-    """Sends the whole process's log to stderr. `human` None means: human if stderr is a terminal, else JSON lines."""
+    """Send the whole process's log to stderr. `human` None means: human if stderr is a terminal, else JSON lines."""
     if human is None:
         human = sys.stderr.isatty()
     handler = logging.StreamHandler(sys.stderr)

@@ -1,4 +1,4 @@
-"""How deep messages are nested, found out by a parser of protobuf instead of by walking them."""
+"""The depth to which messages are nested, found out by a parser of protobuf instead of by walking them."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -8,11 +8,11 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 MOST_NESTED: Final = 100
-"""So many messages inside one another a parser of protobuf reads; its builder makes more."""
+"""Messages inside one another that a parser of protobuf reads at most; its builder makes more."""
 
 
 def readable_within(value: Struct | Value, wrappers: int) -> bool:
-    """Whether `value` can be read again as the innermost of `wrappers` nested messages, an even number of them."""
+    """Return whether `value` can be read again as the innermost of `wrappers` nested messages, an even number."""
     # A nested message takes at least two bytes, so that a small value cannot be too deep.
     if value.ByteSize() <= 2 * (MOST_NESTED - wrappers):
         return True
@@ -28,7 +28,7 @@ _START_GROUP: Final = 3
 
 
 def has_groups(message: Message) -> bool:
-    """Whether there is a group among the unknown fields of a message or of one in it.
+    """Return whether there is a group among the unknown fields of a message or of one in it.
 
     Unknown fields are kept, and of them only groups (wire type 3 of the protobuf encoding) nest for a parser; a
     contract in proto3 has none.
@@ -55,7 +55,7 @@ def _inside(field: Any, value: Any) -> Iterable[Message]:
 
 
 def _wrapping(size: int, struct: bool, wrappers: int) -> bytes:
-    """What stands before `size` bytes of a value so that it is the innermost one of so many nested messages."""
+    """Return the bytes before a value of `size` bytes that make it the innermost of so many nested messages."""
     # Value.struct_value is field 5, Value.list_value 6, ListValue.values 1; 2 is the wire type of nested messages.
     numbers = ([5] if struct else []) + [1, 6] * (wrappers // 2)
     wrapping = b""

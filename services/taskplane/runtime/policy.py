@@ -1,13 +1,16 @@
-"""Who may call what: one table per room, with a line per RPC. An RPC without a line is refused."""
+"""Access to methods: one table per room, with a line per RPC. An RPC without a line is refused.
+
+That a call may be repeated stands in the .proto file (`idempotency_level`); see `service_config`.
+"""
 
 import enum
 
 
 class Access(enum.Enum):
-    """What a method demands of its caller."""
+    """The caller that a method demands."""
 
     USER = "user"
-    """Any principal. What it sees is a matter of scope, not of this table."""
+    """Any principal. The stores show it what is in its scope."""
 
     SERVICE = "service"
     """A principal of one of our own processes (`Principal.service`)."""

@@ -1,4 +1,4 @@
-"""Who calls. A principal is made by an authenticator, travels in signed metadata and scopes every query."""
+"""The caller. A principal is made by an authenticator, travels in signed metadata and scopes every query."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -24,7 +24,7 @@ _current: ContextVar[Principal | None] = ContextVar("taskplane_principal", defau
 
 
 def caller() -> Principal:
-    """The principal of the call being served, or the one of `acting_as`. Unauthenticated if there is none."""
+    """Return the principal of the call being served, or the one of `acting_as`. Unauthenticated if there is none."""
     principal = _current.get()
     if principal is None:
         raise Unauthenticated("this call has no principal", reason="NO_PRINCIPAL")
@@ -32,14 +32,14 @@ def caller() -> Principal:
 
 
 current: Final[Callable[[], Principal | None]] = _current.get
-"""Like `caller`, but None instead of an error."""
+"""Return the same as `caller`, but None instead of an error."""
 
 enter: Final[Callable[[Principal | None], object]] = _current.set
-"""Makes a principal, or nobody, the caller for the rest of this context. For the server, once per call."""
+"""Make a principal, or nobody, the caller for the rest of this context. For the server, once per call."""
 
 
 def check_service(rule: str, field: str) -> None:
-    """PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` is what asks for it."""
+    """Raise PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` asks for it."""
     if not caller().service:
         raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is for services only"})
 

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAIN) -> int:
-    """Runs `main(stop)` to its end and returns 0; what it raises goes through.
+    """Run `main(stop)` to its end and return 0; its exceptions go through.
 
     SIGTERM and SIGINT set `stop`; `main` then has `drain` seconds, after which the process ends with code 3 whatever it
     is doing. A second SIGINT ends it at once. The deadline also holds for what is left when `main` ended by itself.
@@ -55,7 +55,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
 
 
 def settle() -> None:
-    """Takes what exists out of the garbage collector's sight and lets it run less often. For after start-up."""
+    """Hide all present objects from the garbage collector and let it run less often. For after start-up."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

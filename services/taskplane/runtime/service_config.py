@@ -1,4 +1,4 @@
-"""The service config of a channel (https://grpc.io/docs/guides/service-config): how calls are spread and repeated."""
+"""The gRPC service config of a channel: how calls are spread over replicas, and which of them are repeated."""
 
 import json
 from typing import Any, Final

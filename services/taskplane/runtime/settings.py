@@ -25,12 +25,12 @@ _FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 def environment() -> Mapping[str, str]:
-    """The process's environment."""
+    """Return the process's environment."""
     return os.environ
 
 
 def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **overrides: Any) -> T:
-    """The settings `cls` from the variables with `prefix`; an override that is not None wins (a flag, for instance).
+    """Return the settings `cls` from the variables with `prefix`; an override that is not None wins (a flag, say).
 
     Fields may be str, int, float, bool, Path, tuple[str, ...] (separated by commas), Literal of strings, or any of
     these or None (empty means None). Invalid: names every variable that is missing or cannot be read, at once.
@@ -62,7 +62,7 @@ def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **
 
 
 def variables(cls: type[Any], prefix: str) -> list[str]:
-    """The names of the variables of `cls`."""
+    """Return the names of the variables of `cls`."""
     return [prefix + field.name.upper() for field in dataclasses.fields(cls)]
 
 
@@ -71,7 +71,7 @@ def check_unknown(
     known: Iterable[tuple[type[Any], str]],
     also: Iterable[str] = (),
 ) -> None:
-    """Invalid if the environment has a TASKPLANE_ variable that no (class, prefix) of `known`, nor `also`, explains."""
+    """Raise Invalid if the environment has a TASKPLANE_ variable of no (class, prefix) of `known` and not in `also`."""
     environ = environment() if environ is None else environ
     names = {FAILPOINTS, *also}
     for cls, prefix in known:

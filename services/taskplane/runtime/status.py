@@ -55,12 +55,12 @@ _TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message la
 
 
 def code_of(error: PlaneError) -> grpc.StatusCode:
-    """The gRPC status code of an error of ours."""
+    """Return the gRPC status code of an error of ours."""
     return grpc.StatusCode[error.code]
 
 
 def to_status(error: PlaneError) -> status_pb2.Status:
-    """The whole status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo where the error has them."""
+    """Return the whole status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo where it has them."""
     code: tuple[int, str] = code_of(error).value
     status = status_pb2.Status(code=code[0], message=_cut(error.message, _MAX_MESSAGE))
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)
@@ -82,12 +82,12 @@ def to_status(error: PlaneError) -> status_pb2.Status:
 
 
 def trailers(status: status_pb2.Status) -> tuple[tuple[str, bytes], ...]:
-    """The trailing metadata that carries a status."""
+    """Return the trailing metadata that carries a status."""
     return ((DETAILS_KEY, status.SerializeToString()),)
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
-    """Our error for a failed call. Never raises; of a status that is not ours only the code is kept."""
+    """Return our error for a failed call. Never raises; of a status that is not ours only the code is kept."""
     code = error.code()
     cls = _CLASSES.get(code, errors.Internal)
     status = _attached(error)

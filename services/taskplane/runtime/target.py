@@ -1,4 +1,4 @@
-"""Addresses of services as gRPC targets (https://grpc.github.io/grpc/core/md_doc_naming.html)."""
+"""Addresses of services as gRPC targets, as gRPC Name Resolution defines them."""
 
 import ipaddress
 import re
