@@ -4,12 +4,16 @@ Rows of the tables become the domain's nouns by position: the columns of a table
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Insert,
+    Select,
+    Table,
     TableValuedAlias,
     and_,
     bindparam,
@@ -103,6 +107,23 @@ _STORED_ENTRIES: Final = select(*(entry.c[name] for name in ENTRY_FIELDS if name
 _keys: Final = table_of("keys", *KEY_FIELDS)
 _of_keys: Final = _keys.join(session, _matching(_keys, *(session.c[name] for name in KEY_FIELDS)))
 _SESSIONS: Final = select(*SESSION_COLUMNS).select_from(_of_keys)
+
+
+@cache
+def _locking(dialect: Dialect) -> Select[Any]:
+    return dialect.lock(_SESSIONS)
+
+
+@cache
+def _locking_free(dialect: Dialect) -> Select[Any]:
+    return dialect.skip_locked(_SESSIONS)
+
+
+@cache
+def _inserting(dialect: Dialect, table: Table) -> Insert:
+    return dialect.insert_ignore(table)
+
+
 # When each of these sessions was created, and how many entries it has.
 _HEADS: Final = select(*_keys.c, session.c.created_at, func.coalesce(session.c.seq, 0)).select_from(_of_keys)
 
@@ -123,13 +144,13 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
 
 def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:
     """The session, locked, if there is one; waits for whoever holds it."""
-    found = conn.execute(dialect.lock(_SESSIONS), _columns(KEY_FIELDS, [key])).one_or_none()
+    found = conn.execute(_locking(dialect), _columns(KEY_FIELDS, [key])).one_or_none()
     return to_session(found) if found is not None else None
 
 
 def lock_free(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> dict[Key, Session]:
     """Those of the sessions that exist and are not held by another transaction, locked."""
-    found = map(to_session, conn.execute(dialect.skip_locked(_SESSIONS), _columns(KEY_FIELDS, keys)))
+    found = map(to_session, conn.execute(_locking_free(dialect), _columns(KEY_FIELDS, keys)))
     return {key_of(one): one for one in found}
 
 
@@ -147,7 +168,7 @@ def insert_entries(conn: Connection, entries: Iterable[Entry]) -> None:
 def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -> set[Key]:
     """Insert sessions that were not found in this transaction; return the keys of those that went in."""
     rows = list(map(to_row, new))
-    statement = dialect.insert_ignore(session)
+    statement = _inserting(dialect, session)
     if dialect.alone or len(new) == 1:
         return set(map(key_of, new)) if conn.execute(statement, rows).rowcount else set()
     arrived = statement.returning(session.c.tenant, session.c.owner, session.c.context_id)
@@ -157,6 +178,4 @@ def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -
 def insert_remains(conn: Connection, dialect: Dialect, remains: Iterable[tuple[Session, int]]) -> None:
     """Insert what is left of sessions, in the order of their keys; one that is there stays."""
     rows = [{**dict(zip(KEY_FIELDS, key_of(one), strict=True)), "tasks_until": until} for one, until in remains]
-    conn.execute(
-        dialect.insert_ignore(session_remains), sorted(rows, key=lambda row: [row[name] for name in KEY_FIELDS])
-    )
+    conn.execute(_inserting(dialect, session_remains), sorted(rows, key=lambda row: [row[name] for name in KEY_FIELDS]))
