@@ -215,6 +215,30 @@ async def test_messages_of_the_user_in_between_are_copied_in_their_place(stores:
         await plane.at_rest(reference)
 
 
+async def test_a_message_whose_key_named_another_turn_is_copied_under_an_id_of_its_own(stores: Stores) -> None:
+    """C6: the others of its batch keep theirs, so that whoever copies them again changes nothing."""
+    agent = Steps()
+    other = sessions.Entry(id="first", kind=sessions.ENTRY_KIND_MESSAGE, invocation_id="first", message=said("other"))
+    await stores.sessions().AppendEntries(
+        sessions.AppendEntriesRequest(context_id="other", entries=[other], create=sessions.NewSession(agent="a"))
+    )
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        for words in ("zeroth", "first", "second"):
+            await add_uncopied(stores, reference, words)
+        agent.say(Say("one"))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 5)
+        record = await plane.record(reference.task.task_id)
+        entries = [entry for entry in await plane.entries("c", effective=True) if entry.message.role == a2a.ROLE_USER]
+        (started, *_) = await plane.events(record.id)
+        renamed = f"{record.uid}-{entries[2].generation}"
+        assert [entry.id for entry in entries] == [started.invocation_id, "zeroth", renamed, "second"]
+        assert entries[2].invocation_id == "first"
+        agent.say(*[Complete()] * 4)
+        await plane.at_rest(reference)
+        assert await plane.conversation("c") == ["go", "zeroth", "first", "second", "one"]
+
+
 @pytest.mark.parametrize("how", ["canceled", "lost", "drained", "erased"])
 async def test_a_run_that_is_stopped_leaves_no_copy_running(stores: Stores, how: str) -> None:
     agent, copies = Steps(), Copies(stores)
