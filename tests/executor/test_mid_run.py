@@ -69,11 +69,11 @@ class Copies:
             self._now -= 1
 
 
-async def spoken(plane: Plane, reference: pb.SubmitResponse, count: int) -> None:
+async def spoken(plane: Plane, task_id: str, count: int) -> None:
     """Waits until the log has so many messages of the agent."""
 
     async def messages() -> int:
-        return sum(event.speaks for event in await plane.events(reference.task.task_id, STATUS))
+        return sum(event.speaks for event in await plane.events(task_id, STATUS))
 
     await eventually(messages, lambda found: found >= count)
 
@@ -106,7 +106,7 @@ async def test_one_copy_of_a_task_at_a_time_takes_all_that_came_meanwhile(stores
         await until(lambda: copies.seen == [["one"]])
         for number, words in enumerate(("two", "three", "four"), start=2):
             agent.say(Say(words))
-            await spoken(plane, reference, number)
+            await spoken(plane, reference.task.task_id, number)
         assert copies.seen == [["one"]]
         copies.let_go.set()
         await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 5)
@@ -127,7 +127,7 @@ async def test_an_end_and_a_pause_wait_for_the_copy_that_is_under_way(stores: St
         await until(lambda: copies.seen == [["one"]])
         agent.say(final)
         if final != Complete():
-            await spoken(plane, reference, 2)
+            await spoken(plane, reference.task.task_id, 2)
         else:
             await until(agent.changes.empty)
         assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_WORKING
@@ -165,7 +165,7 @@ async def test_a_claim_follows_the_copy_with_the_next_append(stores: Stores) -> 
         agent.say(Say("one"))
         await until(lambda: copies.seen == [["one"]])
         agent.say(Say("two"))
-        await spoken(plane, reference, 2)
+        await spoken(plane, reference.task.task_id, 2)
         record = await plane.record(reference.task.task_id)
         assert record.copied_generation == 0 and record.message_generation > 1
         copies.let_go.set()
@@ -173,7 +173,7 @@ async def test_a_claim_follows_the_copy_with_the_next_append(stores: Stores) -> 
         # The copy of the second message is answered in the run's process a moment after it can be read.
         await until(nothing_is_copied)
         agent.say(Say("three"))
-        await spoken(plane, reference, 3)
+        await spoken(plane, reference.task.task_id, 3)
         record = await eventually(
             lambda: plane.record(reference.task.task_id), lambda record: record.copied_generation > 0
         )
@@ -213,6 +213,30 @@ async def test_messages_of_the_user_in_between_are_copied_in_their_place(stores:
         assert stores.calls["ListEvents"] == read
         agent.say(Complete(), Complete())
         await plane.at_rest(reference)
+
+
+async def test_a_message_whose_key_named_another_turn_is_copied_under_an_id_of_its_own(stores: Stores) -> None:
+    """C6: the others of its batch keep theirs, so that whoever copies them again changes nothing."""
+    agent = Steps()
+    other = sessions.Entry(id="first", kind=sessions.ENTRY_KIND_MESSAGE, invocation_id="first", message=said("other"))
+    await stores.sessions().AppendEntries(
+        sessions.AppendEntriesRequest(context_id="other", entries=[other], create=sessions.NewSession(agent="a"))
+    )
+    async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
+        reference = await plane.submit("go", context_id="c")
+        for words in ("zeroth", "first", "second"):
+            await add_uncopied(stores, reference, words)
+        agent.say(Say("one"))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 5)
+        record = await plane.record(reference.task.task_id)
+        entries = [entry for entry in await plane.entries("c", effective=True) if entry.message.role == a2a.ROLE_USER]
+        (started, *_) = await plane.events(record.id)
+        renamed = f"{record.uid}-{entries[2].generation}"
+        assert [entry.id for entry in entries] == [started.invocation_id, "zeroth", renamed, "second"]
+        assert entries[2].invocation_id == "first"
+        agent.say(*[Complete()] * 4)
+        await plane.at_rest(reference)
+        assert await plane.conversation("c") == ["go", "zeroth", "first", "second", "one"]
 
 
 @pytest.mark.parametrize("how", ["canceled", "lost", "drained", "erased"])
@@ -268,7 +292,10 @@ async def test_a_session_that_was_deleted_under_a_new_task_is_found_gone_in_mid_
         await until(lambda: copies.seen == [["one"]] and nothing_is_copied())
         assert await there(plane) == (False, [task_id])
         await stores.sessions().CreateSession(sessions.CreateSessionRequest(context_id="c"))
-        agent.say(Say("two"), Complete("three"))
+        agent.say(Say("two"))
+        await spoken(plane, task_id, 2)
+        await until(nothing_is_copied)
+        agent.say(Complete("three"))
         await agent.closed.wait()
         await eventually(lambda: there(plane), lambda found: found == (True, []))
         with pytest.raises(NotFound):

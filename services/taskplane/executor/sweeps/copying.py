@@ -40,7 +40,7 @@ class Source:
     def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
         """The copy of an agent's message."""
         return sessions.Entry(
-            id=f"{self.uid}-{generation}",
+            id=self.entry_id(generation),
             kind=sessions.ENTRY_KIND_MESSAGE,
             invocation_id=invocation_id,
             task_id=self.task_id,
@@ -49,6 +49,20 @@ class Source:
             actor=actor,
             message=message,
         )
+
+    def rename(self, entries: Iterable[sessions.Entry], error: Refused) -> bool:
+        """Give the entry whose id was refused as `KEY_REUSED` the id of a copy. Return False if it has that already."""
+        refused = error.metadata.get("entry_id") if error.reason == "KEY_REUSED" else None
+        for entry in entries:
+            if entry.id == refused and entry.id != self.entry_id(entry.generation):
+                entry.id = self.entry_id(entry.generation)
+                entry.ClearField("request_hash")
+                return True
+        return False
+
+    def entry_id(self, generation: int) -> str:
+        """Return the id of the copy of an event."""
+        return f"{self.uid}-{generation}"
 
     def user_entry(
         self, generation: int, message: a2a.Message, invocation_id: str, actor: str, request_hash: bytes = b""
@@ -97,29 +111,29 @@ class Copier:
         self._sessions = log
 
     async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> sessions.AppendEntriesResponse | None:
-        """Appends copies. A session that was never begun is begun by its first message; None: it is gone."""
+        """Append copies in their order. Return None if there is no session.
+
+        A session that was never begun is begun by the first message of the task. The key of a follow-up may have named
+        another turn before; such a message gets the id that any other copy has.
+        """
         first = entries[0]
         create = (
             sessions.NewSession(agent=source.agent, title=title_of(first.message)) if first.generation == 1 else None
         )
-        try:
-            return await self._sessions.append_many(source.context_id, entries, create)
-        except NotFound:
-            log.info(
-                "session %s is gone; %d messages of task %s stay in its log",
-                source.context_id,
-                len(entries),
-                source.task_id,
-            )
-            return None
-        except Refused as error:
-            if error.reason != "KEY_REUSED":
-                raise
-            # The key of a follow-up had named another turn before: its message is a copy like any other.
-            for entry in entries:
-                entry.id = f"{source.uid}-{entry.generation}"
-                entry.ClearField("request_hash")
-            return await self._sessions.append_many(source.context_id, entries, create)
+        while True:
+            try:
+                return await self._sessions.append_many(source.context_id, entries, create)
+            except NotFound:
+                log.info(
+                    "session %s is gone; %d messages of task %s stay in its log",
+                    source.context_id,
+                    len(entries),
+                    source.task_id,
+                )
+                return None
+            except Refused as error:
+                if not source.rename(entries, error):
+                    raise
 
     async def from_log(self, source: Source, copied: int) -> Copied:
         """Copies what the log has after `copied`."""

@@ -9,11 +9,12 @@ def session_not_found(context_id: str) -> NotFound:
 
 
 def key_reused(entry_id: str) -> Refused:
-    """The id is that of another entry."""
+    """The id is that of another entry; it is in the metadata."""
     return Refused(
         f"entry {entry_id} is stored already, for another request or in another session",
         reason="KEY_REUSED",
         suggestion="repeat the first request unchanged, or use a new key",
+        metadata={"entry_id": entry_id},
     )
 
 
