@@ -26,11 +26,6 @@ async def test_nothing_happens_where_nothing_is_configured() -> None:
     await afp("append.before_commit")
 
 
-def test_only_those_that_wait_block() -> None:
-    failpoints.configure("one=sleep(1);two=pause(/go);three=raise(ABORTED);four=exit(9)")
-    assert [failpoints.blocks(name) for name in ("one", "two", "three", "four", "five")] == [True, True] + [False] * 3
-
-
 async def test_an_error_of_ours_is_raised_from_the_nth_time_on() -> None:
     failpoints.configure("one=raise(UNAVAILABLE)@2; two=raise(ABORTED)")
     fp("one")
