@@ -1,13 +1,14 @@
-"""What is too large to be brought in (`taskplane.sessions.domain.importing`)."""
+"""What is too large to be brought in (`taskplane.sessions.importing`)."""
 
 import pytest
 from tests.conformance.session_log import user
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.sessions.domain.importing import Reading, read_session
 from taskplane.sessions.domain.session import Scope
-from taskplane.sessions.domain.validation import MAX_ENTRY, REPLY_BYTES
+from taskplane.sessions.importing import Reading, read_session
+from taskplane.sessions.store import REPLY_BYTES
+from taskplane.sessions.validation import MAX_ENTRY
 
 
 def read(entry: pb.Entry) -> None:

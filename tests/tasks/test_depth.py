@@ -11,9 +11,10 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks import validation
-from taskplane.tasks.depth import harmless, of_message, shallow
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.depth import check_depth, surely_shallow, values_of_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Append
+from taskplane.tasks.wire import read_changes
 
 HASH = b"h" * 32
 # Texts, too, have the bytes that are the tags of nested values.
@@ -69,8 +70,8 @@ def readable(message: a2a.Message) -> bool:
 
 
 def looked_at(message: a2a.Message) -> bool:
-    """What a look at every value says: the check that harmless messages are spared."""
-    return passes(lambda: shallow("message", of_message(message)))
+    """What a look at every value says: the check that surely shallow messages are spared."""
+    return passes(lambda: check_depth("message", values_of_message(message)))
 
 
 def accepted(message: a2a.Message) -> bool:
@@ -101,11 +102,11 @@ def passes(check: Callable[[], None]) -> bool:
 
 @MADE
 @given(shapes, texts, st.integers(0, 400))
-def test_what_is_called_harmless_passes_the_look_at_its_values_and_can_be_read(
+def test_what_is_surely_shallow_passes_the_look_at_its_values_and_can_be_read(
     make: Callable[..., a2a.Message], shape: list[str], text: str, beside: int
 ) -> None:
     message = make(nested(shape, text), beside="x" * beside)
-    if harmless(message.SerializeToString()):
+    if surely_shallow(message.SerializeToString()):
         assert looked_at(message)
         assert readable(message)
 

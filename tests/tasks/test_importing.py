@@ -1,13 +1,13 @@
-"""What is too large to be brought in, since nobody could read it again (`taskplane.tasks.domain.importing`)."""
+"""What is too large to be brought in, since nobody could read it again (`taskplane.tasks.importing`)."""
 
 import pytest
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain import importing
-from taskplane.tasks.domain.importing import Making
+from taskplane.tasks import importing
 from taskplane.tasks.domain.task import CREATED, SUBMITTED, Scope
+from taskplane.tasks.importing import Making
 
 LARGE = 70_000_000
 

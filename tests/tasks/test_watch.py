@@ -31,12 +31,12 @@ from taskplane.runtime import failpoints
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange
 from taskplane.storage.engine import Engine
 from taskplane.tasks import wire
-from taskplane.tasks.domain.changes import read_changes
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import PAGE_EVENTS
 from taskplane.tasks.watch import Hot, Watch, Watched
+from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
 KINDS = pytest.mark.parametrize("kind", ["local", "socket"])

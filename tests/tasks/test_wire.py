@@ -7,10 +7,11 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError, Refused
 from taskplane.tasks import wire
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="user:ann")
 NOW = 1_700_000_000_123_456

@@ -1,4 +1,4 @@
-"""New ids, and what an id of any kind may not be. The bits come from the operating system, for many ids at a time: each
+"""New ids. The bits come from the operating system, for many ids at a time: each
 ask of it costs a hand-over between the threads of the process."""
 
 import os
@@ -31,8 +31,3 @@ def new_id() -> str:
     nobody can guess. What was made at about the same time stands together in every index, and is written together."""
     digits = random_bytes().hex()
     return f"{time_ns() // 1_000_000:0{TIME_DIGITS}x}7{digits[13:16]}8{digits[17:]}"
-
-
-def is_segment(value: str) -> bool:
-    """Whether an id can be named in a path: `.` and `..` are taken out of it by whoever sends it (RFC 3986, 5.2.4)."""
-    return value not in (".", "..")

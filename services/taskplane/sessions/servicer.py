@@ -10,8 +10,8 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.sessions import wire
-from taskplane.sessions.domain import commands, validation
+from taskplane.sessions import validation, wire
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.store import EntryPage, SessionLog
 from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch

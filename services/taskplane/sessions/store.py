@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.domain.validation import MAX_PAGE_SIZE
+
+MAX_PAGE_SIZE: Final = 1000
+# Bytes of payload that one page and one reply may hold; replies are limited to 64 MiB.
+PAGE_BYTES: Final = 8 * 1024 * 1024
+REPLY_BYTES: Final = 60 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

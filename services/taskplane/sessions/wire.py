@@ -10,8 +10,8 @@ from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.domain.validation import check_payload
 from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, Remains, UnappliedSession, UnsettledPage
+from taskplane.sessions.validation import check_payload
 
 _SECOND = 1_000_000
 

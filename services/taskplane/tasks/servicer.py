@@ -13,7 +13,7 @@ from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
 from taskplane.tasks import session_wire, validation, wire
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Answer
 from taskplane.tasks.domain.figures import figures
 from taskplane.tasks.domain.task import Row, Scope
@@ -91,7 +91,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
-        changes = read_changes(request.first_changes, "first_changes")
+        changes = wire.read_changes(request.first_changes, "first_changes")
         validation.create(request, message, changes)
         if request.claim_for:
             check_service("only an executor may take the lease of a task", "claim_for")

@@ -1,6 +1,6 @@
 """Domain <-> protobuf: rows, tasks and events as the contract shows them, requests as operations. Decides nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -9,14 +9,22 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import Change, UserMessage, read_changes
+from taskplane.tasks.domain.changes import Change, UserMessage, read_artifact, read_status
 from taskplane.tasks.domain.commands import Answer
-from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, cursor_of, incarnation
+from taskplane.tasks.domain.task import (
+    DOCUMENT,
+    FAIL_ON_ORPHAN,
+    PARALLEL,
+    SUBMITTED,
+    Event,
+    Row,
+    Scope,
+    cursor_of,
+    incarnation,
+)
 from taskplane.tasks.store import EventFilter, TaskFilter
 
 _SECOND = 1_000_000
-_FAIL = int(pb.ON_ORPHAN_FAIL)
-_PARALLEL = int(pb.STRATEGY_PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +176,28 @@ def create(
         context_id=request.context_id,
         message=message,
         metadata=request.metadata.SerializeToString() if request.HasField("metadata") else None,
-        on_orphan=request.on_orphan or _FAIL,
+        on_orphan=request.on_orphan or FAIL_ON_ORPHAN,
         max_attempts=request.max_attempts or 3,
         changes=changes,
         claim_for=request.claim_for,
         lease_until=lease_until,
-        strategy=request.strategy or _PARALLEL,
+        strategy=request.strategy or PARALLEL,
     )
 
 
+def read_changes(changes: Iterable[pb.Change], field: str) -> list[Change]:
+    """Read the changes of one item, in their order. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
+    return [_read_change(change, field) for change in changes]
+
+
+def _read_change(change: pb.Change, field: str) -> Change:
+    if change.HasField("status"):
+        return read_status(change.status, field)
+    return read_artifact(change.artifact, field) if change.HasField("artifact") else None
+
+
 def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]:
-    """One operation per item, in their order. Invalid `TOO_DEEP`."""
+    """Return one operation per item, in their order. Raise Invalid `TOO_DEEP`."""
     return [
         commands.Append(
             actor,

@@ -8,7 +8,7 @@ answered before a version mismatch.
 from collections.abc import Callable
 from typing import Any
 
-from taskplane.runtime.ids import is_segment
+from taskplane.runtime.validation import is_segment
 from taskplane.sessions.domain import commands, rewinds
 from taskplane.sessions.domain.commands import Found, Operation, Outcome, Write
 from taskplane.sessions.domain.errors import key_reused, no_segment, session_not_found, version_mismatch

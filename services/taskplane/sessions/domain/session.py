@@ -1,23 +1,31 @@
-"""The nouns: a session, an entry of its log, and the kinds of entries."""
+"""Sessions, the entries of their logs, and the kinds of entries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.ids import random_bytes
 
-MESSAGE: Final = int(pb.ENTRY_KIND_MESSAGE)
-OUTCOME: Final = int(pb.ENTRY_KIND_OUTCOME)
-EVENT: Final = int(pb.ENTRY_KIND_EVENT)
-REWIND: Final = int(pb.ENTRY_KIND_REWIND)
-UNDO: Final = int(pb.ENTRY_KIND_UNDO)
-VOID: Final = int(pb.ENTRY_KIND_VOID)
-PUSHED: Final = int(pb.ENTRY_KIND_PUSHED)
-# Before an invocation in `Entry.listed` that was reduced; no id begins with it.
-REDUCED: Final = "\t"
-# What a message is stored as: that of a user or of a task, or what a turn was decided to be.
+# Kinds of entries as they are stored; a test compares them with the contract.
+MESSAGE: Final = 1
+OUTCOME: Final = 2
+EVENT: Final = 3
+REWIND: Final = 4
+UNDO: Final = 5
+VOID: Final = 6
+PUSHED: Final = 7
+KINDS: Final[Mapping[int, str]] = {
+    MESSAGE: "MESSAGE",
+    OUTCOME: "OUTCOME",
+    EVENT: "EVENT",
+    REWIND: "REWIND",
+    UNDO: "UNDO",
+    VOID: "VOID",
+    PUSHED: "PUSHED",
+}
+# Kinds that carry a message: one of a user or of a task, or the outcome of a turn.
 SAID: Final = frozenset({MESSAGE, OUTCOME})
-KINDS: Final = frozenset({MESSAGE, OUTCOME, EVENT, REWIND, UNDO, VOID, PUSHED})
+# Stands in `Entry.listed` before an invocation that was reduced; no id begins with it.
+REDUCED: Final = "\t"
 
 
 class Scope(NamedTuple):

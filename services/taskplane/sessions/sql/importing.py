@@ -5,12 +5,12 @@ from typing import Final
 
 from sqlalchemy import Connection, insert
 
-from taskplane.sessions.domain import importing
+from taskplane.sessions import importing
 from taskplane.sessions.domain.errors import session_exists
-from taskplane.sessions.domain.importing import Given, Reading
 from taskplane.sessions.domain.session import Scope, Session, new_salt
-from taskplane.sessions.domain.validation import PAGE_BYTES
+from taskplane.sessions.importing import Given, Reading
 from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.store import PAGE_BYTES
 from taskplane.sessions.tables import event_delta, session_import
 from taskplane.storage import staging
 from taskplane.storage.dialects import Dialect

@@ -10,7 +10,8 @@ from typing import Self, cast
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain import commands, validation
+from taskplane.sessions import validation
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Operation, Write
 from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.session import Scope, Session

@@ -10,7 +10,6 @@ from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func,
 from taskplane.runtime.errors import Exhausted
 from taskplane.sessions.domain import history
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
-from taskplane.sessions.domain.validation import REPLY_BYTES
 from taskplane.sessions.sql.loading import (
     ROWS,
     complete,
@@ -23,7 +22,7 @@ from taskplane.sessions.sql.loading import (
 )
 from taskplane.sessions.sql.pages import Bound, EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import HEADS, SESSION_COLUMNS, Key, to_session
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
+from taskplane.sessions.store import REPLY_BYTES, EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
 from taskplane.storage.prepared import padded
 

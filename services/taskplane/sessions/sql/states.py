@@ -11,9 +11,9 @@ from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.domain.history import events_in_effect
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.domain.state import APP, USER, Change, fold
-from taskplane.sessions.domain.validation import REPLY_BYTES
 from taskplane.sessions.sql.loading import get_session, key_of, read_lines
 from taskplane.sessions.sql.statements import key_of as key_of_session
+from taskplane.sessions.store import REPLY_BYTES
 from taskplane.sessions.tables import app_state, event_delta, user_state
 from taskplane.storage.dialects import Dialect
 

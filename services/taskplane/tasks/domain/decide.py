@@ -19,12 +19,14 @@ from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, renew
 from taskplane.tasks.domain.messages import is_partial, turn_of
-from taskplane.tasks.domain.strategy import QUEUE, REJECT, interrupted, session_busy
+from taskplane.tasks.domain.strategy import interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
 from taskplane.tasks.domain.task import (
     DOCUMENT,
     MANAGED,
     PAUSED,
+    QUEUE,
+    REJECT,
     STATES,
     SUBMITTED,
     TERMINAL,

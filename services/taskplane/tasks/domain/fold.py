@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.tasks.domain.messages import is_partial, is_plain_text, manner
+from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
 from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, SUBMITTED, Event
 
 # Metadata of the status event that queues a lost attempt again.
@@ -113,7 +113,7 @@ class _Folding:
         self._newest: Event | None = None
         if task.status.HasField("message"):
             message = task.status.message
-            self._now = _Spoken(message.message_id, *manner(message), None, message)
+            self._now = _Spoken(message.message_id, *message_flags(message), None, message)
 
     def settle(self) -> None:
         """Makes the task what it is after the events so far."""
@@ -176,7 +176,7 @@ class _Folding:
             return None
         message = update.status.message
         # What speaks is final.
-        partial, passing = (False, False) if event.speaks else manner(message)
+        partial, passing = (False, False) if event.speaks else message_flags(message)
         return _Spoken(message.message_id, partial, passing, event, message)
 
     def _speak(self, new: _Spoken) -> None:

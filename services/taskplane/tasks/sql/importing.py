@@ -11,9 +11,9 @@ from taskplane.runtime.ids import new_id
 from taskplane.storage import staging
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.staging import Stage
-from taskplane.tasks.domain import importing
-from taskplane.tasks.domain.importing import Making
+from taskplane.tasks import importing
 from taskplane.tasks.domain.task import Row, Scope
+from taskplane.tasks.importing import Making
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.reads import owned, owner

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Operation
-from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL
+from taskplane.tasks.domain.task import INTERRUPT, PARALLEL
 from taskplane.tasks.sql import statements as sql
 
 # Keys of one statement, well below the parameters that an engine takes.

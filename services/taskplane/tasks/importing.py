@@ -10,13 +10,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import is_segment
+from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.append import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
 from taskplane.tasks.domain.leases import STORE_ACTOR
-from taskplane.tasks.domain.messages import manner, turn_of
+from taskplane.tasks.domain.messages import message_flags, turn_of
 from taskplane.tasks.domain.task import (
     ACTIVE,
     ARTIFACT,
@@ -43,7 +43,7 @@ from taskplane.tasks.domain.task import (
 )
 
 _SECOND: Final = 1_000_000
-_LONGEST: Final = 255
+
 _MOST: Final = 1 << 62
 # Beyond what an executor may write come messages of users, marks and the end, and what was streamed is said once more
 # where a run is lost.
@@ -191,7 +191,7 @@ class Making:
             return "nothing but marks follows the end of a task"
         if which not in _PAYLOADS.get(one.kind, ()) or (one.kind == CREATED) != (not self._events):
             return "its content is not that of its kind, or it is not the kind that comes here"
-        if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= _LONGEST):
+        if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= MAX_ID):
             return "it names no turn"
         if _named(one.event) != (self._given.id, self._context_id):
             return "it is the event of another task"
@@ -233,10 +233,10 @@ class Making:
             self._values["artifact_id"] = None
         if update.status.HasField("message"):
             message = update.status.message
-            partial, passing = manner(message)
+            partial, status_text = message_flags(message)
             if partial:
                 self._partial = self._partial or (at, message.message_id)
-            elif self._partial is not None and message.message_id == self._partial[1] and not passing:
+            elif self._partial is not None and message.message_id == self._partial[1] and not status_text:
                 self._partial = None
 
     def made(self) -> Made:
@@ -403,5 +403,5 @@ def _are_ids(*ids: str) -> bool:
     return all(one and _is_text(one) for one in ids)
 
 
-def _is_text(text: str, longest: int = _LONGEST) -> bool:
+def _is_text(text: str, longest: int = MAX_ID) -> bool:
     return len(text) <= longest and "\0" not in text

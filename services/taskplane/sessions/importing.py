@@ -19,7 +19,7 @@ from taskplane.sessions.domain.session import (
     steers,
 )
 from taskplane.sessions.domain.state import read_delta
-from taskplane.sessions.domain.validation import check_id, check_imported, check_payload, check_text, check_time
+from taskplane.sessions.validation import check_id, check_imported, check_payload, check_text, check_time
 
 _SECOND: Final = 1_000_000
 
