@@ -13,7 +13,7 @@ from taskplane.tasks.domain.commands import Trim, Trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.domain.trimming import trimmable_to
 from taskplane.tasks.queue.leases import settled
-from taskplane.tasks.store import TaskLog
+from taskplane.tasks.store import RetentionLog
 
 _log = logging.getLogger(__name__)
 # Generations that go in one transaction, and tasks that are looked at together.
@@ -41,7 +41,7 @@ class Trimmer:
     take a quarter, and has one short transaction after the other, so that nobody waits for it for long.
     """
 
-    def __init__(self, log: TaskLog, *, ttl: float, every: float) -> None:
+    def __init__(self, log: RetentionLog, *, ttl: float, every: float) -> None:
         self._log = log
         self._ttl = ttl
         self._every = every

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskplane.tasks.domain.task import AT_REST, MANAGED, Row
-from taskplane.tasks.store import Committed, TaskLog
+from taskplane.tasks.store import Committed, CopyLog
 
 Context = tuple[str, str, str]
 _MAX_KNOWN: Final = 1000
@@ -18,7 +18,7 @@ class Uncopied:
     some and reads only for those; another one, or one that has more of them than it can remember, always reads.
     """
 
-    def __init__(self, log: TaskLog, *, alone: bool) -> None:
+    def __init__(self, log: CopyLog, *, alone: bool) -> None:
         self._log = log
         # The session of each uncopied task, by uid, and how many there are of each session. None: not known.
         self._sessions: dict[str, Context] | None = {} if alone else None
