@@ -143,7 +143,7 @@ class Naive:
         out = {*self.out(world), *self.still(world.replaced, world), *self.voided(), *cut}
         return self.place(name, 0) is not None and name not in out
 
-    def undoing(self) -> str:
+    def undo_error(self) -> str:
         world = self.run()
         if world.before is None:
             return "NOTHING_TO_UNDO"

@@ -16,7 +16,7 @@ from taskplane.sessions.domain.session import (
     Scope,
     Session,
     begins_session_task,
-    steers,
+    changes_history,
 )
 from taskplane.sessions.domain.state import read_delta
 from taskplane.sessions.validation import check_id, check_imported, check_payload, check_text, check_time
@@ -24,7 +24,7 @@ from taskplane.sessions.validation import check_id, check_imported, check_payloa
 _SECOND: Final = 1_000_000
 
 
-class Given(NamedTuple):
+class ImportedEntry(NamedTuple):
     """An entry as it is to be stored, and what it changes of the state of its session; empty: nothing."""
 
     entry: Entry
@@ -64,7 +64,7 @@ def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
     )
 
 
-class Reading:
+class SessionReader:
     """Reads the entries of `session` one after the other, and knows in the end whether they are those it says."""
 
     def __init__(self, session: Session) -> None:
@@ -74,7 +74,7 @@ class Reading:
         self._steered = 0
         self._has_task = False
 
-    def entry(self, record: bytes) -> Given:
+    def entry(self, record: bytes) -> ImportedEntry:
         """The next entry. Invalid, with the `line`: it is none, not the next one, or cannot be stored."""
         given = _record(record)
         self._line = line = given.line
@@ -87,7 +87,7 @@ class Reading:
             found = _entry(given.entry, self._session)
         except Invalid as error:
             raise wrong(line, error.message, error.reason) from error
-        if steers(found.entry):
+        if changes_history(found.entry):
             self._steered = self._seq
         self._has_task = self._has_task or begins_session_task(found.entry)
         return found
@@ -100,7 +100,7 @@ class Reading:
             raise wrong(self._line, "the session does not have the entries that it says it has")
 
 
-def _entry(given: pb.Entry, of: Session) -> Given:
+def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
     kind, which = int(given.kind), given.WhichOneof("payload")
     check_payload(0, kind, which)
     own, listing, target = b"", "", given.target
@@ -139,7 +139,7 @@ def _entry(given: pb.Entry, of: Session) -> Given:
         created_at,
     )
     check_imported(entry, len(said_here))
-    return Given(entry, own)
+    return ImportedEntry(entry, own)
 
 
 def check_new(chunk: Sequence[tuple[int, Entry]], stored: Iterator[Entry], context_id: str) -> None:

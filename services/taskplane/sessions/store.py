@@ -221,7 +221,7 @@ class WriteLog(Protocol):
         """
         ...
 
-    async def rewind(self, op: commands.Rewind) -> commands.Steered:
+    async def rewind(self, op: commands.Rewind) -> commands.Rewound:
         """Cut an invocation and all first seen after it from what is in effect.
 
         It is decided on the history as it is in the transaction that writes the entry. NotFound, also
@@ -230,7 +230,7 @@ class WriteLog(Protocol):
         """
         ...
 
-    async def undo(self, op: commands.Undo) -> commands.Steered:
+    async def undo(self, op: commands.Undo) -> commands.Rewound:
         """Take back the newest rewind that counts.
 
         A repeat of one that was done is answered the same; a refused one leaves nothing, and is decided anew.

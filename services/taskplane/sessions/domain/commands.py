@@ -78,7 +78,7 @@ class Append:
 class Rewind:
     """Cuts an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
 
-    `expected_version` 0: any. Answer: `Steered`; where the invocation is not in effect, NotFound, and the entry is
+    `expected_version` 0: any. Answer: `Rewound`; where the invocation is not in effect, NotFound, and the entry is
     stored all the same, as one without effect.
     """
 
@@ -90,7 +90,7 @@ class Rewind:
 
 @dataclass(slots=True, kw_only=True)
 class Undo:
-    """Takes the newest rewind that counts back: `entry` is the undo. `expected_version` 0: any. Answer: `Steered`."""
+    """Takes the newest rewind that counts back: `entry` is the undo. `expected_version` 0: any. Answer: `Rewound`."""
 
     scope: Scope
     context_id: str
@@ -146,7 +146,7 @@ class Appended:
 
 
 @dataclass(slots=True, kw_only=True)
-class Steered:
+class Rewound:
     """Which entry steers, and the session as it is now. `done`: by this call, not by an earlier one."""
 
     seq: int
@@ -154,7 +154,7 @@ class Steered:
     done: bool
 
 
-Answer = Session | Created | Appended | Steered
+Answer = Session | Created | Appended | Rewound
 
 
 @dataclass(slots=True, kw_only=True)

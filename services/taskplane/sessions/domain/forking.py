@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from taskplane.sessions.domain.commands import Fork
-from taskplane.sessions.domain.history import InEffect, effective, rewinding, stands
+from taskplane.sessions.domain.history import InEffect, can_rewind_to, effective, rewind_line
 from taskplane.sessions.domain.payload import keep_messages, move_messages
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, Entry, Session
@@ -22,7 +22,7 @@ def to_copy(lines: Sequence[Line], before: str) -> list[InEffect] | None:
     """
     if not before:
         return effective(lines)
-    return effective([*lines, rewinding(before, lines)]) if stands(lines, before) else None
+    return effective([*lines, rewind_line(before, lines)]) if can_rewind_to(lines, before) else None
 
 
 def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Session:

@@ -54,7 +54,7 @@ class Reading:
 
     def followed_by(self, lines: Sequence[Line]) -> "Reading | None":
         """That of the log with these entries after its own; None: one of them steers, so all must be read anew."""
-        if any(line.steers for line in lines):
+        if any(line.changes_history for line in lines):
             return None
         log = self._log.followed_by(lines)
         return Reading(log, sorted([*self.places, *_places(log, lines)]))
@@ -71,7 +71,7 @@ class Reading:
 
 def _places(log: Replayed, lines: Sequence[Line]) -> list[Place]:
     if not log.is_whole:
-        lines = [line for line in lines if line.shows and log.has(line)]
+        lines = [line for line in lines if line.shows and log.is_in_effect(line)]
     seen, events = log.seen, log.events
     # `Line.shows` and `Line.group` once more, since logs are long.
     return [
@@ -97,7 +97,7 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
     return found
 
 
-def rewinding(target: str, lines: Sequence[Line]) -> Line:
+def rewind_line(target: str, lines: Sequence[Line]) -> Line:
     """A rewind before `target`, as the entry that would follow `lines`."""
     return Line(lines[-1].seq + 1 if lines else 1, REWIND, target=target)
 
@@ -107,14 +107,14 @@ def events_in_effect(lines: Iterable[Line]) -> frozenset[int]:
     return frozenset(one.seq for one in effective(lines) if one.kind == EVENT)
 
 
-def stands(lines: Iterable[Line], invocation_id: str) -> bool:
+def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
     """Whether an invocation is in effect, so that it can be rewound to before it.
 
     That of a rewind, an undo or a pushed history is, too, as long as it counts.
     """
     lines = list(lines)
     log = Replayed(lines)
-    if invocation_id not in log.seen or not log.stands(invocation_id) or log.replaces(invocation_id):
+    if invocation_id not in log.seen or not log.is_kept(invocation_id) or log.is_replaced(invocation_id):
         return False
     return _is_pushed(log, invocation_id) or invocation_id not in _cut(log, lines)
 
@@ -131,7 +131,7 @@ def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:
     for line in lines:
         name = line.invocation_id
         if name and line.is_of_a_turn and name not in in_effect:
-            if log.has(line) or (_is_pushed(log, name) and not _is_reduced(log, name)):
+            if log.is_in_effect(line) or (_is_pushed(log, name) and not _is_reduced(log, name)):
                 in_effect.add(name)
             else:
                 out[name] = None
@@ -141,14 +141,14 @@ def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:
 
 
 def _is_pushed(log: Replayed, name: str) -> bool:
-    return log.push is not None and name in log.push.named and log.stands(name)
+    return log.push is not None and name in log.push.named and log.is_kept(name)
 
 
 def _is_reduced(log: Replayed, name: str) -> bool:
     return log.push is not None and name in log.push.reduced
 
 
-def undoing(lines: Iterable[Line]) -> Literal["", "NOTHING_TO_UNDO", "TOO_LATE_TO_UNDO"]:
+def undo_error(lines: Iterable[Line]) -> Literal["", "NOTHING_TO_UNDO", "TOO_LATE_TO_UNDO"]:
     """Why the newest rewind that counts cannot be taken back; empty: it can.
 
     It is too late when a turn was begun after it, unless that one came to nothing.

@@ -48,7 +48,7 @@ class Line(NamedTuple):
         return self.kind in SAID or (self.kind == EVENT and not self.target)
 
     @property
-    def steers(self) -> bool:
+    def changes_history(self) -> bool:
         """Whether it may change what is in effect of the entries before it; one that does not only adds to them."""
         return self.kind not in SAID and (self.kind != EVENT or bool(self.target))
 
@@ -72,7 +72,7 @@ class Cut:
     end: int
     below: "Cut | None"
     before: "Cut | None"
-    push: "Push | None"
+    push: "PushedHistory | None"
 
     @property
     def is_push(self) -> bool:
@@ -80,7 +80,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Push:
+class PushedHistory:
     """A pushed history at `place`; `named` has the place of each invocation in it, `listed` that of each message.
 
     Of the invocations `reduced` it keeps a part only: they are over, and so are their tasks.
@@ -141,23 +141,23 @@ class Replayed:
         after.seq = lines[-1].seq if lines else self.seq
         return after
 
-    def has(self, line: Line) -> bool:
+    def is_in_effect(self, line: Line) -> bool:
         """Whether the entry is in effect: neither it nor the turn that created its task is cut, voided or replaced."""
         push = self.push
         if line.kind == EVENT and self.cuts(self._events[line.seq]):
             return False
-        if not self.stands(line.name):
+        if not self.is_kept(line.name):
             return False
-        if push is not None and (line.seq < push.seq or self.replaces(line.name) or line.name in push.reduced):
+        if push is not None and (line.seq < push.seq or self.is_replaced(line.name) or line.name in push.reduced):
             return False
         # A pushed history replaces what was said before it, not the tasks that go on after it.
-        return line.group == line.name or self.stands(line.group)
+        return line.group == line.name or self.is_kept(line.group)
 
-    def stands(self, name: Name) -> bool:
+    def is_kept(self, name: Name) -> bool:
         """Whether an invocation that was seen is neither voided nor cut by a rewind."""
         return name not in self.voided and not self.cuts(self.place(name))
 
-    def replaces(self, name: Name) -> bool:
+    def is_replaced(self, name: Name) -> bool:
         """Whether the pushed history that counts came after this invocation and does not name it."""
         return self.push is not None and self.place(name) < self.push.place
 
@@ -218,7 +218,7 @@ def _replay(
         if name in voided:
             continue
         if kind == PUSHED:
-            pushed = Push(seq, at, {}, listed := [], set())
+            pushed = PushedHistory(seq, at, {}, listed := [], set())
             state = Cut(0, at, None, None, pushed)
             for invocation in listing.split("\n")[:-1]:
                 place += 1

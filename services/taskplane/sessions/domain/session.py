@@ -111,7 +111,7 @@ def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[
     for entry in new:
         if entry.kind != MESSAGE:
             has_session_task = has_session_task or begins_session_task(entry)
-            steered_seq = entry.seq if steers(entry) else steered_seq
+            steered_seq = entry.seq if changes_history(entry) else steered_seq
     session = Session(
         was.tenant,
         was.owner,
@@ -144,10 +144,10 @@ def begins_session_task(entry: Entry) -> bool:
     """Whether this entry makes the session task worth showing: a rewind, a pushed history, a direct answer."""
     if entry.kind == OUTCOME:
         return entry.speaks
-    return entry.kind != UNDO and steers(entry)
+    return entry.kind != UNDO and changes_history(entry)
 
 
-def steers(entry: Entry) -> bool:
+def changes_history(entry: Entry) -> bool:
     """Whether this entry changes what is in effect of those before it; a void, which is about one turn, is none."""
     if entry.kind == EVENT:
         return bool(entry.target)

@@ -139,7 +139,7 @@ def fold(changes: Iterable[Change], in_effect: frozenset[int]) -> State:
     return state
 
 
-def restoring(changes: Iterable[Change], now: frozenset[int], then: frozenset[int]) -> bytes:
+def restoring_change(changes: Iterable[Change], now: frozenset[int], then: frozenset[int]) -> bytes:
     """Return the changes that lead from the state of `now` to that of `then`, with the artifact versions of then.
 
     `now` and `then` are the events in effect before and after a rewind. The result is as `payload.pack_state` stores

@@ -42,7 +42,7 @@ _OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.ta
 def list_effective(
     conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes, readings: Readings
 ) -> EntryPage:
-    """See `SessionLog.entries`, for a listing of what is in effect."""
+    """Implement `SessionLog.entries`, for a listing of what is in effect."""
     of, reads = read_short(conn, scope, context_id)
     bound = bound_of(of, query)
     place = EffectivePlace(of.seq, of.version, 0)
@@ -160,7 +160,7 @@ class _Page:
 def list_message_ids(
     conn: Connection, scope: Scope, context_id: str, readings: Readings
 ) -> tuple[Session, Sequence[str]]:
-    """See `SessionLog.message_ids`."""
+    """Implement `SessionLog.message_ids`."""
     of, reads = read_short(conn, scope, context_id)
     known = read_known(conn, of, readings) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
     ids = [known.pushed[index] for index in known.kept]
@@ -173,7 +173,7 @@ def list_message_ids(
 
 
 def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
-    """See `SessionLog.conversation`."""
+    """Implement `SessionLog.conversation`."""
     of, log = read_log(conn, scope, context_id)
     said = [one for one in effective(log.lines) if one.kind in _SAID]
     check_reply(sum(log.sizes[one.seq] for one in said), context_id)

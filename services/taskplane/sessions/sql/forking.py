@@ -23,7 +23,7 @@ _CHUNK: Final = 256
 
 
 def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created:
-    """See `SessionLog.fork`."""
+    """Implement `SessionLog.fork`."""
     found = _there(conn, op, dialect)
     if found is not None:
         return found

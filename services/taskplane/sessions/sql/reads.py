@@ -57,7 +57,7 @@ _BEYOND: Final = 1 << 62
 def list_sessions(
     conn: Connection, scope: Scope, page_size: int, page_token: str, title: str, key: bytes
 ) -> SessionPage:
-    """See `SessionLog.list`."""
+    """Implement `SessionLog.list`."""
     bound = (scope.tenant, scope.owner, title) if title else (scope.tenant, scope.owner)
     parameters: dict[str, Any] = {"tenant": scope.tenant, "owner": scope.owner, "count": page_size + 1}
     if page_token:
@@ -86,7 +86,7 @@ def _pattern(part: str) -> str:
 
 
 def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
-    """See `SessionLog.entries`, for a listing of the log itself."""
+    """Implement `SessionLog.entries`, for a listing of the log itself."""
     of = get_session(conn, scope, context_id)
     bound = bound_of(of, query)
     after = _BEYOND if query.newest_first else 0
@@ -98,14 +98,14 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
 
 
 def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
-    """See `SessionLog.after`."""
+    """Implement `SessionLog.after`."""
     of = get_session(conn, scope, context_id)
     page, _ = _read_page(conn, of, EntryFilter(page_size=limit), seq) if of.seq > seq else ((), False)
     return EntryPage(of, page, "")
 
 
 def heads(conn: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int, int]]:
-    """See `SessionLog.heads`."""
+    """Implement `SessionLog.heads`."""
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in HEADS.all(conn, keys)}
 
 
@@ -153,13 +153,13 @@ def bound_of(of: Session, query: EntryFilter) -> Bound:
 
 
 def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-    """See `SessionLog.cut`."""
+    """Implement `SessionLog.cut`."""
     of = get_session(conn, scope, context_id)
     return of, history.cut(read_lines(conn, of)) if of.seq else []
 
 
 def list_unapplied(conn: Connection, limit: int) -> Sequence[UnappliedSession]:
-    """See `SessionLog.unapplied`."""
+    """Implement `SessionLog.unapplied`."""
     return [UnappliedSession._make(row) for row in conn.execute(_UNAPPLIED, {"count": limit})]
 
 

@@ -63,7 +63,7 @@ _TURNS: Final = _turns()
 
 
 def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
-    """See `SessionLog.unsettled`. `before`: only turns opened earlier, in microseconds since 1970."""
+    """Implement `SessionLog.unsettled`. `before`: only turns opened earlier, in microseconds since 1970."""
     since: int = conn.execute(_MARK).scalar_one()
     if since > before:
         # The clock was set back: what is opened until it is there again must not be passed over.
@@ -78,5 +78,5 @@ def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
 
 
 def mark_settled(conn: Connection, until: int) -> None:
-    """See `SessionLog.mark_settled`."""
+    """Implement `SessionLog.mark_settled`."""
     conn.execute(_SET_MARK, {"until": until})

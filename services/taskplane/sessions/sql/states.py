@@ -54,7 +54,7 @@ def changes(conn: Connection, of: Session) -> Iterable[Change]:
 
 
 def read_state(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Struct]:
-    """See `SessionLog.state`."""
+    """Implement `SessionLog.state`."""
     of = get_session(conn, scope, context_id)
     state = Struct()
     for key, value in fold(changes(conn, of), events_in_effect(read_lines(conn, of))).values.items():

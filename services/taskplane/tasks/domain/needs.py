@@ -1,4 +1,4 @@
-"""What `decide` needs of the log beside the rows, for the store to read before. As a rule it needs nothing."""
+"""The needs of `decide` beside the rows, for the store to read from the log before. As a rule there are none."""
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import ArtifactUpdate

@@ -158,7 +158,7 @@ else:
 
 
 class Event(NamedTuple):
-    """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks.
+    """An event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks.
 
     `state` is the state of the task after the event; 0 if the event says nothing about it.
 

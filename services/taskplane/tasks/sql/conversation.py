@@ -108,7 +108,7 @@ def _weight(said: Mapping[str, _Said]) -> int:
 
 
 def list_messages(conn: Connection, scope: Scope, query: MessageFilter, sayings: Sayings) -> MessagePage:
-    """See `TaskLog.messages`."""
+    """Implement `TaskLog.messages`."""
     if not 1 <= query.page_size <= MAX_MESSAGES:
         raise Invalid(
             f"a page has 1 to {MAX_MESSAGES} messages",

@@ -44,7 +44,7 @@ _SUMS: Final = (
 
 
 def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: bytes) -> InfoPage:
-    """See `TaskLog.infos`."""
+    """Implement `TaskLog.infos`."""
     if not 1 <= query.page_size <= MAX_INFOS:
         raise Invalid(
             f"a page has 1 to {MAX_INFOS} tasks",
@@ -75,7 +75,7 @@ def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: byte
 
 
 def session_infos(conn: Connection, scope: Scope, context_id: str) -> Sequence[Info]:
-    """See `TaskLog.session`."""
+    """Implement `TaskLog.session`."""
     if has_nul(context_id):
         return ()
     rows = conn.execute(_OF_SESSION.order_by(*_BY_CREATION), {**owner(scope), "context_id": context_id})
@@ -83,7 +83,7 @@ def session_infos(conn: Connection, scope: Scope, context_id: str) -> Sequence[I
 
 
 def infos_of(conn: Connection, uids: Sequence[str]) -> Sequence[Info]:
-    """See `TaskLog.infos_of`."""
+    """Implement `TaskLog.infos_of`."""
     found: list[Info] = []
     for first in range(0, len(uids), AT_ONCE):
         rows = _OF_TASKS.all(conn, uids[first : first + AT_ONCE])
@@ -123,7 +123,7 @@ def _errors(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
 
 
 def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
-    """See `TaskLog.summaries`."""
+    """Implement `TaskLog.summaries`."""
     known = [each for each in set(context_ids) if not has_nul(each)]
     states: dict[str, dict[int, int]] = {}
     updated: dict[str, int] = {}
@@ -137,7 +137,7 @@ def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Seq
 
 
 def fingerprints(conn: Connection, sessions: Sequence[Session]) -> dict[Session, Sequence[int]]:
-    """See `TaskLog.fingerprints`."""
+    """Implement `TaskLog.fingerprints`."""
     found: dict[Session, Sequence[int]] = {}
     for first in range(0, len(sessions), _SESSIONS):
         for tenant, owner_, context_id, *numbers in _FINGERPRINTS.all(conn, sessions[first : first + _SESSIONS]):

@@ -36,7 +36,7 @@ _ROW: Final = owned(select(*ROW_COLUMNS)).where(task.c.id == bindparam("id"))
 
 
 def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
-    """See `TaskLog.row`."""
+    """Implement `TaskLog.row`."""
     if has_nul(task_id):
         raise task_not_found(task_id)
     values = conn.execute(_ROW, {**owner(scope), "id": task_id}).one_or_none()
@@ -46,13 +46,13 @@ def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
 
 
 def get_task(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
-    """See `TaskLog.get`."""
+    """Implement `TaskLog.get`."""
     row = get_row(conn, scope, task_id)
     return row, contents(conn, [row.uid])[row.uid].folded()
 
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
-    """See `TaskLog.list`."""
+    """Implement `TaskLog.list`."""
     if not 1 <= query.page_size <= MAX_PAGE_SIZE:
         raise Invalid(
             f"a page has 1 to {MAX_PAGE_SIZE} tasks",
@@ -117,7 +117,7 @@ def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
-    """See `TaskLog.events`."""
+    """Implement `TaskLog.events`."""
     if not 1 <= query.limit <= MAX_EVENTS:
         raise Invalid(
             f"at most {MAX_EVENTS} events are read at once",

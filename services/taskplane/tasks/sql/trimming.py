@@ -43,18 +43,18 @@ _TRIM: Final = delete(event).where(*_in_range)
 
 
 def trimmable(conn: Connection, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
-    """See `TaskLog.trimmable`."""
+    """Implement `TaskLog.trimmable`."""
     parameters = {"ended_before": ended_before, "after_at": after[0], "after_uid": after[1], "limit": limit}
     return [to_row(values) for values in conn.execute(_TRIMMABLE, parameters)]
 
 
 def untrimmed_documents(conn: Connection, after: str, limit: int) -> Sequence[Row]:
-    """See `TaskLog.untrimmed_documents`."""
+    """Implement `TaskLog.untrimmed_documents`."""
     return [to_row(values) for values in conn.execute(_DOCUMENTS, {"after": after, "limit": limit})]
 
 
 def removable(conn: Connection, trims: Sequence[tuple[str, int, int]]) -> tuple[int, int]:
-    """See `TaskLog.removable`."""
+    """Implement `TaskLog.removable`."""
     events = size = 0
     for uid, after, up_to in trims:
         found = conn.execute(_REMOVABLE, {"uid": uid, "after": after, "up_to": up_to}).one()

@@ -65,7 +65,7 @@ _HELD: Final = select(*ROW_COLUMNS).where(task.c.lease_owner == bindparam("proce
 
 
 def get_row_by_uid(conn: Connection, uid: str) -> Row:
-    """See `TaskLog.row_by_uid`."""
+    """Implement `TaskLog.row_by_uid`."""
     values = conn.execute(_ROW, {"uid": uid}).one_or_none()
     if values is None:
         raise NotFound("no such task", reason="TASK_NOT_FOUND")
@@ -73,7 +73,7 @@ def get_row_by_uid(conn: Connection, uid: str) -> Row:
 
 
 def read_after(conn: Connection, uid: str, generation: int, limit: int, max_bytes: int, gaps: bool = False) -> Page:
-    """See `TaskLog.read_after`."""
+    """Implement `TaskLog.read_after`."""
     row = get_row_by_uid(conn, uid)
     if generation > row.generation:
         raise OutOfRange(
@@ -93,12 +93,12 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
 
 
 def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:
-    """See `TaskLog.heads`."""
+    """Implement `TaskLog.heads`."""
     return dict(conn.execute(_HEADS, {"uids": padded(uids)}).all())
 
 
 def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
-    """See `TaskLog.uncopied`."""
+    """Implement `TaskLog.uncopied`."""
     if context is None:
         found = conn.execute(_UNCOPIED, {"limit": limit})
     else:
@@ -109,7 +109,7 @@ def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int)
 
 
 def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int) -> Claimable:
-    """See `TaskLog.claimable`."""
+    """Implement `TaskLog.claimable`."""
     if not agents:
         return Claimable((), None)
     now = clock.now(conn)
@@ -119,17 +119,17 @@ def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit:
 
 
 def in_turn(conn: Connection) -> Sequence[str]:
-    """See `TaskLog.in_turn`."""
+    """Implement `TaskLog.in_turn`."""
     return list(conn.execute(_IN_TURN).scalars())
 
 
 def expired(conn: Connection, clock: LeaseClock, limit: int) -> Sequence[Row]:
-    """See `TaskLog.expired`."""
+    """Implement `TaskLog.expired`."""
     return [to_row(values) for values in conn.execute(_EXPIRED, {"now": clock.now(conn), "limit": limit})]
 
 
 def held(conn: Connection, process_id: str | None) -> Sequence[Row]:
-    """See `TaskLog.held`."""
+    """Implement `TaskLog.held`."""
     if process_id is None:
         return [to_row(values) for values in conn.execute(_LEASED)]
     return [to_row(values) for values in conn.execute(_HELD, {"process_id": process_id})]
