@@ -1,4 +1,4 @@
-"""Puts the parts of the task store together."""
+"""Composition of the task store."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
@@ -25,7 +25,7 @@ DRAIN_NOTICE: Final = 1.0
 
 
 class TasksRoom:
-    """The task store, open: what it serves, whether it can, and how it ends."""
+    """The open task store: its services, its readiness and its end."""
 
     def __init__(self, engine: Engine, store: TaskStore, queue: TaskQueue, claims: Claims, watched: Watched) -> None:
         self._engine = engine

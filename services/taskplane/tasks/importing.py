@@ -115,7 +115,7 @@ class TaskReader:
 
     @property
     def complete(self) -> bool:
-        """Whether every event that the task says it has was read."""
+        """Return whether every event that the task says it has was read."""
         return self._at == self._given.generation
 
     @property
@@ -124,7 +124,7 @@ class TaskReader:
 
     @property
     def turns(self) -> Sequence[str]:
-        """The invocations that its events recorded."""
+        """Return the invocations that its events recorded."""
         return [event.invocation_id for event in self._events if event.invocation_id is not None]
 
     def event(self, line: int, given: pb.ExportedEvent) -> None:

@@ -53,7 +53,7 @@ class TaskFilter:
 
     @property
     def bound(self) -> tuple[str | int, ...]:
-        """The filters that a page token is bound to."""
+        """Return the filters that a page token is bound to."""
         return self.context_id, self.agent, self.state, self.status_after, self.by_creation, self.superseded
 
 
@@ -73,7 +73,7 @@ class InfoFilter:
 
     @property
     def bound(self) -> tuple[str | int, ...]:
-        """The filters that a page token is bound to."""
+        """Return the filters that a page token is bound to."""
         return "infos", self.context_id, self.superseded, self.newest_first
 
 
@@ -172,12 +172,12 @@ class Committed:
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of the tasks that are still there."""
+        """Return the rows of the tasks that are still there."""
         return [change.row for change in self.changes]
 
     @property
     def events(self) -> list[Event]:
-        """All new events; those of one task are in order."""
+        """Return all new events; those of one task are in order."""
         return [event for change in (*self.changes, *self.deleted) for event in change.events]
 
 

@@ -59,7 +59,7 @@ class Trimmer:
                     _log.info("%d events of %d tasks are trimmed", gone.events, gone.tasks)
 
     async def trim(self, seconds: float | None = None) -> Garbage:
-        """Trim for about so many seconds (None: until all tasks were looked at); return what was deleted. Unavailable."""
+        """Trim for about so many seconds (None: until all is trimmed); return what was deleted. Unavailable."""
         gone = Garbage()
         if not self._ttl:
             return gone

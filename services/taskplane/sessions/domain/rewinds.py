@@ -1,4 +1,4 @@
-"""What becomes of a rewind, an undo, and of the word that their effects are carried out. Pure."""
+"""The rules for rewinds, undos, and the mark that their effects on tasks are applied. Pure."""
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
@@ -20,7 +20,7 @@ _ERRORS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_u
 
 
 def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
-    """A refused one is stored as well, so that a repeat is refused as well, whatever the history says by then."""
+    """Decide a rewind. A refused one is stored, too, so that a repeat is refused whatever the history is by then."""
     was = _check(found, op, REWIND)
     if not isinstance(was, Session):
         return was
@@ -36,14 +36,14 @@ def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
 
 
 def _restoring(found: Found, entry: Entry) -> bytes | None:
-    """The payload of a rewind, with what brings the state back."""
+    """Return the payload of a rewind, with the change that brings the earlier state back."""
     after = [*found.lines, rewind_line(entry.target, found.lines)]
     restored = restoring_change(found.changes, events_in_effect(found.lines), events_in_effect(after))
     return ((entry.payload or b"") + restored) or None
 
 
 def undo(found: Found, op: commands.Undo, now: int) -> Outcome:
-    """A refused one leaves no trace."""
+    """Decide an undo. A refused one leaves no trace."""
     was = _check(found, op, UNDO)
     if not isinstance(was, Session):
         return was
@@ -55,7 +55,7 @@ def undo(found: Found, op: commands.Undo, now: int) -> Outcome:
 
 
 def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
-    """It goes forward only, and is no change of the session that anybody else would want to know of."""
+    """Decide a mark. It moves forward only, and raises no version: clients do not see it."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
@@ -69,7 +69,7 @@ def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
 
 
 def _check(found: Found, op: commands.Rewind | commands.Undo, kind: int) -> Session | PlaneError:
-    """The session to be steered, or that was steered by the very same request; or why not."""
+    """Return the session to rewind, or the one that the same request has rewound before; or a refusal."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)

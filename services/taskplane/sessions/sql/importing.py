@@ -1,4 +1,4 @@
-"""Makes a session of what was staged of it, in one transaction that holds a few megabytes of it at a time."""
+"""Import of a staged session in one transaction, with a few megabytes of it in memory at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The one implementation of the port: a committer above `apply_batch`, and the reads."""
+"""The implementation of the port: a committer on top of `apply_batch`, and the reads."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -53,9 +53,9 @@ class SqlSessionLog:
         queue_bytes: int = 64 * 1024 * 1024,
         on_commit: Callable[[Sequence[Write]], None] | None = None,
     ) -> None:
-        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most.
+        """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`.
 
-        `on_commit` hears of each commit of this process, before its callers do; it must not raise.
+        `on_commit` is called for each commit of this process, before its callers are answered; it must not raise.
         """
         self._engine = engine
         self._page_key = b""

@@ -1,4 +1,4 @@
-"""What retention looks for, what is left of sessions that are gone, and of an owner whose sessions are all gone."""
+"""Reads and deletions of retention: expired sessions, tasks of deleted sessions, and the state of an erased owner."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ _DROP_REMAINS: Final = _DELETE_REMAINS.where(
 
 
 def list_expired(conn: Connection, before: int, after: ExpiredSession | None, limit: int) -> list[ExpiredSession]:
-    """Implement `SessionLog.expired`. `before`: of sessions unchanged since then, in microseconds since 1970."""
+    """Implement `SessionLog.expired`. `before`: sessions unchanged since then, in microseconds since 1970."""
     place = after or ExpiredSession("", "", "", 0, 0)
     parameters = {f"after_{column.name}": getattr(place, column.name) for column in _KEY}
     rows = conn.execute(_EXPIRED, {**parameters, "before": before, "count": limit})

@@ -1,4 +1,4 @@
-"""What events change of the state: of their session a row per event; of an owner and of an agent a row per key."""
+"""Changes of the state by events: of their session a row per event, of an owner and of an agent a row per key."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -42,7 +42,7 @@ _OF_APP: Final = select(app_state.c.key, app_state.c.value).where(
 
 
 def changes(conn: Connection, of: Session) -> Iterable[Change]:
-    """What the events of a session did to its state, in the order in which they were written, some at a time."""
+    """Yield the changes of a session's state by its events, in the order in which they were written, page by page."""
     after = 0
     while True:
         rows = conn.execute(_CHANGES, {**key_of(of), "after": after}).all()
@@ -69,7 +69,7 @@ def read_state(conn: Connection, scope: Scope, context_id: str) -> tuple[Session
 
 
 def write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
-    """What the events among `writes` change, in their order."""
+    """Store the changes of the state by the events among `writes`, in their order."""
     rows: list[dict[str, Any]] = []
     of_users: dict[tuple[str, ...], bytes | None] = {}
     of_apps: dict[tuple[str, ...], bytes | None] = {}
@@ -89,11 +89,11 @@ def write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
 
 
 def _set(conn: Connection, table: Table, values: Mapping[tuple[str, ...], bytes | None], dialect: Dialect) -> None:
-    """Sets rows by their primary key; None removes one."""
+    """Set the values of rows by their primary key; None removes a row."""
     if not values:
         return
     columns = list(table.primary_key)
-    # In the order of the keys, so that processes do not wait for one another.
+    # In the order of the keys, so that two processes cannot deadlock.
     kept = [(key, value) for key, value in sorted(values.items()) if value is not None]
     gone = [key for key, value in sorted(values.items()) if value is None]
     if kept:

@@ -53,7 +53,7 @@ class Append:
 
     @property
     def state(self) -> int:
-        """The state that the last change asks for; 0 if it is no status, or if there is none."""
+        """Return the state that the last change asks for; 0 if it is no status, or if there is none."""
         last = self.changes[-1] if self.changes else None
         return last.state if isinstance(last, StatusUpdate) else 0
 

@@ -84,7 +84,7 @@ class Draft:
         """Begin with the row as it is. `artifacts`: ids of artifacts of the task, beside the one last written to."""
         self.row = row
         self.events: list[Event] = []
-        # Of status events, by generation; see `fold`.
+        # The messages of status events, by generation; see `fold`.
         self.said: dict[int, Said] = {}
         self.generation = row.generation
         self.state = row.state
@@ -171,7 +171,7 @@ class Draft:
     def change(
         self, change: Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
     ) -> PlaneError | None:
-        """Add one change of an executor, or return the refusal. `consumed`: the newest message that its run consumed."""
+        """Add one change of an executor, or return the refusal. `consumed`: the newest message its run has consumed."""
         if isinstance(change, ArtifactUpdate):
             return self._artifact(change)
         if change is None:

@@ -43,7 +43,7 @@ class Info(NamedTuple):
 
     @property
     def completed_at(self) -> int | None:
-        """The time of its end; None before that."""
+        """Return the time of its end; None before that."""
         return self.task.status_at if self.task.state in TERMINAL else None
 
 

@@ -1,4 +1,4 @@
-"""Makes the tasks of what was staged of them, in one transaction that holds one task at a time."""
+"""Import of staged tasks in one transaction, with one task in memory at a time."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def stage(conn: Connection, of: Stage, number: int, data: bytes, dialect: Dialec
 
 
 def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: Writing) -> Sequence[Row]:
-    """Implement `TaskLog.commit_import`; the rows that were made."""
+    """Implement `TaskLog.commit_import`; return the rows that were inserted."""
     staging.lock(conn, dialect, of)
     scope = Scope(of.tenant, of.owner, "")
     if conn.execute(_OF_SESSION, {**owner(scope), "context_id": of.context_id}).first() is not None:
@@ -64,7 +64,7 @@ def finish(conn: Connection, of: Stage, dialect: Dialect) -> None:
 
 
 def dropped(conn: Connection, of: Stage, dialect: Dialect) -> Sequence[str]:
-    """Forgets the pages; the uids of the tasks that are in although their session is not, if it is this import."""
+    """Delete the pages; return the uids of stored tasks whose session is not stored, if they are of this import."""
     staging.lock(conn, dialect, of)
     kept = staging.page(conn, task_import, of, 0)
     staging.drop_pages(conn, task_import, of)

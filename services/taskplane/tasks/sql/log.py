@@ -1,4 +1,4 @@
-"""The one implementation of the port: a committer above `apply_batch`, and the reads."""
+"""The implementation of the port: a committer on top of `apply_batch`, and the reads."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -64,7 +64,7 @@ class SqlTaskLog:
         queue_ops: int = 10_000,
         queue_bytes: int = 64 * 1024 * 1024,
     ) -> None:
-        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most."""
+        """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`."""
         self._engine = engine
         self._on_commit = on_commit
         self._recent = Recent() if engine.dialect.alone else None
@@ -269,9 +269,9 @@ class SqlTaskLog:
 
 
 def key_of(op: Operation) -> Hashable:
-    """What at most one operation of a batch may name: its task, or the turn that makes one.
+    """Return the name that at most one operation of a batch may have: its task, or the turn that makes one.
 
-    Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
+    If two operations name one task differently, `apply_batch` leaves the second for the next batch.
     """
     if isinstance(op, commands.MarkSuperseded):
         return session_of(op)
@@ -280,7 +280,7 @@ def key_of(op: Operation) -> Hashable:
 
 
 def size_of(op: Operation) -> int:
-    """About how many bytes the operation writes."""
+    """Return roughly how many bytes the operation writes."""
     size = _OVERHEAD
     if isinstance(op, commands.Append | commands.Create):
         for change in op.changes:

@@ -1,4 +1,4 @@
-"""What clients read. Whatever is about a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
+"""Reads of clients. Every read of a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVarTuple
@@ -23,12 +23,12 @@ _PAGE_BYTES: Final = 16 * 1024 * 1024
 
 
 def owned(query: Select[*Ts]) -> Select[*Ts]:
-    """`query` on `task`, for the tasks of one caller only; execute it with the parameters of `owner`."""
+    """Restrict a query on `task` to the tasks of one caller; execute it with the parameters of `owner`."""
     return query.where(task.c.tenant == bindparam("tenant"), task.c.owner == bindparam("owner"))
 
 
 def owner(scope: Scope) -> dict[str, object]:
-    """The parameters of `owned`."""
+    """Return the parameters of `owned`."""
     return {"tenant": scope.tenant, "owner": scope.owner}
 
 
@@ -107,7 +107,7 @@ def _count(conn: Connection, where: Sequence[ColumnElement[bool]], parameters: d
 
 
 def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
-    """As many as stay within `_PAGE_BYTES`, one at least."""
+    """Return as many rows as stay within `_PAGE_BYTES`, at least one."""
     size = 0
     for count, row in enumerate(rows):
         size += row.snapshot_bytes + row.event_bytes - row.folded_bytes

@@ -1,4 +1,4 @@
-"""What retention looks for, and what it takes of a log."""
+"""Reads and deletions of retention."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -63,7 +63,10 @@ def removable(conn: Connection, trims: Sequence[tuple[str, int, int]]) -> tuple[
 
 
 def trim(conn: Connection, uid: str, after: int, up_to: int) -> tuple[int, int]:
-    """Deletes what may go of a range of a log whose row says so already; how many events, and their bytes."""
+    """Delete the events of a range that do not last; return how many there were, and their bytes.
+
+    The row of the task must say already that its log is trimmed that far.
+    """
     events, size = removable(conn, [(uid, after, up_to)])
     if events:
         conn.execute(_TRIM, {"uid": uid, "after": after, "up_to": up_to})

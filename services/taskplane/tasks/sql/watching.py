@@ -1,4 +1,4 @@
-"""What our own processes read: the log after a place, and what the queue and the sweeps look for."""
+"""Reads of the store's own parts: the log after a generation, and the searches of the queue and the sweeps."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _AFTER: Final = (
     .order_by(event.c.generation)
     .limit(bindparam("limit"))
 )
-# How far a page may go: both engines know the size of a payload without reading it.
+# The number of events that fit a page; both engines know the size of a payload without reading it.
 _sizes: Final = (
     select(event.c.generation, func.length(event.c.payload).label("size"))
     .where(event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after"))
@@ -42,7 +42,7 @@ _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
     task.c.owner == bindparam("owner"),
     task.c.context_id == bindparam("context_id"),
 )
-# Also those whose time has not come: how long that takes is wanted, too.
+# It returns tasks whose time has not come, too, to tell how long that takes.
 _CLAIMABLE: Final = (
     select(task.c.uid, task.c.ready_at)
     .where(
