@@ -177,7 +177,7 @@ class Plane:
         return (await self.log.events(Scope(row.tenant, row.owner, ""), row.id, EventFilter(limit=MAX_EVENTS)))[1]
 
     async def check(self, row: Row) -> Row:
-        """What holds at any time for a managed task: numbers without a gap, one end, and the task is its fold."""
+        """Check what holds at any time for a managed task: numbers without a gap, one end, and the task is its fold."""
         found, task = await self.log.get(Scope(row.tenant, row.owner, ""), row.id)
         events = await self.all_events(row)
         assert [event.generation for event in events] == list(range(1, found.generation + 1))

@@ -1,4 +1,4 @@
-"""What the session log promises (`taskplane.sessions.store`) to who reads, on every engine."""
+"""The promises of the session log (`taskplane.sessions.store`) to readers, on every engine."""
 
 import json
 from collections.abc import AsyncGenerator

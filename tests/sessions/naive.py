@@ -17,7 +17,7 @@ def each_line(listed: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """What is out at some point, the pushed history that counts, and the world that an undo returns to."""
+    """The cuts at some point, the pushed history that counts, and the world that an undo returns to."""
 
     cut: frozenset[Name] = frozenset()
     # Numbers of events that stand where something is out, whatever their invocation is.

@@ -1,4 +1,4 @@
-"""What becomes of the entries of a session that is forked, whatever its log looks like."""
+"""The copies of the entries of a session that is forked, whatever its log looks like."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ def lines_of(entries: Sequence[Entry]) -> list[Line]:
 
 
 def of_one_task(log: Sequence[Line]) -> bool:
-    """Whether every turn belongs to one task, or to none, as those of the executor do, and no history was pushed."""
+    """Return whether every turn has at most one task, as those of the executor have, and no history was pushed."""
     groups: dict[Name, Name] = {}
     # The turn that created a task belongs to that task itself.
     return not any(

@@ -1,4 +1,4 @@
-"""What is too large to be brought in (`taskplane.sessions.importing`)."""
+"""Entries too large to be imported (`taskplane.sessions.importing`)."""
 
 import pytest
 from tests.conformance.session_log import user

@@ -127,7 +127,7 @@ def test_a_rewind_carries_what_brings_the_state_back_and_the_versions_of_then() 
     assert restoring_change(changes, frozenset(), frozenset()) == b""
 
 
-# What ADK does: `DatabaseSessionService.append_event` and `Runner.rewind_async`, in a few lines.
+# The behaviour of ADK: `DatabaseSessionService.append_event` and `Runner.rewind_async`, in a few lines.
 
 
 class Adk:

@@ -1,4 +1,4 @@
-"""What is passed without a look at its values can be read again; what cannot be is still refused."""
+"""Requests that pass without a look at their values can be read again; those that cannot are still refused."""
 
 from collections.abc import Callable, Sequence
 
@@ -61,7 +61,7 @@ MADE = pytest.mark.parametrize("make", [saying, with_metadata])
 
 
 def readable(message: a2a.Message) -> bool:
-    """Whether the largest reply there is can be read with this message in it."""
+    """Return whether the largest reply can be read with this message in it."""
     reply = pb.WatchTaskResponse(end=pb.End(record=pb.TaskRecord(task=a2a.Task(history=[message]))))
     try:
         return pb.WatchTaskResponse.FromString(reply.SerializeToString()) == reply
@@ -70,12 +70,12 @@ def readable(message: a2a.Message) -> bool:
 
 
 def looked_at(message: a2a.Message) -> bool:
-    """What a look at every value says: the check that surely shallow messages are spared."""
+    """Return the result of a look at every value: the check that surely shallow messages are spared."""
     return passes(lambda: check_depth("message", values_of_message(message)))
 
 
 def accepted(message: a2a.Message) -> bool:
-    """Whether it may be sent by a user, and by an executor."""
+    """Return whether a user may send it, and whether an executor may."""
     request = pb.AddMessageRequest(task_id="t", invocation_id="i", request_hash=HASH)
     request.message.CopyFrom(message)
     change = pb.Change()

@@ -1,4 +1,4 @@
-"""What is too large to be brought in, since nobody could read it again (`taskplane.tasks.importing`)."""
+"""Tasks too large to be imported, since no reply could hold them (`taskplane.tasks.importing`)."""
 
 import pytest
 

@@ -218,7 +218,7 @@ async def test_a_lost_bell_costs_only_the_poll(url: str, engine_name: str) -> No
         await append(run)
         async with asyncio.timeout(30.0):
             assert [event.generation for event in await reading] == [3, 4]
-        # What this process commits next leaves a hole in what it remembers, and none in what is sent.
+        # The next commit of this process leaves a gap in its memory, and none in the stream.
         await append(run)
         await run.append(chunk())
         assert [event.generation for event in await take(stream, 3)] == [5, 6, 7]

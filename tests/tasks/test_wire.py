@@ -1,4 +1,4 @@
-"""What is shown of rows and events, and what requests become."""
+"""Conversion of rows and events to messages, and of requests to operations."""
 
 from tests.tasks.plane import WORKING, creation, message, status
 
@@ -18,7 +18,7 @@ NOW = 1_700_000_000_123_456
 
 
 def created(**fields: object) -> Write:
-    """What the rules make of a request, carried over the wire."""
+    """Return the task that the rules make of a request, carried over the wire."""
     request = creation(**{"working": True, **fields})
     message_, changes = read_message(request.message), read_changes(request.first_changes, "first_changes")
     operation = wire.create(request, SCOPE, message_, changes, uid="uid", salt="salt", task_id="made", lease_until=NOW)

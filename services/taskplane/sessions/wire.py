@@ -120,7 +120,7 @@ def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
 
 
 def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, deltas: dict[str, Delta]) -> Entry:
-    # What an event changes of the state goes to `deltas`.
+    # The change of the state by an event goes to `deltas`.
     kind, which = int(given.kind), given.WhichOneof("payload")
     check_payload(index, kind, which)
     invocation_id, target, listing = given.invocation_id, given.target, ""

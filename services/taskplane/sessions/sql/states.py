@@ -46,11 +46,11 @@ def changes(conn: Connection, of: Session) -> Iterable[Change]:
     after = 0
     while True:
         rows = conn.execute(_CHANGES, {**key_of(of), "after": after}).all()
-        for _, seq, own in rows:
-            yield seq, own
+        for row in rows:
+            yield row.seq, row.own
         if len(rows) < PAGE:
             return
-        after = rows[-1][0]
+        after = rows[-1].place
 
 
 def read_state(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Struct]:
@@ -61,8 +61,8 @@ def read_state(conn: Connection, scope: Scope, context_id: str) -> tuple[Session
         state.fields[key].CopyFrom(value)
     whose = {"tenant": of.tenant, "owner": of.owner, "agent": of.agent}
     for prefix, query in ((USER, _OF_USER), (APP, _OF_APP)):
-        for key, stored in conn.execute(query, whose):
-            state.fields[prefix + key].MergeFromString(stored)
+        for row in conn.execute(query, whose):
+            state.fields[prefix + row.key].MergeFromString(row.value)
     if state.ByteSize() > REPLY_BYTES:
         raise Exhausted(f"the state of session {context_id} does not fit one reply", reason="STATE_TOO_LARGE")
     return of, state

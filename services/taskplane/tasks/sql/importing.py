@@ -24,7 +24,7 @@ from taskplane.tasks.tables import task, task_import
 _AT_ONCE: Final = 1000
 _OF_SESSION: Final = owned(select(task.c.uid)).where(task.c.context_id == bindparam("context_id")).limit(1)
 _UNFINISHED: Final = (
-    select(task_import.c.tenant, task_import.c.owner, task_import.c.context_id, task_import.c.import_id)
+    select(*(task_import.c[name] for name in Unfinished._fields))
     .where(task_import.c.number == 0, task_import.c.created_at <= bindparam("before"))
     .order_by(task_import.c.created_at)
     .limit(100)

@@ -25,7 +25,7 @@ def read_or_make_meta(conn: Connection, dialect: Dialect) -> Meta:
         new = {"id": 1, "epoch": _random_epoch(), "page_key": secrets.token_bytes(32), "created_at": dialect.now(conn)}
         conn.execute(dialect.insert_ignore(store_meta), new)
         found = conn.execute(query).one()
-    return Meta(*found)
+    return Meta(epoch=found.epoch, page_key=found.page_key)
 
 
 def draw_epoch(conn: Connection) -> str:

@@ -38,7 +38,9 @@ _in_range: Final = (
     text(f"NOT {lasting()}"),
 )
 # Both engines know the size of a payload without reading it.
-_REMOVABLE: Final = select(func.count(), func.coalesce(func.sum(func.length(event.c.payload)), 0)).where(*_in_range)
+_REMOVABLE: Final = select(
+    func.count().label("events"), func.coalesce(func.sum(func.length(event.c.payload)), 0).label("bytes")
+).where(*_in_range)
 _TRIM: Final = delete(event).where(*_in_range)
 
 
@@ -58,7 +60,7 @@ def removable(conn: Connection, trims: Sequence[tuple[str, int, int]]) -> tuple[
     events = size = 0
     for uid, after, up_to in trims:
         found = conn.execute(_REMOVABLE, {"uid": uid, "after": after, "up_to": up_to}).one()
-        events, size = events + found[0], size + int(found[1])
+        events, size = events + found.events, size + int(found.bytes)
     return events, size
 
 
