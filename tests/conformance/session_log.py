@@ -39,7 +39,7 @@ def user(invocation: str, text: str = "", **fields: Any) -> pb.Entry:
 
 
 def outcome(invocation: str, text: str = "", **fields: Any) -> pb.Entry:
-    """What a turn is: a direct answer, or a task."""
+    """Return the outcome of a turn: a direct answer, or a task."""
     entry = pb.Entry(id=f"{invocation}-outcome", kind=pb.ENTRY_KIND_OUTCOME, invocation_id=invocation, **fields)
     if text:
         entry.message.CopyFrom(message(text, invocation=invocation))

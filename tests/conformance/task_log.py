@@ -11,11 +11,12 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import Change, read_changes, read_message
+from taskplane.tasks.domain.changes import Change, read_message
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import WORKING, Event, Row, Scope
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import MAX_EVENTS, Committed, EventFilter
+from taskplane.tasks.wire import read_changes
 
 ADA = Scope(tenant="", owner="ada", actor="ada")
 BOB = Scope(tenant="", owner="bob", actor="bob")
@@ -176,7 +177,7 @@ class Plane:
         return (await self.log.events(Scope(row.tenant, row.owner, ""), row.id, EventFilter(limit=MAX_EVENTS)))[1]
 
     async def check(self, row: Row) -> Row:
-        """What holds at any time for a managed task: numbers without a gap, one end, and the task is its fold."""
+        """Check what holds at any time for a managed task: numbers without a gap, one end, and the task is its fold."""
         found, task = await self.log.get(Scope(row.tenant, row.owner, ""), row.id)
         events = await self.all_events(row)
         assert [event.generation for event in events] == list(range(1, found.generation + 1))

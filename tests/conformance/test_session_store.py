@@ -1,4 +1,4 @@
-"""What the session log promises (`taskplane.sessions.store`) to who writes, on every engine."""
+"""The promises of the session log (`taskplane.sessions.store`) to writers, on every engine."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable

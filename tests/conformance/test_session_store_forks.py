@@ -28,8 +28,8 @@ from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
 from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, Entry
-from taskplane.sessions.domain.validation import PAGE_BYTES
 from taskplane.sessions.sql import statements
+from taskplane.sessions.store import PAGE_BYTES
 
 
 @pytest.fixture

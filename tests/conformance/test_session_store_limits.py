@@ -1,4 +1,4 @@
-"""What the session log refuses to store or to list (`taskplane.sessions.domain.validation`), on every engine."""
+"""Requests that the session log refuses to store or to list (`taskplane.sessions.validation`), on every engine."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the session log promises of the pages of a long conversation, on every engine: they are never of another one."""
+"""The promises of the session log about pages of a long conversation, on every engine: none is of another one."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -37,7 +37,7 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
 
 
 def told(page: EntryPage) -> list[str]:
-    """What a page of messages and events says, oldest first."""
+    """Return the texts of a page of messages and events, oldest first."""
     found: list[str] = []
     for stored in reversed(page.entries):
         entry = wire.entry(stored)

@@ -1,4 +1,4 @@
-"""What the session log promises (`taskplane.sessions.store`) to who reads, on every engine."""
+"""The promises of the session log (`taskplane.sessions.store`) to readers, on every engine."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -25,8 +25,7 @@ from taskplane.runtime.errors import Invalid
 from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME
-from taskplane.sessions.domain.validation import PAGE_BYTES
-from taskplane.sessions.store import EntryFilter
+from taskplane.sessions.store import PAGE_BYTES, EntryFilter
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ async def test_a_session_that_was_written_to_lately_is_not_listed(sessions: Sess
 
 
 async def expired_after_a_change(sessions: Sessions) -> Sequence[ExpiredSession]:
-    """What had not changed for two seconds when it was asked for less than that after a change."""
+    """Return what had not changed for two seconds, asked for less than that after a change."""
     while True:
         began = time.monotonic()
         await sessions.append("c", user(secrets.token_hex(8)))

@@ -41,7 +41,7 @@ async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
 
 async def rewound(
     sessions: Sessions, before: str, own: str, *, context_id: str = "s", expected_version: int = 0, hashed: bytes = b""
-) -> commands.Steered:
+) -> commands.Rewound:
     request = pb.RewindRequest(
         context_id=context_id,
         before_invocation_id=before,
@@ -55,7 +55,7 @@ async def rewound(
 
 async def undone(
     sessions: Sessions, own: str = "u", *, context_id: str = "s", expected_version: int = 0, hashed: bytes = b""
-) -> commands.Steered:
+) -> commands.Rewound:
     request = pb.UndoRequest(context_id=context_id, id=own, expected_version=expected_version, request_hash=hashed)
     return await sessions.log.undo(wire.undo(request, ADA, entry_id=""))
 
@@ -190,7 +190,7 @@ async def test_refusals_come_before_anything_is_written(sessions: Sessions) -> N
 async def test_of_racing_rewinds_each_is_decided_on_what_the_others_left(sessions: Sessions) -> None:
     """R9: the decision is made where the entry is written."""
     answers = await asyncio.gather(*(rewound(sessions, "B", f"r{n}") for n in range(6)), return_exceptions=True)
-    assert sum(isinstance(answer, commands.Steered) for answer in answers) == 1
+    assert sum(isinstance(answer, commands.Rewound) for answer in answers) == 1
     assert [error.reason for error in answers if isinstance(error, NotFound)] == ["INVOCATION_NOT_FOUND"] * 5
     assert len(ids(await sessions.entries("s"))) == 15
 

@@ -44,7 +44,7 @@ def void(invocation: str, own: str, **fields: object) -> pb.Entry:
 
 
 async def found(sessions: Sessions, limit: int = 1000) -> list[str]:
-    """What is unsettled now, and with which task; marked as settled."""
+    """Return the turns that are unsettled now, each with its task, and mark them as settled."""
     turns: list[UnsettledTurn] = []
     more = True
     while more:

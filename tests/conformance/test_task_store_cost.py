@@ -1,4 +1,4 @@
-"""What operations cost: statements per batch, bytes per event, and which index serves a query. C2, C13."""
+"""The costs of operations: statements per batch, bytes per event, and which index serves a query. C2, C13."""
 
 import re
 from collections.abc import Generator
@@ -319,7 +319,7 @@ async def test_a_page_of_a_conversation_reads_the_tasks_it_shows(plane: Plane) -
 
 
 def bytes_of(conn: Connection, statement: str, parameters: Any) -> int:
-    """Of what a query gives."""
+    """Return the number of bytes that a query gives."""
     rows = conn.exec_driver_sql(statement, parameters)
     return sum(len(value) for row in rows for value in row if isinstance(value, bytes))
 

@@ -110,7 +110,7 @@ async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
 
 
 async def test_a_task_of_another_owner_can_be_neither_read_nor_changed(plane: Plane) -> None:
-    """What is not yours is answered like what is not there."""
+    """A task of another owner is answered like one that does not exist."""
     row = await plane.create()
     for op in (commands.Delete(scope=BOB, task_id=row.id), commands.Cancel(scope=BOB, task_id=row.id)):
         with pytest.raises(NotFound):

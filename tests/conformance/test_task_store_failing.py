@@ -46,7 +46,7 @@ async def stored(plane: Plane, row: Row) -> tuple[Row, Sequence[Event]]:
 
 
 async def snapshot_is_its_fold(plane: Plane, row: Row) -> None:
-    """What was folded on the way to the end, from memory or not, is what the log says."""
+    """Check that the snapshot folded on the way to the end, from memory or not, equals the fold of the log."""
     await plane.complete(row)
     ended = await plane.check(row)
     assert ended.state == COMPLETED
@@ -120,7 +120,7 @@ def _remembering(rows: Sequence[Row]) -> Recent:
     return recent
 
 
-# What is remembered of a task and is not so, and which statement of the batch is then refused.
+# A wrong memory of a task, and the statement of the batch that is refused for it.
 WRONG: dict[str, dict[str, Any]] = {
     "a guard of the row": {"fence": 1, "lease_owner": "p1"},
     "a guard of the event": {"generation": 7},

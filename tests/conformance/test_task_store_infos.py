@@ -1,4 +1,4 @@
-"""What a session shows of its tasks: the list of its turns, its counts, and what reading them costs. M1 to M4, M7."""
+"""The tasks of a session: the list of its turns, its counts, and the cost of reading them. M1 to M4, M7."""
 
 import time
 from dataclasses import replace

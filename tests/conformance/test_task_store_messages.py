@@ -1,4 +1,4 @@
-"""What the tasks of a session say, a page at a time: always what they are, however much of it was read before."""
+"""The messages of a session's tasks, a page at a time: always up to date, however much of them was read before."""
 
 from collections.abc import AsyncIterator
 
@@ -84,7 +84,7 @@ async def test_the_pages_are_the_flatten_of_the_tasks_whatever_becomes_of_them(p
     await plane.mark(2)
     assert "t3-final" in await agree(plane, other)
     await plane.log.submit(commands.Delete(scope=ADA, task_id="t1"))
-    # What it had said first is now said first by another one.
+    # A message that it had said first is now said first by another one.
     assert (await agree(plane, other))[-1] == "t1-m1"
 
 

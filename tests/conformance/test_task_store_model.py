@@ -22,7 +22,7 @@ EXAMPLES = {"sqlite": 25, "postgresql": 8}
 
 @dataclasses.dataclass
 class Model:
-    """What a task should be, in as few words as possible."""
+    """The expected task, modelled as simply as possible."""
 
     row: Row
     rerun: bool

@@ -187,7 +187,7 @@ async def test_what_is_left_of_a_trimmed_log_comes_back_elsewhere(plane: Plane, 
         with pytest.raises(OutOfRange):
             await plane.log.read_after(now.uid, 1)
         assert (await plane.log.read_after(now.uid, now.trimmed_generation)).events
-        # What was trimmed in part goes on being trimmed.
+        # A log that was trimmed in part goes on being trimmed.
         assert bool((await trim(plane, now)).events) == (each is row and at_most == 9)
         await plane.log.submit(commands.Delete(scope=ADA, task_id=each.id))
 

@@ -10,8 +10,7 @@ from tests.conftest import Migrated
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL, QUEUE, REJECT
-from taskplane.tasks.domain.task import CANCELED, INPUT_REQUIRED, SUBMITTED, WORKING
+from taskplane.tasks.domain.task import CANCELED, INPUT_REQUIRED, INTERRUPT, PARALLEL, QUEUE, REJECT, SUBMITTED, WORKING
 
 
 async def claimable(plane: Plane) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a rewind does to the tasks of its session, in one transaction: hidden, canceled, shown again. R4, R8, C7."""
+"""The effect of a rewind on the tasks of its session, in one transaction: hidden, canceled, shown again. R4, R8, C7."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What neither a service with a bug nor a person with a shell can do: raw SQL on I1..I14, with legitimate twins.
+"""Raw SQL that neither a service with a bug nor a person with a shell can run: I1..I14, with legitimate twins.
 
 Longer than most: one test per invariant, in the order of their numbers, so that none is overlooked.
 """

@@ -17,7 +17,7 @@ def each_line(listed: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """What is out at some point, the pushed history that counts, and the world that an undo returns to."""
+    """The cuts at some point, the pushed history that counts, and the world that an undo returns to."""
 
     cut: frozenset[Name] = frozenset()
     # Numbers of events that stand where something is out, whatever their invocation is.
@@ -143,7 +143,7 @@ class Naive:
         out = {*self.out(world), *self.still(world.replaced, world), *self.voided(), *cut}
         return self.place(name, 0) is not None and name not in out
 
-    def undoing(self) -> str:
+    def undo_error(self) -> str:
         world = self.run()
         if world.before is None:
             return "NOTHING_TO_UNDO"

@@ -1,4 +1,4 @@
-"""What becomes of the entries of a session that is forked, whatever its log looks like."""
+"""The copies of the entries of a session that is forked, whatever its log looks like."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from tests.sessions.naive import lines, names, plain
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain.commands import Fork
 from taskplane.sessions.domain.forking import copy_of, forked, to_copy
-from taskplane.sessions.domain.history import InEffect, effective, stands
+from taskplane.sessions.domain.history import InEffect, can_rewind_to, effective
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.replay import Line, Name
 from taskplane.sessions.domain.session import PUSHED, REWIND, Entry, Session
@@ -49,7 +49,7 @@ def lines_of(entries: Sequence[Entry]) -> list[Line]:
 
 
 def of_one_task(log: Sequence[Line]) -> bool:
-    """Whether every turn belongs to one task, or to none, as those of the executor do, and no history was pushed."""
+    """Return whether every turn has at most one task, as those of the executor have, and no history was pushed."""
     groups: dict[Name, Name] = {}
     # The turn that created a task belongs to that task itself.
     return not any(
@@ -64,7 +64,7 @@ def of_one_task(log: Sequence[Line]) -> bool:
 def test_everything_that_was_copied_is_in_effect(log: list[Line], before: str) -> None:
     copies = to_copy(log, before)
     if copies is None:
-        assert before and not stands(log, before)
+        assert before and not can_rewind_to(log, before)
         return
     entries = made_of(log, copies)
     found = effective(lines_of(entries))

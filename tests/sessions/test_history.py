@@ -4,7 +4,7 @@ import pytest
 from tests.sessions.naive import each_line
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain.history import InEffect, conversation, cut, effective, stands, undoing
+from taskplane.sessions.domain.history import InEffect, can_rewind_to, conversation, cut, effective, undo_error
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
 
@@ -138,7 +138,7 @@ def test_a_refused_rewind_has_no_effect_and_is_no_place_to_rewind_to() -> None:
     """R9."""
     log = turn(turns("A", "B").rewind("A", "r", off=True), "C")
     assert log.shown == ["A?", "A.", "B?", "B.", "C?", "C."]
-    assert not stands(log.lines, "r")
+    assert not can_rewind_to(log.lines, "r")
     assert log.rewind("r", "r2").shown == ["A?", "A.", "B?", "B.", "C?", "C."]
 
 
@@ -241,25 +241,25 @@ def test_entries_without_an_invocation_are_turns_of_their_own() -> None:
 def test_what_is_cut_and_voided_no_longer_stands_and_rewinds_stand_while_they_count() -> None:
     """R3, R9: an invocation that is no longer in effect is not found."""
     log = turn(turns("A", "B", "C").rewind("B", "r"), "D").void("D")
-    assert [name for name in "ABCD" if stands(log.lines, name)] == ["A"]
+    assert [name for name in "ABCD" if can_rewind_to(log.lines, name)] == ["A"]
     assert cut(log.lines) == ["B", "C", "D"]
-    assert stands(log.lines, "r")
-    assert not stands(log.lines, "nobody")
+    assert can_rewind_to(log.lines, "r")
+    assert not can_rewind_to(log.lines, "nobody")
     log.rewind("r", "r2")
-    assert [name for name in ("A", "B", "C", "D", "r", "r2") if stands(log.lines, name)] == ["A", "B", "C", "r2"]
+    assert [name for name in ("A", "B", "C", "D", "r", "r2") if can_rewind_to(log.lines, name)] == ["A", "B", "C", "r2"]
     assert cut(log.lines) == ["D"]
 
 
 def test_a_follow_up_in_a_cut_task_that_comes_late_does_not_stand() -> None:
     log = turns("A").rewind("A", "r").copy("late", "A2", "A", 5)
-    assert not stands(log.lines, "A2")
+    assert not can_rewind_to(log.lines, "A2")
     assert cut(log.lines) == ["A", "A2"]
 
 
 def test_what_a_pushed_history_replaced_does_not_stand_and_what_it_names_does() -> None:
     """R7."""
     log = turn(turns("A", "B").push("p", "A"), "C")
-    assert [name for name in ("A", "B", "C", "p") if stands(log.lines, name)] == ["A", "C", "p"]
+    assert [name for name in ("A", "B", "C", "p") if can_rewind_to(log.lines, name)] == ["A", "C", "p"]
     assert cut(log.lines) == ["B"]
     assert cut(log.rewind("p", "r").lines) == ["C"]
 
@@ -287,7 +287,7 @@ def test_what_a_pushed_history_replaced_does_not_stand_and_what_it_names_does() 
 )
 def test_a_rewind_may_be_undone_while_no_turn_was_begun_after_it(log: Log, reason: str) -> None:
     """R8."""
-    assert undoing(log.lines) == reason
+    assert undo_error(log.lines) == reason
 
 
 def test_equal_message_ids_are_kept_once_and_missing_ones_always() -> None:

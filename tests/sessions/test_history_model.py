@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sessions.naive import INVOCATIONS, Naive, lines, names, plain
 
-from taskplane.sessions.domain.history import Reading, cut, effective, stands, undoing
+from taskplane.sessions.domain.history import Reading, can_rewind_to, cut, effective, undo_error
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import MESSAGE, REWIND, UNDO
 
@@ -25,7 +25,7 @@ def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
     """R5: or it is said that all has to be read anew."""
     known = data.draw(st.integers(0, len(log)))
     reading, whole = Reading.of(log[:known]).followed_by(log[known:]), Reading.of(log)
-    assert (reading is None) == any(line.steers for line in log[known:])
+    assert (reading is None) == any(line.changes_history for line in log[known:])
     if reading is not None:
         assert (reading.seq, reading.places, reading.has_events) == (whole.seq, whole.places, whole.has_events)
         assert (reading.push, reading.kept) == (whole.push, whole.kept)
@@ -41,19 +41,19 @@ def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log
     """R3, R8, R9."""
     asked = [*INVOCATIONS, *(f"own{n}" for n in range(1, 15))]
     assert cut(log) == Naive(log).cut()
-    assert [name for name in asked if stands(log, name)] == [name for name in asked if Naive(log).stands(name)]
-    assert undoing(log) == Naive(log).undoing()
+    assert [name for name in asked if can_rewind_to(log, name)] == [name for name in asked if Naive(log).stands(name)]
+    assert undo_error(log) == Naive(log).undo_error()
 
 
 @settings(max_examples=100, deadline=None)
 @given(lines(), names)
 def test_a_rewind_to_what_stands_cuts_it_and_undoing_it_is_never_too_late(log: list[Line], target: str) -> None:
     """R3, R8."""
-    if stands(log, target):
+    if can_rewind_to(log, target):
         after = [*log, Line(len(log) + 1, REWIND, "new", target=target)]
-        assert not stands(after, target)
+        assert not can_rewind_to(after, target)
         assert target in cut(after) or target not in {line.invocation_id for line in Naive(log).of_turns()}
-        assert undoing(after) == ""
+        assert undo_error(after) == ""
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,13 +1,14 @@
-"""What is too large to be brought in (`taskplane.sessions.domain.importing`)."""
+"""Entries too large to be imported (`taskplane.sessions.importing`)."""
 
 import pytest
 from tests.conformance.session_log import user
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.sessions.domain.importing import Reading, read_session
 from taskplane.sessions.domain.session import Scope
-from taskplane.sessions.domain.validation import MAX_ENTRY, REPLY_BYTES
+from taskplane.sessions.importing import SessionReader, read_session
+from taskplane.sessions.store import REPLY_BYTES
+from taskplane.sessions.validation import MAX_ENTRY
 
 
 def read(entry: pb.Entry) -> None:
@@ -16,7 +17,7 @@ def read(entry: pb.Entry) -> None:
     given.created_at.seconds = given.updated_at.seconds = entry.created_at.seconds = 1
     entry.seq = 1
     session = read_session(pb.ImportRecord(line=1, session=given).SerializeToString(), Scope("", "ada", ""), "c")
-    Reading(session).entry(pb.ImportRecord(line=2, entry=entry).SerializeToString())
+    SessionReader(session).entry(pb.ImportRecord(line=2, entry=entry).SerializeToString())
 
 
 def test_an_entry_that_no_request_could_bring_is_refused_by_its_line() -> None:

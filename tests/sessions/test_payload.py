@@ -1,4 +1,4 @@
-"""What is read in payloads: the events of agent runtimes, the turns that pushed messages name."""
+"""The fields that are read in payloads: events of agent runtimes, turns that pushed messages name."""
 
 import json
 

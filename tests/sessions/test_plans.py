@@ -136,7 +136,7 @@ def bytes_read(conn: Connection, statements: list[Statement]) -> int:
 
 @pytest.mark.parametrize("size", [1_000, 20_000])
 async def test_a_page_of_a_long_conversation_reads_no_payloads_but_its_own(sessions: Sessions, size: int) -> None:
-    """What is in effect is decided without them, and the log gone through once."""
+    """The history in effect is decided without them, and the log read once."""
     for first in range(0, 600, 100):
         await sessions.append("long", *(user(f"long{n}", "x" * size) for n in range(first, first + 100)))
     token = ""

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.sessions.domain.history import events_in_effect, rewinding
+from taskplane.sessions.domain.history import events_in_effect, rewind_line
 from taskplane.sessions.domain.payload import read_event
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, REWIND, UNDO
-from taskplane.sessions.domain.state import Delta, State, fold, read_delta, restoring
+from taskplane.sessions.domain.state import Delta, State, fold, read_delta, restoring_change
 
 Json = dict[str, Any]
 
@@ -121,13 +121,13 @@ def test_a_rewind_carries_what_brings_the_state_back_and_the_versions_of_then() 
         (1, own({"same": 1, "changed": 1, "gone": 1}, {"f": 0})),
         (2, own({"changed": 2, "gone": None, "new": 2}, {"f": 1, "g": 0})),
     ]
-    found = pb.Entry.FromString(restoring(iter(changes), frozenset({1, 2}), frozenset({1})))
+    found = pb.Entry.FromString(restoring_change(iter(changes), frozenset({1, 2}), frozenset({1})))
     assert MessageToDict(found.state_delta) == {"changed": 1.0, "gone": 1.0, "new": None}
     assert dict(found.artifact_versions) == {"f": 0}
-    assert restoring(changes, frozenset(), frozenset()) == b""
+    assert restoring_change(changes, frozenset(), frozenset()) == b""
 
 
-# What ADK does: `DatabaseSessionService.append_event` and `Runner.rewind_async`, in a few lines.
+# The behaviour of ADK: `DatabaseSessionService.append_event` and `Runner.rewind_async`, in a few lines.
 
 
 class Adk:
@@ -211,8 +211,8 @@ def test_a_rewind_of_ours_carries_what_adk_would_have_written(adk: Adk, data: st
     """R4, R12: and its undo leaves the state as it was."""
     lines, before = adk.lines(), dict(adk.state)
     target = data.draw(st.sampled_from([name for name, _, _ in adk.events]))
-    after = [*lines, rewinding(target, lines)]
-    carried = pb.Entry.FromString(restoring(adk.changes(), events_in_effect(lines), events_in_effect(after)))
+    after = [*lines, rewind_line(target, lines)]
+    carried = pb.Entry.FromString(restoring_change(adk.changes(), events_in_effect(lines), events_in_effect(after)))
     adk.rewind("ours", target)
     assert MessageToDict(carried.state_delta) == adk.events[-1][1]
     assert shown(fold(adk.changes(), events_in_effect(after))) == adk.state

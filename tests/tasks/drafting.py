@@ -7,12 +7,13 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Found, Known, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import Said, fold, text_so_far
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
+from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="", owner="ada", actor="ada")
 

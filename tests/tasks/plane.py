@@ -20,11 +20,12 @@ from taskplane.runtime.services import Services
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks import wire
 from taskplane.tasks.composition import TasksRoom, open_tasks
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Create
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.servicer import POLICY
 from taskplane.tasks.settings import TasksSettings
+from taskplane.tasks.wire import read_changes
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,6 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import read_changes
 from taskplane.tasks.domain.needs import needs_artifacts
 from taskplane.tasks.domain.task import (
     CANCELED,
@@ -27,6 +26,7 @@ from taskplane.tasks.domain.task import (
     Scope,
     changed,
 )
+from taskplane.tasks.wire import read_changes
 
 
 def reason(answer: object) -> str:

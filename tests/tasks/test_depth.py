@@ -1,4 +1,4 @@
-"""What is passed without a look at its values can be read again; what cannot be is still refused."""
+"""Requests that pass without a look at their values can be read again; those that cannot are still refused."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,9 +11,10 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks import validation
-from taskplane.tasks.depth import harmless, of_message, shallow
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.depth import check_depth, surely_shallow, values_of_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Append
+from taskplane.tasks.wire import read_changes
 
 HASH = b"h" * 32
 # Texts, too, have the bytes that are the tags of nested values.
@@ -60,7 +61,7 @@ MADE = pytest.mark.parametrize("make", [saying, with_metadata])
 
 
 def readable(message: a2a.Message) -> bool:
-    """Whether the largest reply there is can be read with this message in it."""
+    """Return whether the largest reply can be read with this message in it."""
     reply = pb.WatchTaskResponse(end=pb.End(record=pb.TaskRecord(task=a2a.Task(history=[message]))))
     try:
         return pb.WatchTaskResponse.FromString(reply.SerializeToString()) == reply
@@ -69,12 +70,12 @@ def readable(message: a2a.Message) -> bool:
 
 
 def looked_at(message: a2a.Message) -> bool:
-    """What a look at every value says: the check that harmless messages are spared."""
-    return passes(lambda: shallow("message", of_message(message)))
+    """Return the result of a look at every value: the check that surely shallow messages are spared."""
+    return passes(lambda: check_depth("message", values_of_message(message)))
 
 
 def accepted(message: a2a.Message) -> bool:
-    """Whether it may be sent by a user, and by an executor."""
+    """Return whether a user may send it, and whether an executor may."""
     request = pb.AddMessageRequest(task_id="t", invocation_id="i", request_hash=HASH)
     request.message.CopyFrom(message)
     change = pb.Change()
@@ -101,11 +102,11 @@ def passes(check: Callable[[], None]) -> bool:
 
 @MADE
 @given(shapes, texts, st.integers(0, 400))
-def test_what_is_called_harmless_passes_the_look_at_its_values_and_can_be_read(
+def test_what_is_surely_shallow_passes_the_look_at_its_values_and_can_be_read(
     make: Callable[..., a2a.Message], shape: list[str], text: str, beside: int
 ) -> None:
     message = make(nested(shape, text), beside="x" * beside)
-    if harmless(message.SerializeToString()):
+    if surely_shallow(message.SerializeToString()):
         assert looked_at(message)
         assert readable(message)
 

@@ -1,4 +1,4 @@
-"""Who is given what, where something else happens at the same moment."""
+"""Assignments of tasks while something else happens at the same moment."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""What is stored is put together from bytes; it must be what the classes of the contract would have made of it."""
+"""Messages put together from bytes equal those that the classes of the contract make."""
 
 from typing import Any
 

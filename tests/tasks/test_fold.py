@@ -68,7 +68,7 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
 
 
 def _write(log: Log, text: str, artifact_id: str, *, append: bool) -> None:
-    """What is appended to an artifact that the task does not have begins it, once it was refused."""
+    """Write a change; one that appends to an artifact which the task does not have begins it, once it was refused."""
     assert log.row is not None
     there = artifact_id in {each.artifact_id for each in log.task().artifacts}
     held = log.row.lease_owner is not None
@@ -79,7 +79,7 @@ def _write(log: Log, text: str, artifact_id: str, *, append: bool) -> None:
 
 
 class Client:
-    """What a client shows that knows nothing but the stream: messages by id, texts by artifact."""
+    """A client that knows nothing but the stream: it shows messages by id and texts by artifact."""
 
     def __init__(self) -> None:
         self.messages: dict[str, str] = {}

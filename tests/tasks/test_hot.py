@@ -1,4 +1,4 @@
-"""What is kept in memory is bounded, without a gap, and only ever a copy."""
+"""The cache in memory is bounded, without a gap, and only ever a copy."""
 
 from tests.tasks.test_wire import created
 

@@ -1,18 +1,18 @@
-"""What is too large to be brought in, since nobody could read it again (`taskplane.tasks.domain.importing`)."""
+"""Tasks too large to be imported, since no reply could hold them (`taskplane.tasks.importing`)."""
 
 import pytest
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain import importing
-from taskplane.tasks.domain.importing import Making
+from taskplane.tasks import importing
 from taskplane.tasks.domain.task import CREATED, SUBMITTED, Scope
+from taskplane.tasks.importing import TaskReader
 
 LARGE = 70_000_000
 
 
-def begun(text: str = "") -> Making:
+def begun(text: str = "") -> TaskReader:
     """A task of which no event was read yet, on line 3."""
     given = pb.ExportedTask(
         uid="u", id="t", origin=pb.ORIGIN_MANAGED, generation=9, on_orphan=pb.ON_ORPHAN_FAIL, max_attempts=1
@@ -20,7 +20,7 @@ def begun(text: str = "") -> Making:
     given.task.CopyFrom(task(text))
     for stamp in (given.created_at, given.status_at, given.updated_at):
         stamp.seconds = 1
-    return Making(3, given, Scope("", "ada", ""), "c", "salt", 1)
+    return TaskReader(3, given, Scope("", "ada", ""), "c", "salt", 1)
 
 
 def task(text: str) -> a2a.Task:
@@ -53,8 +53,8 @@ def test_a_log_over_its_limits_is_refused_by_the_line_that_is_too_much(
 ) -> None:
     """S: of events and of bytes."""
     monkeypatch.setattr(importing, limit, value)
-    making = begun()
-    making.event(4, created("x" * 90))
+    reader = begun()
+    reader.event(4, created("x" * 90))
     more = pb.ExportedEvent()
     more.event.CopyFrom(pb.Event(generation=2, kind=pb.EVENT_KIND_ARTIFACT, actor="x"))
     more.event.created_at.seconds = 1
@@ -62,5 +62,5 @@ def test_a_log_over_its_limits_is_refused_by_the_line_that_is_too_much(
     update.task_id, update.context_id = "t", "c"
     update.artifact.parts.add().text = "x" * 90
     with pytest.raises(Invalid) as refused:
-        making.event(5, more)
+        reader.event(5, more)
     assert (refused.value.reason, refused.value.metadata) == ("TASK_TOO_LARGE", {"line": "5"})

@@ -1,4 +1,4 @@
-"""What the rules read in a task that a runtime keeps."""
+"""The fields that the rules read in a task that a runtime keeps."""
 
 from typing import Any
 

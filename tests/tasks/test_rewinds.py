@@ -61,7 +61,7 @@ async def test_a_watcher_of_a_cut_task_ends_as_with_any_cancel(plane: Plane) -> 
 
 
 async def test_what_was_read_a_moment_ago_is_not_read_as_it_was(plane: Plane) -> None:
-    """What the store keeps in memory of a task follows its marks."""
+    """The store's copy of a task in memory follows its marks."""
     run = await plane.create(working=True, invocation_id="i1")
     await run.complete()
     await plane.store().MarkSuperseded(rewind(1, "i1"))

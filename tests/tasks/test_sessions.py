@@ -1,4 +1,4 @@
-"""What a session shows of its tasks, over real channels: infos, summaries, figures."""
+"""The tasks of a session over real channels: infos, summaries, figures."""
 
 from collections.abc import AsyncGenerator
 

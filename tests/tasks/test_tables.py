@@ -97,7 +97,7 @@ async def test_migrating_from_nothing_gives_the_schema_of_the_model(
 
 
 def differences(conn: Connection) -> list[Any]:
-    """What Alembic would change, but for its own table."""
+    """Return the changes that Alembic would make, except to its own table."""
     return [
         each
         for each in compare_metadata(MigrationContext.configure(conn), metadata)

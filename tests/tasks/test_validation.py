@@ -12,7 +12,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks import validation, wire
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
+from taskplane.tasks.wire import read_changes
 
 USER = a2a.ROLE_USER
 

@@ -31,12 +31,12 @@ from taskplane.runtime import failpoints
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange
 from taskplane.storage.engine import Engine
 from taskplane.tasks import wire
-from taskplane.tasks.domain.changes import read_changes
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import PAGE_EVENTS
 from taskplane.tasks.watch import Hot, Watch, Watched
+from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
 KINDS = pytest.mark.parametrize("kind", ["local", "socket"])
@@ -218,7 +218,7 @@ async def test_a_lost_bell_costs_only_the_poll(url: str, engine_name: str) -> No
         await append(run)
         async with asyncio.timeout(30.0):
             assert [event.generation for event in await reading] == [3, 4]
-        # What this process commits next leaves a hole in what it remembers, and none in what is sent.
+        # The next commit of this process leaves a gap in its memory, and none in the stream.
         await append(run)
         await run.append(chunk())
         assert [event.generation for event in await take(stream, 3)] == [5, 6, 7]

@@ -75,7 +75,7 @@ async def ends_at(run: Run, reading: "asyncio.Task[list[pb.WatchTaskResponse]]",
     assert end.record.task == now.task
 
 
-# Who watches is told of an item (+), or not (-); the last one ends the task.
+# The watcher is told of an item (+), or not (-); the last one ends the task.
 @pytest.mark.parametrize("script", ["+", "++++", "-+", "+-+", "--+", "+-+-+", "-", "+-", "+--"])
 async def test_events_are_passed_over_until_the_end(plane: Plane, script: str) -> None:
     """C3: with gaps, too, between what it is told."""

@@ -1,4 +1,4 @@
-"""What is shown of rows and events, and what requests become."""
+"""Conversion of rows and events to messages, and of requests to operations."""
 
 from tests.tasks.plane import WORKING, creation, message, status
 
@@ -7,17 +7,18 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError, Refused
 from taskplane.tasks import wire
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="user:ann")
 NOW = 1_700_000_000_123_456
 
 
 def created(**fields: object) -> Write:
-    """What the rules make of a request, carried over the wire."""
+    """Return the task that the rules make of a request, carried over the wire."""
     request = creation(**{"working": True, **fields})
     message_, changes = read_message(request.message), read_changes(request.first_changes, "first_changes")
     operation = wire.create(request, SCOPE, message_, changes, uid="uid", salt="salt", task_id="made", lease_until=NOW)

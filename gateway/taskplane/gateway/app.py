@@ -1,7 +1,6 @@
 """The ASGI application: finds the route, the caller and the answer of every request."""
 
 import logging
-import re
 from collections.abc import Awaitable
 from typing import Any, Final
 
@@ -17,9 +16,9 @@ from taskplane.gateway.routes import MethodNotAllowed, Public, Route, Table
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
 from taskplane.runtime.principal import Principal, enter
+from taskplane.runtime.validation import is_request_id
 
 _log = logging.getLogger(__name__)
-_REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 # What a page of another, allowed origin may send.
 _CORS_HEADERS: Final = (
     "Authorization",
@@ -51,7 +50,7 @@ class App:
             raise TypeError(f"the gateway serves http, not {scope['type']}")
         request = Request(scope, receive)
         shown = request.header(b"x-request-id")
-        logs.request_id.set(shown if shown and _REQUEST_ID.fullmatch(shown) else logs.new_request_id())
+        logs.request_id.set(shown if is_request_id(shown) else logs.new_request_id())
         try:
             route, request.arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
             if isinstance(route, Public):

@@ -1,7 +1,6 @@
 """Who calls: the one place that makes principals from requests, and checks from where they come."""
 
 import hmac
-import ipaddress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,9 +12,9 @@ from taskplane.gateway.keys import Key, Keys
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.errors import Invalid, PermissionDenied, Unauthenticated
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.validation import MAX_ID, is_loopback
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_LONGEST_USER: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def _host(shown: bytes) -> str:
 def _user_of(request: Request) -> str:
     user = request.query.get("user_id", "") if request.scope["query_string"] else ""
     user = user or request.header(b"x-user-id")
-    if len(user) > _LONGEST_USER or not user.isprintable():
+    if len(user) > MAX_ID or not user.isprintable():
         raise Invalid("the user id must be printable and at most 255 characters long", reason="BAD_USER_ID")
     return user
 
@@ -135,14 +134,3 @@ def _split(address: str) -> SplitResult:
         return urlsplit(address)
     except ValueError:
         return SplitResult("", "", "", "", "")
-
-
-def is_loopback(host: str) -> bool:
-    """Only this machine can reach a listener on this host name or address."""
-    name = host.removeprefix("[").removesuffix("]")
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

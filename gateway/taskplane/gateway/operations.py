@@ -18,6 +18,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.runtime.errors import Invalid, Refused, Unavailable
 from taskplane.runtime.services import MAX_REQUEST
+from taskplane.runtime.validation import MAX_ID
 
 
 def _end_in(states: Iterable[int]) -> bytes:
@@ -36,7 +37,6 @@ _SEND_STOPS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 LARGEST: Final = MAX_REQUEST - 64 * 1024
 # No JSON becomes more than so many times larger as protobuf. What grows most is `0,` in a list, to 11 bytes.
 MOST_GROWTH: Final = 8
-LONGEST_KEY: Final = 255
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
 
@@ -200,10 +200,8 @@ def check_cursor(cursor: str) -> None:
 
 def check_key(key: str) -> None:
     """Invalid if the services would not take an idempotency key this long."""
-    if len(key) > LONGEST_KEY:
-        raise Invalid(
-            "the idempotency key is too long", fields={"Idempotency-Key": f"at most {LONGEST_KEY} characters"}
-        )
+    if len(key) > MAX_ID:
+        raise Invalid("the idempotency key is too long", fields={"Idempotency-Key": f"at most {MAX_ID} characters"})
 
 
 def check_size(message: Message) -> None:

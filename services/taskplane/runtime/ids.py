@@ -1,4 +1,4 @@
-"""New ids, and values that no id may have. The bits come from the operating system, for many ids at a time: each
+"""New ids. The bits come from the operating system, for many ids at a time: each
 ask of it costs a hand-over between the threads of the process."""
 
 import os
@@ -31,8 +31,3 @@ def new_id() -> str:
     bits that nobody can guess. Ids of about the same time stand together in every index, and are written together."""
     digits = random_bytes().hex()
     return f"{time_ns() // 1_000_000:0{TIME_DIGITS}x}7{digits[13:16]}8{digits[17:]}"
-
-
-def is_segment(value: str) -> bool:
-    """Return whether an id can be named in a path: clients take `.` and `..` out of it (RFC 3986, 5.2.4)."""
-    return value not in (".", "..")

@@ -1,4 +1,4 @@
-"""The session history as a process of its own: `python -m taskplane.sessions`, settings from TASKPLANE_SESSIONS_*."""
+"""The session history as a process: `python -m taskplane.sessions`, with settings from TASKPLANE_SESSIONS_*."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ from taskplane.sessions.settings import PREFIX, SessionsSettings
 
 
 async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set, then drains."""
+    """Serve until `stop` is set, then drain."""
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         open_sessions(settings, services) as room,
@@ -26,7 +26,7 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
 
 
 def main() -> int:
-    """Reads the settings and runs until SIGTERM."""
+    """Read the settings and run until SIGTERM."""
     settings = load(SessionsSettings, PREFIX)
     logs.setup(settings.log_level)
     return process.run(partial(serve, settings))

@@ -1,4 +1,4 @@
-"""Puts the parts of the session history together."""
+"""Composition of the session history."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -16,28 +16,28 @@ from taskplane.storage.engine import Engine, open_engine
 
 
 class SessionsRoom:
-    """The session history, open: whether it can work just now."""
+    """The open session history: its readiness and its end."""
 
     def __init__(self, engine: Engine, watched: Watched) -> None:
         self._engine = engine
         self.watched = watched
 
     async def ready(self) -> bool:
-        """Whether the database can be worked with just now. Unavailable if not."""
+        """Return True if the database answers now, otherwise raise Unavailable."""
         await self._engine.probe()
         return True
 
     async def drain(self) -> None:
-        """Ends every stream at a boundary. To be done before serving ends."""
+        """End every stream at a boundary; to be called before serving ends."""
         self.watched.drain()
 
 
 @asynccontextmanager
 async def open_sessions(settings: SessionsSettings, services: Services) -> AsyncGenerator[SessionsRoom, None]:
-    """Brings the schema up to date, opens the database and adds the service to `services`.
+    """Upgrade the schema, open the database and add the service to `services`.
 
-    `services` needs the lines of `servicer.POLICY`, and must serve no more when this is left. Errors as in
-    `storage.engine.open_engine`. Should one of the store's own tasks die, the body is cancelled and the error raised.
+    `services` needs the lines of `servicer.POLICY`, and must have stopped serving when this ends. Errors as in
+    `storage.engine.open_engine`. If a background task of the store dies, the body is cancelled and the error raised.
     """
     await migrate.upgrade(settings.database_url, "taskplane.sessions")
     commits = _Commits()
@@ -56,7 +56,7 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
 
 
 class _Commits:
-    """Tells the watchers of each commit, once there are any."""
+    """Passes each commit to the watchers, once these exist."""
 
     def __init__(self) -> None:
         self.to: Watched | None = None

@@ -1,4 +1,4 @@
-"""The service of the session history: wire, log, wire. No rule about sessions stands here."""
+"""The service of the session history: it converts and calls the log. It contains no rule about sessions."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -10,8 +10,8 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.sessions import wire
-from taskplane.sessions.domain import commands, validation
+from taskplane.sessions import validation, wire
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.store import EntryPage, SessionLog
 from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch
@@ -24,7 +24,7 @@ _UNAPPLIED_PAGE: Final = 100
 _EXPIRED_PAGE: Final = 100
 _REMAINS_PAGE: Final = 100
 
-# A service acts for the owner that its principal names, so it needs no line of its own, but for what is of all owners.
+# Services act for the owner that their principal names, like users. SERVICE is for RPCs that concern all owners.
 POLICY: Final[dict[str, Access]] = {
     _HISTORY + "CreateSession": Access.USER,
     _HISTORY + "GetSession": Access.USER,
@@ -57,7 +57,7 @@ POLICY: Final[dict[str, Access]] = {
 
 
 class SessionHistory(pb_grpc.SessionHistoryServicer):
-    """Every call acts for the caller and sees the caller's sessions only; executors see what is unsettled in any."""
+    """The service SessionHistory. Calls act for the caller and see only the caller's sessions, except for sweeps."""
 
     def __init__(self, log: SessionLog, watch: Watch) -> None:
         self._log = log

@@ -1,20 +1,32 @@
-"""The port of the session log: what is promised to whoever writes to it or reads from it, whatever is below."""
+"""The port of the session log, in parts by responsibility; each consumer takes the part that it needs.
+
+The promises below hold for every method, whatever database is below. An answer is given after its transaction is
+committed and synced, and every read is one snapshot of committed data. A session of another owner is answered like one
+that does not exist. Besides the errors named with it each method raises Invalid for what could never be stored or
+listed (see `validation`), and Unavailable where the database cannot be reached: a read may be repeated, and so may an
+append, since a repeat of one that had taken effect is answered with what it stored. Exhausted: too much is waiting
+already; nothing was changed, try again after `retry_after` seconds.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.domain.validation import MAX_PAGE_SIZE
+
+MAX_PAGE_SIZE: Final = 1000
+# Bytes of payload that one page and one reply may hold; replies are limited to 64 MiB.
+PAGE_BYTES: Final = 8 * 1024 * 1024
+REPLY_BYTES: Final = 60 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """`next_page_token` is empty on the last page."""
+    """A page of sessions. `next_page_token` is empty on the last page."""
 
     sessions: Sequence[Session]
     next_page_token: str
@@ -22,13 +34,12 @@ class SessionPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter:
-    """Which entries of a session to list; an empty field does not filter.
+    """A filter of the entries of a session; an empty field does not filter.
 
-    `effective`: what is in effect, in the order in which a conversation reads; without `kinds` only what is said:
-    messages, direct answers, and the pushed history that they follow. `distinct`, which needs `effective`: of messages
-    with one id only the first one, and what a page counts are messages, also those of a pushed history, of which it
-    has those that belong on it. `before_message_id`, which needs `distinct` and `newest_first`: only what is read
-    before the message with this id.
+    `effective`: only entries in effect, in reading order; without `kinds` only messages, direct answers, and the pushed
+    history before them. `distinct`, which needs `effective`: of messages with one id only the first one; a page then
+    counts messages, also those of a pushed history, of which it has those that belong on it. `before_message_id`, which
+    needs `distinct` and `newest_first`: only what is read before the message with this id.
     """
 
     effective: bool = False
@@ -43,9 +54,9 @@ class EntryFilter:
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """`session` stands where the entries were read; `next_page_token` is empty on the last page.
+    """A page of entries. `session` is as it was when they were read; `next_page_token` is empty on the last page.
 
-    `has_events`, of what is in effect: an agent runtime feeds the session, be none of its events in effect.
+    `has_events`, in a listing of what is in effect: the session has events of an agent runtime, in effect or not.
     """
 
     session: Session
@@ -63,7 +74,7 @@ class UnappliedSession(NamedTuple):
 
 
 class ExpiredSession(NamedTuple):
-    """A session that nothing was written to for long. `created_at`: microseconds since 1970."""
+    """A session that was not written to for long. `created_at`: microseconds since 1970."""
 
     tenant: str
     owner: str
@@ -73,8 +84,10 @@ class ExpiredSession(NamedTuple):
 
 
 class Remains(NamedTuple):
-    """A session that is gone, and whose tasks that were changed last up to `tasks_until`, in microseconds since 1970,
-    are to follow."""
+    """A deleted session whose tasks are still to be deleted: those changed last up to `tasks_until`.
+
+    `tasks_until`: microseconds since 1970.
+    """
 
     tenant: str
     owner: str
@@ -83,7 +96,7 @@ class Remains(NamedTuple):
 
 
 class UnsettledTurn(NamedTuple):
-    """A turn that may have come to nothing. `task_id`: the task it was to be; empty: what it is was not decided."""
+    """A turn that may have come to nothing. `task_id`: the task that it was to become; "": it was not decided."""
 
     tenant: str
     owner: str
@@ -93,8 +106,9 @@ class UnsettledTurn(NamedTuple):
 
 
 class UnsettledPage(NamedTuple):
-    """`until`: up to where was looked, for `mark_settled` (microseconds since 1970); None: there was nothing.
+    """A page of unsettled turns.
 
+    `until`: the time up to which was looked, for `mark_settled` (microseconds since 1970); None: there was nothing.
     `more`: there may be more from there on.
     """
 
@@ -103,64 +117,39 @@ class UnsettledPage(NamedTuple):
     more: bool
 
 
-class SessionLog(Protocol):
-    """The log of all sessions.
-
-    Every answer is given after its transaction is committed and synced, and every read is one snapshot of committed
-    data. A session of another owner is answered like one that does not exist. Besides the errors named below each
-    method raises Invalid for what could never be stored or listed (`domain.limits`), and Unavailable where the database
-    cannot be reached: a read may be repeated, and so may an append, since a repeat of one that had taken effect is
-    answered with what it stored. Exhausted: too much is waiting already; nothing was changed, try again after
-    `retry_after` seconds.
-    """
-
-    async def create(self, op: commands.Create) -> commands.Created:
-        """Makes the session, or gives the one that is there the values that are not empty.
-
-        Where nothing changes, its version does not, either.
-        """
-        ...
-
-    async def update(self, op: commands.Update) -> Session:
-        """Gives the session its new values and raises its version by one.
-
-        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
-        """
-        ...
-
-    async def delete(self, op: commands.Delete) -> Session:
-        """Removes the session with all its entries, in one transaction; their ids are free again. `remains` has it from
-        then on, if tasks are to follow.
-
-        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
-        """
-        ...
-
-    async def append(self, op: commands.Append) -> commands.Appended:
-        """Appends entries in their order, all or none, each with the next number.
-
-        An entry whose id is stored already is not stored again: the answer has what is stored, with its payload, and of
-        racing callers all but the first get what that one stored. Where every id is stored already, nothing is asked of
-        `expected_version`. NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with
-        another request hash or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its
-        metadata: the session is not at the one expected; the version of one that does not exist is 0.
-        """
-        ...
+class WatchLog(Protocol):
+    """Reads of one session and of its newest entries."""
 
     async def session(self, scope: Scope, context_id: str) -> Session:
-        """The session without its entries. NotFound."""
+        """Return the session without its entries. NotFound."""
         ...
 
-    async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
-        """One page of the sessions of `scope`, newest update first; only those with `title` in theirs, in any case.
+    async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
+        """Return the entries after number `seq`, oldest first: at most `limit`, fewer if they are large. NotFound."""
+        ...
 
-        A session that is updated between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`;
-        `BAD_PAGE_TOKEN`: not made for this listing.
+    async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
+        """Return when each session was created and how many entries it has, by (tenant, owner, context id).
+
+        Those that do not exist are left out.
+        """
+        ...
+
+
+class ReadLog(WatchLog, Protocol):
+    """Reads of sessions, their entries, their effective history and their state."""
+
+    async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
+        """Return one page of the sessions of `scope`, newest update first.
+
+        `title`: only sessions with this in their title, in any case. A session that is updated
+        between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`; `BAD_PAGE_TOKEN`: not made for this
+        listing.
         """
         ...
 
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
-        """One page of the entries of a session, oldest first unless asked otherwise.
+        """Return one page of the entries of a session, oldest first unless asked otherwise.
 
         A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
         an empty `next_page_token` ends the list. The pages of an effective listing all show what was in effect when the
@@ -170,29 +159,70 @@ class SessionLog(Protocol):
         ...
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
-        """All messages in effect, in reading order; of equal messageIds the first. NotFound.
+        """Return all messages in effect, in reading order; of equal messageIds the first. NotFound.
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
         """
         ...
 
     async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-        """The ids of those messages, in the same order; "" for one that has none. NotFound."""
+        """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound."""
         ...
 
-    async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
-        """The entries after number `seq`, oldest first, at most `limit`, and fewer where they are large. NotFound."""
-        ...
+    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first.
 
-    async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
-        """When each of these sessions was created and how many entries it has, by (tenant, owner, context id).
-
-        Those that do not exist are left out.
+        NotFound.
         """
         ...
 
-    async def rewind(self, op: commands.Rewind) -> commands.Steered:
-        """Cuts an invocation and all first seen after it from what is in effect.
+    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
+        """Return the state made by the session's events in effect, with that of its owner and its agent.
+
+        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
+        """
+        ...
+
+
+class WriteLog(Protocol):
+    """Operations on sessions."""
+
+    async def create(self, op: commands.Create) -> commands.Created:
+        """Make the session, or give the one that is there the values that are not empty.
+
+        If nothing changes, its version does not change, either.
+        """
+        ...
+
+    async def update(self, op: commands.Update) -> Session:
+        """Give the session its new values and raise its version by one.
+
+        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
+        """
+        ...
+
+    async def delete(self, op: commands.Delete) -> Session:
+        """Remove the session with all its entries, in one transaction; their ids are free again.
+
+        If tasks are to follow, `remains` has the session from then on.
+
+        NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
+        """
+        ...
+
+    async def append(self, op: commands.Append) -> commands.Appended:
+        """Append entries in their order, all or none, each with the next number.
+
+        An entry whose id is stored already is not stored again: the answer has what is stored, with its payload, and of
+        racing callers all but the first get what that one stored. If every id is stored already, `expected_version`
+        is not checked. NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with
+        another request hash or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its
+        metadata: the session is not at the one expected; the version of one that does not exist is 0.
+        """
+        ...
+
+    async def rewind(self, op: commands.Rewind) -> commands.Rewound:
+        """Cut an invocation and all first seen after it from what is in effect.
 
         It is decided on the history as it is in the transaction that writes the entry. NotFound, also
         `INVOCATION_NOT_FOUND`: the invocation is not in effect; then the entry is stored without effect, and a repeat
@@ -200,8 +230,8 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def undo(self, op: commands.Undo) -> commands.Steered:
-        """Takes the newest rewind that counts back.
+    async def undo(self, op: commands.Undo) -> commands.Rewound:
+        """Take back the newest rewind that counts.
 
         A repeat of one that was done is answered the same; a refused one leaves nothing, and is decided anew.
         NotFound. Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
@@ -209,65 +239,81 @@ class SessionLog(Protocol):
         ...
 
     async def fork(self, op: commands.Fork) -> commands.Created:
-        """Makes a session of what is in effect in another one before an invocation, which stays as it is.
+        """Make a session of what is in effect in another one before an invocation; the other one stays as it is.
 
-        Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is what the
-        copied events made. A repeat is answered with the session that is there, whatever became of the other one.
+        Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is made by the
+        copied events. A repeat is answered with the session that is there, whatever became of the other one.
         NotFound, also `INVOCATION_NOT_FOUND`. AlreadyExists: there is another session with the new id.
         """
         ...
 
-    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-        """The invocations that have a message, an outcome or an event and are not in effect now, oldest first.
-
-        NotFound.
-        """
-        ...
-
-    async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
-        """The state that the session's events in effect made, with that of its owner and its agent.
-
-        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
-        """
-        ...
-
-    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
-        """Sessions of all owners whose tasks are not in line with their history, oldest change first.
-
-        Invalid `BAD_LIMIT`.
-        """
-        ...
-
     async def mark_applied(self, op: commands.MarkApplied) -> Session:
-        """The tasks are in line with the history up to an entry; never goes back, raises no version.
+        """Record that the tasks are in line with the history up to an entry; never go back, raise no version.
 
         NotFound. Invalid `BEYOND_HEAD`.
         """
         ...
 
+
+class SweepLog(Protocol):
+    """Reads and marks of the sweeps, over the sessions of all owners."""
+
+    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
+        """Return sessions of all owners whose tasks are not in line with their history, oldest change first.
+
+        Invalid `BAD_LIMIT`.
+        """
+        ...
+
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
-        """Turns of all owners begun or taken up again at least `min_age` seconds ago that may have come to nothing.
+        """Return turns of all owners, begun or resumed at least `min_age` seconds ago, that may have come to nothing.
 
         They were not answered directly, and nothing was said in them since. It looks at about `limit` turns (more only
         where one transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at
-        once. It goes by the clocks of the processes that write: a turn could be passed over only if one was `min_age`
-        behind. Where they were set back, it begins anew from there. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        once. It goes by the clocks of the processes that write: a turn could be missed only if one was `min_age`
+        behind. If they were set back, it begins again from there. Invalid `BAD_AGE`, `BAD_LIMIT`.
         """
         ...
 
     async def mark_settled(self, until: int) -> None:
-        """What `unsettled` gave up to `until` needs no further look. Invalid `BAD_TIME`: it is no time."""
+        """Record that the turns of `unsettled` up to `until` need no further look. Invalid `BAD_TIME`."""
         ...
 
+    async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
+        """Return sessions of all owners that were changed last more than `min_age` seconds ago, oldest creation first.
+
+        `after`: the session to continue from. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        """
+        ...
+
+    async def remains(self, limit: int) -> Sequence[Remains]:
+        """Return some deleted sessions of all owners whose tasks are still to be deleted. Invalid `BAD_LIMIT`."""
+        ...
+
+    async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
+        """Record that the tasks changed last up to `until` are deleted. Invalid `BAD_TIME`, `BAD_ID`."""
+        ...
+
+    async def delete_user_state(self, scope: Scope) -> int:
+        """Remove the state of an owner with every agent, and what `remains` has of the owner; return how many keys.
+
+        The state of an owner outlives the sessions.
+        """
+        ...
+
+
+class ImportLog(Protocol):
+    """Import of a session that was exported."""
+
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """Keeps a page of a session that is being brought in; the first one replaces what another import staged.
+        """Keep a page of a session that is being imported; the first page replaces what another import staged.
 
         AlreadyExists `SESSION_EXISTS`. Conflict `IMPORT_REPLACED`. Invalid.
         """
         ...
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
-        """Makes the session of its staged pages, all of it or nothing.
+        """Make the session of its staged pages, all of it or nothing.
 
         AlreadyExists `SESSION_EXISTS`, `ENTRY_EXISTS`. Conflict `IMPORT_REPLACED`, `IMPORT_CONFLICT`. Invalid, with the
         `line` in its metadata.
@@ -275,29 +321,13 @@ class SessionLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forgets what is staged, by this import or ("") by any; of this session or ("") of any of the owner's."""
+        """Forget what is staged, by this import or ("") by any; of this session or ("") of any of the owner's."""
         ...
 
     async def drop_abandoned_imports(self) -> int:
-        """Forgets what is staged of any owner and was not gone on with for an hour; how many pages."""
+        """Forget what any owner staged and did not continue for an hour; return how many pages."""
         ...
 
-    async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
-        """Sessions of all owners that were changed last more than `min_age` seconds ago, oldest creation first.
 
-        `after`: the one to go on from. Invalid `BAD_AGE`, `BAD_LIMIT`.
-        """
-        ...
-
-    async def remains(self, limit: int) -> Sequence[Remains]:
-        """Some of what is left of sessions of all owners. Invalid `BAD_LIMIT`."""
-        ...
-
-    async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
-        """The tasks that were changed last up to `until` are gone. Invalid `BAD_TIME`, `BAD_ID`."""
-        ...
-
-    async def delete_user_state(self, scope: Scope) -> int:
-        """Removes the state of an owner with every agent, which outlives the sessions, and what `remains` has of them;
-        how many keys that were."""
-        ...
+class SessionLog(ReadLog, WriteLog, SweepLog, ImportLog, Protocol):
+    """The log of all sessions."""

@@ -1,8 +1,8 @@
-"""What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
+"""Database triggers for the rules that constraints cannot express: one per rule, the same on both engines.
 
-A service with a bug, or a person with a shell, can break none of them. Every column of `session` stands in exactly one
-of the three sets. A trigger that changes gets another name, or comes with a new version of the schema: otherwise a
-database that has it keeps the old one.
+A service with a bug, or a person with a shell, can break none of these rules. Every column of `session` is in exactly
+one of the three sets below. A changed trigger needs another name, or a new version of the schema: otherwise a database
+that has it keeps the old one.
 """
 
 from typing import Final
@@ -10,9 +10,9 @@ from typing import Final
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.triggers import Trigger
 
-# Set when the row is made.
+# Set when the row is inserted.
 FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at", "forked_from", "salt"})
-# Never become less.
+# Never decrease.
 GROWING: Final = frozenset({"seq", "version", "has_session_task", "steered_seq", "applied_seq"})
 # Change in any direction.
 FREE: Final = frozenset({"agent", "title", "source", "updated_at"})
@@ -22,7 +22,7 @@ _NEW_SESSION: Final = _OF_SESSION.format(row="NEW")
 
 
 def triggers(dialect: Dialect) -> list[Trigger]:
-    """All of them, in the words of one engine."""
+    """Return all triggers in the dialect of one engine."""
     fixed, growing = sorted(FIXED), sorted(GROWING)
     return [
         *_of_deltas(),

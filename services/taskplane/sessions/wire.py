@@ -1,4 +1,4 @@
-"""Domain <-> protobuf: sessions and entries as the contract shows them, requests as operations. Decides nothing."""
+"""Conversion between the domain and protobuf: sessions and entries to messages, requests to operations."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.domain.validation import check_payload
 from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, Remains, UnappliedSession, UnsettledPage
+from taskplane.sessions.validation import check_payload
 
 _SECOND = 1_000_000
 
 
 def session(of: Session) -> pb.Session:
-    """The session as it stands."""
+    """Convert a session."""
     message = pb.Session(
         context_id=of.context_id,
         owner=of.owner,
@@ -36,7 +36,7 @@ def session(of: Session) -> pb.Session:
 
 
 def entry(stored: Entry) -> pb.Entry:
-    """An entry of the log; its payload is parsed here."""
+    """Convert an entry of the log; its payload is parsed here."""
     message = pb.Entry()
     if stored.payload:
         message.ParseFromString(stored.payload)
@@ -56,12 +56,12 @@ def entry(stored: Entry) -> pb.Entry:
 
 
 def entries(page: EntryPage) -> pb.Entries:
-    """Entries as they were read."""
+    """Convert a page of entries for a watch."""
     return pb.Entries(entries=map(entry, page.entries), version=page.session.version)
 
 
 def appended(answer: commands.Appended) -> pb.AppendEntriesResponse:
-    """What the caller cannot know: not the entries that it has just given."""
+    """Convert the answer to AppendEntries, without the entries that the caller has just sent."""
     of = answer.session
     response = pb.AppendEntriesResponse(
         version=of.version, entry_count=of.seq, appended=answer.appended, unapplied=of.unapplied
@@ -73,7 +73,7 @@ def appended(answer: commands.Appended) -> pb.AppendEntriesResponse:
 
 
 def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
-    """The session as one completed task."""
+    """Return the session as one completed task."""
     task = a2a.Task(id=of.context_id, context_id=of.context_id, history=history)
     task.status.state = a2a.TASK_STATE_COMPLETED
     _set_time(task.status.timestamp, of.updated_at)
@@ -81,7 +81,7 @@ def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
 
 
 def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -> commands.Create:
-    """`context_id` is used where the request names none."""
+    """Convert a CreateSession request. `context_id` is used if it names none."""
     return commands.Create(
         scope=scope,
         context_id=request.context_id or context_id,
@@ -92,7 +92,7 @@ def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -
 
 
 def update(request: pb.UpdateSessionRequest, scope: Scope) -> commands.Update:
-    """A field that is not set stays None."""
+    """Convert an UpdateSession request. A field that is not set stays None."""
     return commands.Update(
         scope=scope,
         context_id=request.context_id,
@@ -103,7 +103,7 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> commands.Update:
 
 
 def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
-    """Invalid where a payload is not the one of its kind, or cannot be stored."""
+    """Convert an AppendEntries request. Invalid: a payload is not one of its kind, or cannot be stored."""
     context_id, create = request.context_id, None
     deltas: dict[str, Delta] = {}
     if request.HasField("create"):
@@ -120,7 +120,7 @@ def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
 
 
 def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, deltas: dict[str, Delta]) -> Entry:
-    # What an event changes of the state goes to `deltas`.
+    # The change of the state by an event goes to `deltas`.
     kind, which = int(given.kind), given.WhichOneof("payload")
     check_payload(index, kind, which)
     invocation_id, target, listing = given.invocation_id, given.target, ""
@@ -134,7 +134,7 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
         given.pushed.ClearField("reduced_invocation_ids")
         listing = listed(given.pushed)
     tenant, owner, actor = scope
-    # By position, since that is a third of the work: it is the order of the table.
+    # By position, in the order of the table: a third of the time of keyword arguments.
     return Entry(
         tenant,
         owner,
@@ -158,7 +158,7 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
 
 
 def rewind(request: pb.RewindRequest, scope: Scope) -> commands.Rewind:
-    """Invalid where the message cannot be stored."""
+    """Convert a Rewind request. Invalid: its message cannot be stored."""
     given = pb.Entry(
         id=request.id,
         kind=pb.ENTRY_KIND_REWIND,
@@ -175,7 +175,7 @@ def rewind(request: pb.RewindRequest, scope: Scope) -> commands.Rewind:
 
 
 def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> commands.Undo:
-    """`entry_id` is used where the request names none."""
+    """Convert an Undo request. `entry_id` is used if it names none."""
     own = request.id or entry_id
     given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own, request_hash=request.request_hash)
     entry = _new_entry(0, given, request.context_id, scope, {})
@@ -185,7 +185,7 @@ def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> commands.Un
 
 
 def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> commands.Fork:
-    """`context_id` is used where the request names no new one."""
+    """Convert a Fork request. `context_id` is used if it names no new one."""
     return commands.Fork(
         scope=scope,
         context_id=request.context_id,
@@ -196,12 +196,12 @@ def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> commands.
 
 
 def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
-    """Sessions of any owner."""
+    """Convert sessions whose tasks are not in line with their history."""
     return pb.ListUnappliedResponse(sessions=[pb.UnappliedSession(**each._asdict()) for each in sessions])
 
 
 def expired(sessions: Sequence[ExpiredSession]) -> pb.ListExpiredResponse:
-    """Sessions of any owner."""
+    """Convert expired sessions."""
     response = pb.ListExpiredResponse()
     for each in sessions:
         shown = response.sessions.add(
@@ -212,12 +212,12 @@ def expired(sessions: Sequence[ExpiredSession]) -> pb.ListExpiredResponse:
 
 
 def to_expired(shown: pb.ExpiredSession) -> ExpiredSession:
-    """The other way round."""
+    """Convert the expired session that a request names; the reverse of `expired`."""
     return ExpiredSession(shown.tenant, shown.owner, shown.context_id, micros(shown.created_at), shown.version)
 
 
 def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
-    """What is left of sessions of any owner."""
+    """Convert deleted sessions whose tasks are still to be deleted."""
     response = pb.ListRemainsResponse()
     for each in found:
         shown = response.remains.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)
@@ -226,7 +226,7 @@ def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
 
 
 def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:
-    """A page of turns of any owner."""
+    """Convert a page of unsettled turns."""
     turns = [pb.UnsettledTurn(**turn._asdict()) for turn in page.turns]
     response = pb.ListUnsettledResponse(turns=turns, more=page.more)
     if page.until is not None:
@@ -235,7 +235,7 @@ def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:
 
 
 def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
-    """`page_size` is used where the request names none."""
+    """Return the filter of a ListEntries request. `page_size` is used if it names none."""
     return EntryFilter(
         effective=request.effective,
         kinds=[int(kind) for kind in request.kinds],
@@ -249,7 +249,7 @@ def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
 
 
 def micros(stamp: Timestamp) -> int:
-    """The other way round; 0 where it is not set."""
+    """Return a time in microseconds since 1970; 0 if it is not set."""
     return stamp.seconds * _SECOND + stamp.nanos // 1000
 
 

@@ -1,4 +1,4 @@
-"""The task store as a process of its own: `python -m taskplane.tasks`, settings from TASKPLANE_TASKS_*."""
+"""The task store as a process of its own: `python -m taskplane.tasks`, with settings from TASKPLANE_TASKS_*."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ from taskplane.tasks.settings import PREFIX, TasksSettings
 
 
 async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set, then drains."""
+    """Serve until `stop` is set, then drain."""
     await migrate.upgrade(settings.database_url, "taskplane.tasks")
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
@@ -31,7 +31,7 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
 
 
 def main() -> int:
-    """Reads the settings and runs until SIGTERM."""
+    """Read the settings and run until SIGTERM."""
     settings = load(TasksSettings, PREFIX)
     logs.setup(settings.log_level)
     return process.run(partial(serve, settings))

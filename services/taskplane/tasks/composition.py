@@ -1,4 +1,4 @@
-"""Puts the parts of the task store together."""
+"""Composition of the task store."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
@@ -25,7 +25,7 @@ DRAIN_NOTICE: Final = 1.0
 
 
 class TasksRoom:
-    """The task store, open: what it serves, whether it can, and how it ends."""
+    """The open task store: its services, its readiness and its end."""
 
     def __init__(self, engine: Engine, store: TaskStore, queue: TaskQueue, claims: Claims, watched: Watched) -> None:
         self._engine = engine
@@ -35,17 +35,17 @@ class TasksRoom:
         self.watched = watched
 
     def register(self, services: Services) -> None:
-        """Adds both services; `services` needs the lines of `servicer.POLICY`."""
+        """Add both services to `services`, which needs the lines of `servicer.POLICY`."""
         services.add(pb_grpc.add_TaskStoreServicer_to_server, self._store)
         services.add(pb_grpc.add_TaskQueueServicer_to_server, self._queue)
 
     async def ready(self) -> bool:
-        """Whether the database can be worked with just now. Unavailable if not."""
+        """Return True if the database answers now, otherwise raise Unavailable."""
         await self._engine.probe()
         return True
 
     async def drain(self) -> None:
-        """Ends every stream at a boundary; executors have a second to hear of it. To be done before serving ends."""
+        """End every stream at a boundary, before serving ends; executors have a second to hear of it."""
         await afp("drain.mid")
         self.watched.drain()
         await self.claims.drain(DRAIN_NOTICE)
@@ -55,10 +55,10 @@ class TasksRoom:
 async def open_tasks(
     settings: TasksSettings, engine: Engine, *, resident: str | None = None
 ) -> AsyncGenerator[TasksRoom, None]:
-    """The task store over a database whose schema is up to date; who opens the engine closes it, afterwards.
+    """Open the task store over a database whose schema is up to date; the caller closes the engine afterwards.
 
-    `resident`: the process id of the executor in this very process (it begins with `queue.RESIDENT`); it counts only
-    where this store is alone on its database, that is on SQLite. Should one of the store's own tasks die, the body is
+    `resident`: the process id of the executor in this process (it begins with `queue.RESIDENT`); it is used only if
+    this store is alone on its database, that is on SQLite. If a background task of the store dies, the body is
     cancelled and the error raised.
     """
     alone = engine.dialect.name == "sqlite"
@@ -95,7 +95,7 @@ async def open_tasks(
 
 
 class _Commits:
-    """Tells the parts of each commit, in their order: what is hot before those who are woken to read it."""
+    """Passes each commit to the parts of the store, in their order: the cache before the watchers that read it."""
 
     def __init__(self) -> None:
         self.to: tuple[Hot, Uncopied, Claims, Watched] | tuple[()] = ()
@@ -108,7 +108,7 @@ class _Commits:
 
 @asynccontextmanager
 async def _beside(*runs: Coroutine[Any, Any, None]) -> AsyncGenerator[None, None]:
-    """Runs them beside the body and cancels them after it."""
+    """Run coroutines beside the body and cancel them after it."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run) for run in runs]
         yield

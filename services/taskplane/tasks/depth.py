@@ -1,4 +1,7 @@
-"""What nests in requests: JSON values and unknown groups. None may be so deep that it could not be read again."""
+"""Checks of the depth of what nests in requests: JSON values and unknown groups.
+
+Protocol Buffers write messages of any depth, but their parsers stop at 100 nested messages.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -10,20 +13,20 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.tasks.domain.changes import too_deep
 
-# A parser of protobuf gives up at 100 nested messages, and whatever stores or shows a value wraps it in some more.
+# Messages that store or show a value wrap it in up to so many others.
 _WRAPPERS: Final = 16
 _LEVELS: Final = MOST_NESTED - _WRAPPERS
-# What nests is a Value that is an object (field 5: a Struct, its entry and the next Value are three messages) or a list
-# (field 6: a ListValue and the next Value are two); it has such a tag of one byte.
+# A Value nests as an object (field 5: a Struct, its entry and the next Value are three messages) or as a list (field 6:
+# a ListValue and the next Value are two). These are the tags of the two fields, of one byte each.
 _OBJECT: Final = b"\x2a"
 _LIST: Final = b"\x32"
 # A group begins with a tag of wire type 3, in the lowest three bits of its first byte.
 _NO_GROUPS: Final = bytes(byte for byte in range(256) if byte & 7 != 3)
-# Not nested by such tags: the outermost value itself and the empty object or list within the innermost one.
+# Levels without such a tag: the outermost value itself, and the empty object or list inside the innermost one.
 _OTHERS: Final = 4
 
 
-def _of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
+def _values_of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
     for part in parts:
         if part.HasField("data"):
             yield part.data
@@ -31,34 +34,34 @@ def _of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
             yield part.metadata
 
 
-def of_message(message: a2a.Message) -> Iterator[Struct | Value]:
-    """The values in a message."""
-    yield from _of_parts(message.parts)
+def values_of_message(message: a2a.Message) -> Iterator[Struct | Value]:
+    """Yield the JSON values of a message."""
+    yield from _values_of_parts(message.parts)
     if message.HasField("metadata"):
         yield message.metadata
 
 
-def of_artifact(artifact: a2a.Artifact) -> Iterator[Struct | Value]:
-    """The values in an artifact."""
-    yield from _of_parts(artifact.parts)
+def values_of_artifact(artifact: a2a.Artifact) -> Iterator[Struct | Value]:
+    """Yield the JSON values of an artifact."""
+    yield from _values_of_parts(artifact.parts)
     if artifact.HasField("metadata"):
         yield artifact.metadata
 
 
-def of_update(update: a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent) -> Iterator[Struct | Value]:
-    """The values in an update."""
+def values_of_update(update: a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent) -> Iterator[Struct | Value]:
+    """Yield the JSON values of an update."""
     yield update.metadata
     if isinstance(update, a2a.TaskStatusUpdateEvent):
-        yield from of_message(update.status.message)
+        yield from values_of_message(update.status.message)
     else:
-        yield from of_artifact(update.artifact)
+        yield from values_of_artifact(update.artifact)
 
 
-def harmless(serialized: bytes) -> bool:
-    """Whether a message has so few bytes, or so few that can be tags of nested values, that none is too deep.
+def surely_shallow(serialized: bytes) -> bool:
+    """Return whether a message has too few bytes, or too few that can be tags of nested values, to be too deep.
 
-    Texts have such bytes, too (`*` and `2`, and one in eight for groups): where there are many, only a look at the
-    message tells.
+    False means that only a look at the message tells: texts have such bytes, too (`*` and `2`, and one in eight for
+    groups).
     """
     # A nested message takes at least two bytes.
     if len(serialized) <= 2 * _LEVELS:
@@ -67,17 +70,17 @@ def harmless(serialized: bytes) -> bool:
     return groups + 3 * serialized.count(_OBJECT) + 2 * serialized.count(_LIST) + _OTHERS <= _LEVELS
 
 
-def shallow(field: str, values: Iterable[Struct | Value]) -> None:
-    """Refuses what could be written but, inside the messages that carry it, never be read again: Invalid `TOO_DEEP`.
+def check_depth(field: str, values: Iterable[Struct | Value]) -> None:
+    """Raise Invalid `TOO_DEEP` if a value could be written, but not be read again inside the messages that carry it.
 
-    A protobuf parser stops at 100 nested messages, its builder does not: such a value would make its task unreadable.
+    Such a value would make its task unreadable.
     """
     for value in values:
         if not readable_within(value, _WRAPPERS):
             raise too_deep(field)
 
 
-def known(field: str, message: Message) -> None:
-    """Refuses groups, which no field of the contract is, for they nest as well: Invalid `TOO_DEEP`."""
+def check_groups(field: str, message: Message) -> None:
+    """Raise Invalid `TOO_DEEP` if a message has groups: they nest as well, and no field of the contract is one."""
     if has_groups(message):
         raise too_deep(field)

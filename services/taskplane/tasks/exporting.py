@@ -1,4 +1,4 @@
-"""A task as it was at a generation, for whoever keeps it outside: its facts, then its log, a page in memory."""
+"""Export of a task as it was at a generation: its record, then its log, with one page in memory."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -9,15 +9,17 @@ from taskplane.runtime.errors import Conflict, Invalid, PlaneError
 from taskplane.tasks import wire
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope
-from taskplane.tasks.store import TaskLog
+from taskplane.tasks.store import ReadLog
 
 _EVENTS: Final = 256
 _BYTES: Final = 2 * 1024 * 1024
 
 
-async def exported(log: TaskLog, scope: Scope, task_id: str, generation: int) -> AsyncIterator[pb.ExportTaskResponse]:
-    """The task, then its events up to `generation` (0: all). NotFound; Invalid `BEYOND_HEAD`; Conflict
-    `TRIMMED_MEANWHILE`."""
+async def exported(log: ReadLog, scope: Scope, task_id: str, generation: int) -> AsyncIterator[pb.ExportTaskResponse]:
+    """Yield the task, then its events up to `generation` (0: all).
+
+    NotFound; Invalid `BEYOND_HEAD`; Conflict `TRIMMED_MEANWHILE`.
+    """
     row, task = await log.get(scope, task_id)
     if generation > row.generation:
         raise Invalid(f"task {task_id} has no generation {generation}", reason="BEYOND_HEAD")
@@ -33,7 +35,7 @@ async def exported(log: TaskLog, scope: Scope, task_id: str, generation: int) ->
         after = events[-1].generation
 
 
-async def _page(log: TaskLog, row: Row, after: int, generation: int) -> Sequence[Event]:
+async def _page(log: ReadLog, row: Row, after: int, generation: int) -> Sequence[Event]:
     limit = min(_EVENTS, generation - after)
     found = await log.read_after(row.uid, after, limit, _BYTES, gaps=after < row.trimmed_generation)
     if found.row.trimmed_generation != row.trimmed_generation:
@@ -41,10 +43,10 @@ async def _page(log: TaskLog, row: Row, after: int, generation: int) -> Sequence
     return [event for event in found.events if event.generation <= generation]
 
 
-async def _earlier(log: TaskLog, row: Row, shown: a2a.Task, generation: int) -> tuple[Row, a2a.Task]:
-    """The task as it was: what was written since is left out. `shown`: as it is."""
+async def _earlier(log: ReadLog, row: Row, shown: a2a.Task, generation: int) -> tuple[Row, a2a.Task]:
+    """Return the task as it was, without later events. `shown`: the task as it is."""
     if row.terminal_generation is not None and row.terminal_generation <= generation:
-        # Only marks follow the end, and they say nothing about the task.
+        # Only marks follow the end, and they change nothing of the task.
         (newest,) = await _page(log, row, generation - 1, generation)
         return row._replace(generation=generation, updated_at=newest.created_at), shown
     if row.trimmed_generation:

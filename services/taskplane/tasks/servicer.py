@@ -1,4 +1,4 @@
-"""The two services of the task store: checks, wire, log. No rule about tasks stands here."""
+"""The two services of the task store: they validate, convert and call the log. They contain no rule about tasks."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -13,7 +13,7 @@ from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
 from taskplane.tasks import session_wire, validation, wire
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import read_changes, read_message
+from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Answer
 from taskplane.tasks.domain.figures import figures
 from taskplane.tasks.domain.task import Row, Scope
@@ -29,7 +29,7 @@ from taskplane.tasks.wire import Wire
 T = TypeVar("T")
 _STORE: Final = "/taskplane.api.tasks.v1.TaskStore/"
 _QUEUE: Final = "/taskplane.api.tasks.v1.TaskQueue/"
-# Seconds that one call of CollectGarbage works, about; below the deadline of a call.
+# Seconds that one call of CollectGarbage works, roughly; below the deadline of a call.
 _COLLECTING: Final = 3.0
 
 POLICY: Final[dict[str, Access]] = {
@@ -66,7 +66,7 @@ POLICY: Final[dict[str, Access]] = {
 
 
 class TaskStore(pb_grpc.TaskStoreServicer):
-    """Every call acts for the caller and sees the caller's tasks only; appends and copies name tasks by uid."""
+    """The service TaskStore. Calls act for the caller and see the caller's tasks; appends and copies name any uid."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
-        changes = read_changes(request.first_changes, "first_changes")
+        changes = wire.read_changes(request.first_changes, "first_changes")
         validation.create(request, message, changes)
         if request.claim_for:
             check_service("only an executor may take the lease of a task", "claim_for")
@@ -190,7 +190,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def _fill_current(self, record: pb.TaskRecord, scope: Scope, row: Row) -> None:
-        """The row with its content, which the commit has left in memory as a rule."""
+        """Fill a record with a row and its content, which the commit has left in memory as a rule."""
         task = self._hot.task_at(row.uid, row.generation)
         if task is None:
             row, task = await self._log.get(scope, row.id)
@@ -298,7 +298,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
 
 class TaskQueue(pb_grpc.TaskQueueServicer):
-    """For executors: what to run, and for how long it is theirs."""
+    """The service TaskQueue: assignments and leases of executors."""
 
     def __init__(self, claims: Claims, leases: Leases) -> None:
         self._claims = claims

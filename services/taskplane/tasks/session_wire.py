@@ -1,4 +1,4 @@
-"""Domain -> protobuf for what sessions show of their tasks. Decides nothing."""
+"""Conversion of task infos, summaries and figures of sessions from the domain to protobuf."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,14 +10,14 @@ from taskplane.tasks.domain.task import DOCUMENT
 from taskplane.tasks.store import MAX_INFOS, InfoFilter, MessageFilter
 from taskplane.tasks.wire import set_time
 
-# Of the text that says why a task failed; a list shows its beginning.
+# Characters of an error text; a list shows its beginning.
 MAX_ERROR: Final = 8192
-# On a page whose size is not said.
+# Messages on a page if the request names no size.
 MESSAGES: Final = 100
 
 
 def info_filter(request: pb.ListTaskInfosRequest) -> InfoFilter:
-    """Which tasks of a session to list."""
+    """Return the filter of a ListTaskInfos request."""
     return InfoFilter(
         context_id=request.context_id,
         superseded=request.include_superseded,
@@ -29,7 +29,7 @@ def info_filter(request: pb.ListTaskInfosRequest) -> InfoFilter:
 
 
 def message_filter(request: pb.ListMessagesRequest) -> MessageFilter:
-    """Which messages of a session's tasks to show."""
+    """Return the filter of a ListMessages request."""
     return MessageFilter(
         context_id=request.context_id,
         page_size=request.page_size or MESSAGES,
@@ -39,7 +39,7 @@ def message_filter(request: pb.ListMessagesRequest) -> MessageFilter:
 
 
 def fill_info(message: pb.TaskInfo, info: Info) -> None:
-    """Shows a task in an empty message."""
+    """Fill an empty message with a task info."""
     task = info.task
     message.task_id = task.id
     message.context_id = task.context_id
@@ -63,14 +63,14 @@ def fill_info(message: pb.TaskInfo, info: Info) -> None:
 
 
 def info(shown: Info) -> pb.TaskInfo:
-    """A task."""
+    """Convert a task info."""
     message = pb.TaskInfo()
     fill_info(message, shown)
     return message
 
 
 def summary(found: Summary) -> pb.SessionSummary:
-    """The tasks of one session, counted."""
+    """Convert the summary of one session."""
     message = pb.SessionSummary(
         context_id=found.context_id, total=sum(found.states.values()), states=_counts(found.states)
     )
@@ -81,7 +81,7 @@ def summary(found: Summary) -> pb.SessionSummary:
 
 
 def figures(found: Figures) -> pb.GetSessionFiguresResponse:
-    """The figures of one session."""
+    """Convert the figures of one session."""
     message = pb.GetSessionFiguresResponse(total=found.total, states=_counts(found.states), error_rate=found.error_rate)
     if found.durations is not None:
         least, median, p95, most = found.durations

@@ -1,4 +1,12 @@
-"""The port of the task log: what is promised to whoever writes to it and reads from it, whatever database is below."""
+"""The port of the task log, in parts by responsibility; each consumer takes the part that it needs.
+
+The promises below hold for every method, whatever database is below. An answer is given after its transaction is
+committed and synced, and every read is one snapshot of committed data. A task of another owner is answered like one
+that does not exist. Besides the errors named with it each method raises Unavailable where the database cannot be
+reached. Whether an operation took effect is then unknown, and it may be submitted again, unchanged: a repeated Create,
+Append or AddMessage is answered with what the first did, a repeated Cancel or Delete with the refusal that says it is
+done, and the others do nothing twice.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +23,7 @@ from taskplane.tasks.domain.task import Event, Row, Scope
 # Tenant, owner and context id.
 Session = tuple[str, str, str]
 
-# The page of a watch: a reader never takes more than this from the log at once.
+# The page of a watch, the most that a reader takes from the log at once.
 PAGE_EVENTS: Final = 64
 PAGE_BYTES: Final = 256 * 1024
 MAX_PAGE_SIZE: Final = 100
@@ -26,11 +34,11 @@ MAX_MESSAGES: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which of the caller's tasks to list; an empty field does not filter.
+    """A filter of the caller's tasks; an empty field does not filter.
 
     `status_after` is inclusive, microseconds since 1970. `by_creation`: oldest creation first; otherwise newest state
-    change first. `superseded`: those, too, which a rewind cut. `content` is False where the rows alone will do: then no
-    task is read or folded.
+    change first. `superseded`: also the tasks that a rewind cut. `content`: False if the rows are enough; then no task
+    is read or folded.
     """
 
     context_id: str = ""
@@ -45,15 +53,15 @@ class TaskFilter:
 
     @property
     def bound(self) -> tuple[str | int, ...]:
-        """What a page token is good for."""
+        """Return the filters that a page token is bound to."""
         return self.context_id, self.agent, self.state, self.status_after, self.by_creation, self.superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoFilter:
-    """Which tasks of a session to show, oldest first unless `newest_first`.
+    """A filter of the tasks of a session, oldest first unless `newest_first`.
 
-    `latest_incomplete`: only the newest that has not ended.
+    `superseded`: also the tasks that a rewind cut. `latest_incomplete`: only the newest that has not ended.
     """
 
     context_id: str
@@ -65,13 +73,13 @@ class InfoFilter:
 
     @property
     def bound(self) -> tuple[str | int, ...]:
-        """What a page token is good for."""
+        """Return the filters that a page token is bound to."""
         return "infos", self.context_id, self.superseded, self.newest_first
 
 
 @dataclass(frozen=True, slots=True)
 class InfoPage:
-    """`next_page_token` is empty on the last page."""
+    """A page of task infos. `next_page_token` is empty on the last page."""
 
     infos: Sequence[Info]
     next_page_token: str
@@ -79,8 +87,10 @@ class InfoPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """Which messages of a session's tasks to show, the newest page first: only those before the one with the id
-    `before` ("": all), and none with an id in `without`."""
+    """A filter of the messages of a session's tasks, newest page first.
+
+    `before`: only messages before the one with this id; "": all. `without`: ids of messages to leave out.
+    """
 
     context_id: str
     page_size: int = 100
@@ -89,7 +99,7 @@ class MessageFilter:
 
 
 class MessagePage(NamedTuple):
-    """Oldest first. `more`: others come before them."""
+    """A page of messages, oldest first. `more`: others come before them."""
 
     messages: Sequence[a2a.Message]
     more: bool
@@ -97,9 +107,9 @@ class MessagePage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """`tasks` has one folded task per row, or nothing if the filter asked for no content.
+    """A page of tasks. `tasks` has one folded task per row, or nothing if the filter asked for no content.
 
-    `next_page_token` is empty on the last page. `total` counts the matches when the first page was read.
+    `next_page_token` is empty on the last page. `total` is the number of matches when the first page was read.
     """
 
     rows: Sequence[Row]
@@ -110,7 +120,7 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events of a task to read; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`."""
+    """A filter of the events of a task; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`."""
 
     kinds: Sequence[int] = ()
     speaking: bool = False
@@ -121,7 +131,7 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Events that follow a place, and the row they were read with."""
+    """Events that follow a generation, and the row that they were read with."""
 
     row: Row
     events: Sequence[Event]
@@ -129,7 +139,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """Tasks that may be claimed now; `wait`: seconds until time makes another one so, if one was seen. Hints both."""
+    """Tasks that may be claimed now; `wait`: seconds until the next one may be, if one was seen. Both are hints."""
 
     uids: Sequence[str]
     wait: float | None
@@ -137,10 +147,10 @@ class Claimable:
 
 @dataclass(slots=True)
 class Changed:
-    """What one commit did to one task: its row as it is now and its new events, in order.
+    """The effect of one commit on one task: its row as it is now and its new events, in order.
 
-    No events: it only moved its lease or its `copied_generation`. `task`: what it is now, where it was folded on the
-    way (as all are that end). `snapshot`: the same, or a document, serialized, where it was stored. `said`: see `fold`.
+    Without events only its lease or its `copied_generation` moved. `task`: the task now, if the commit folded it, as it
+    does with all that end. `snapshot`: the same serialized, or a document, if it was stored. `said`: see `fold`.
     """
 
     row: Row
@@ -152,9 +162,9 @@ class Changed:
 
 @dataclass(slots=True)
 class Committed:
-    """What one commit changed, each task once.
+    """The effect of one commit, each task once.
 
-    A task that is gone stands in `deleted` only: as it was last, with its last events if it was canceled on the way.
+    A deleted task stands in `deleted` only: as it was last, with its last events if the deletion canceled it.
     """
 
     changes: Sequence[Changed] = ()
@@ -162,17 +172,17 @@ class Committed:
 
     @property
     def rows(self) -> list[Row]:
-        """Of the tasks that are still there."""
+        """Return the rows of the tasks that are still there."""
         return [change.row for change in self.changes]
 
     @property
     def events(self) -> list[Event]:
-        """All new ones; those of one task are in order."""
+        """Return all new events; those of one task are in order."""
         return [event for change in (*self.changes, *self.deleted) for event in change.events]
 
 
 class Unfinished(NamedTuple):
-    """An import whose tasks are in, and whose session may not be."""
+    """An import whose tasks are stored, and whose session may not be."""
 
     tenant: str
     owner: str
@@ -180,18 +190,11 @@ class Unfinished(NamedTuple):
     import_id: str
 
 
-class TaskLog(Protocol):
-    """The log of all tasks.
-
-    Every answer is given after its transaction is committed and synced, and every read is one snapshot of committed
-    data. A task of another owner is answered like one that does not exist. Besides the errors named below each method
-    raises Unavailable where the database cannot be reached. Whether an operation took effect is then unknown, and it
-    may be submitted again, unchanged: a repeated Create, Append or AddMessage is answered with what the first did, a
-    repeated Cancel or Delete with the refusal that says it is done, and the others do nothing twice.
-    """
+class WriteLog(Protocol):
+    """Operations on tasks."""
 
     async def submit(self, op: Operation) -> Answer:
-        """Carries out one operation and answers when it is durable; raises its refusal (a PlaneError).
+        """Carry out one operation and answer when it is durable; raise its refusal (a PlaneError).
 
         Operations on one task take effect in the order of their commits; each event gets the next generation, without
         a gap. A refused operation has changed nothing. Exhausted: too much is waiting already; nothing was changed,
@@ -201,23 +204,34 @@ class TaskLog(Protocol):
         ...
 
     async def submit_all(self, ops: Sequence[Operation]) -> list[Answer | PlaneError]:
-        """Like `submit` for each, in the order given; a refusal concerns its operation only and is returned."""
+        """Carry out each operation like `submit`, in the order given; return a refusal as the answer of its operation.
+
+        A refusal concerns its operation only.
+        """
         ...
 
+
+class ClockLog(Protocol):
+    """The clock of leases."""
+
+    async def now(self) -> int:
+        """Return the clock of leases, microseconds since 1970: the database's, never this machine's wall clock."""
+        ...
+
+
+class ReadLog(Protocol):
+    """Reads of single tasks and their events."""
+
     async def get(self, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
-        """The task folded at exactly the generation of the row. NotFound."""
+        """Return the task folded at exactly the generation of the row. NotFound."""
         ...
 
     async def row(self, scope: Scope, task_id: str) -> Row:
-        """The row alone; cheap. NotFound."""
-        ...
-
-    async def row_by_uid(self, uid: str) -> Row:
-        """The row alone, whoever owns it; for our own processes. NotFound."""
+        """Return the row alone; cheap. NotFound."""
         ...
 
     async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
-        """One page of the tasks of `scope`. No change feed: a task may move between pages while it changes.
+        """Return one page of the tasks of `scope`. It is no change feed: a changing task may move between pages.
 
         A page may hold fewer tasks than asked for although more follow, so that it stays within some megabytes; only
         an empty `next_page_token` ends the list. Invalid `BAD_PAGE_SIZE`; `BAD_PAGE_TOKEN`: not made for this scope
@@ -225,14 +239,59 @@ class TaskLog(Protocol):
         """
         ...
 
+    async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
+        """Return events of one task, and its row at the same point of the log. NotFound; Invalid `BAD_LIMIT`."""
+        ...
+
+    async def read_after(
+        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES, *, gaps: bool = False
+    ) -> Page:
+        """Return the events that follow `generation`, oldest first, without a gap, at most `limit`.
+
+        Payloads together stay within `max_bytes`, but one event is always returned if there is one. What was returned
+        once is returned again, unchanged. An empty page means "nothing yet", never "no such task".
+        NotFound: the task is gone. OutOfRange `CURSOR_AHEAD`: `generation` lies beyond the head; `CURSOR_TRIMMED`: the
+        log no longer goes back that far (metadata `oldest_generation`): take a snapshot and go on from there. `gaps`:
+        return the rest of a trimmed log all the same.
+        """
+        ...
+
+
+class WatchLog(Protocol):
+    """The log as watchers see it: re-checks of many tasks and of whole sessions."""
+
+    async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
+        """Return the newest generation of each of these tasks, by uid, whoever owns them; one that is gone is left out.
+
+        It is one statement for all of them, however many: the re-check of a process that watches them.
+        """
+        ...
+
+    async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
+        """Return all tasks of a session, also superseded ones, oldest first."""
+        ...
+
+    async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
+        """Return these tasks, whoever owns them, oldest first; one that is gone is left out."""
+        ...
+
+    async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
+        """Return `domain.infos.fingerprint` of all tasks of each of these sessions, by one statement."""
+        ...
+
+
+class SessionReadLog(Protocol):
+    """Reads of all tasks of a session, by pages or summed up."""
+
     async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
-        """One page of what a session shows of its tasks. Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`."""
+        """Return one page of task infos of a session. Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`."""
         ...
 
     async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
-        """One page of what the tasks of a session say, superseded ones left out: oldest task first, each its history
-        and then the message of its status, unless that one still grows, is a status text or stands in the history; of
-        messages with one id the first one.
+        """Return one page of the messages of a session's tasks, superseded tasks left out.
+
+        The oldest task comes first. Each has its history and then the message of its status, unless that one still
+        grows, is a status text or stands in the history. Of messages with one id only the first is returned.
 
         A page may hold fewer messages than asked for although more come before them, so that it stays within some
         megabytes, and a few more where its first one would have no id. Invalid `BAD_PAGE_SIZE`; `NO_SUCH_MESSAGE`:
@@ -240,125 +299,112 @@ class TaskLog(Protocol):
         """
         ...
 
-    async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
-        """All tasks of a session, superseded ones, too, oldest first."""
-        ...
-
-    async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
-        """These tasks, whoever owns them, oldest first; one that is gone is left out."""
-        ...
-
-    async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
-        """What `domain.infos.fingerprint` gives for all tasks of each of these sessions, by one statement."""
-        ...
-
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
-        """What the tasks of each of these sessions come to, superseded ones left out, in the order given."""
+        """Return a summary of the tasks of each of these sessions, superseded ones left out, in the order given."""
         ...
 
-    async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
-        """Events of one task, and its row at the same point of the log. NotFound; Invalid `BAD_LIMIT`."""
-        ...
 
-    async def read_after(
-        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES, *, gaps: bool = False
-    ) -> Page:
-        """The events that follow `generation`, oldest first, without a gap, at most `limit`.
-
-        Payloads together stay within `max_bytes`, but one event is always returned if there is one. What was returned
-        once is returned again, unchanged. An empty page means "nothing yet", never "no such task".
-        NotFound: the task is gone. OutOfRange `CURSOR_AHEAD`: `generation` lies beyond the head; `CURSOR_TRIMMED`: the
-        log no longer goes back that far (metadata `oldest_generation`): take a snapshot and go on from there. `gaps`:
-        what is left of a trimmed log is wanted all the same.
-        """
-        ...
-
-    async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
-        """The newest generation of each of these tasks, by uid, whoever owns them; one that is gone is left out.
-
-        One statement for all of them, however many: the re-check of a process that watches them.
-        """
-        ...
+class CopyLog(Protocol):
+    """Reads of tasks whose messages are not all in their session."""
 
     async def uncopied(self, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
-        """Managed tasks at rest whose messages are not all in their session, the one that has waited longest first.
+        """Return managed tasks at rest whose messages are not all in their session, the longest waiting first.
 
         `context` is (tenant, owner, context id); None: of every session.
         """
         ...
 
-    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
-        """Tasks of these agents that may be claimed now, the one that has waited longest first, at most `limit`.
 
-        A hint: Claim decides, and another may be faster.
+class QueueLog(WriteLog, ClockLog, Protocol):
+    """The log as the queue sees it: tasks that wait for an executor, and leases."""
+
+    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
+        """Return tasks of these agents that may be claimed now, the longest waiting first, at most `limit`.
+
+        It is a hint: Claim decides, and another may be faster.
         """
         ...
 
     async def in_turn(self) -> Sequence[str]:
-        """Uids of the queued tasks that may have to wait for others of their session."""
+        """Return the uids of the queued tasks that may have to wait for others of their session."""
         ...
 
-    async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
-        """Managed tasks that ended before a time, are copied and have a log to trim, the one first that ended first.
+    async def expired(self, limit: int) -> Sequence[Row]:
+        """Return tasks whose lease has run out by the clock of `now`, the oldest first."""
+        ...
 
-        `after`: (`status_at`, `uid`) of the one to go on from; (0, ""): from the beginning.
+    async def held(self, process_id: str | None = None) -> Sequence[Row]:
+        """Return tasks whose lease this process holds, run out or not; None: those of every process."""
+        ...
+
+
+class RetentionLog(WriteLog, ClockLog, Protocol):
+    """The log as retention sees it: tasks whose old events may go."""
+
+    async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
+        """Return managed tasks that ended before a time, are copied and have a log to trim, the first ended first.
+
+        `after`: (`status_at`, `uid`) of the task to continue from; (0, ""): from the beginning.
         """
         ...
 
     async def untrimmed_documents(self, after: str, limit: int) -> Sequence[Row]:
-        """Document tasks with counters that may go, in the order of their uids; `after`: the uid to go on from."""
+        """Return document tasks with counters that may go, in the order of their uids; `after`: the uid before."""
         ...
 
     async def removable(self, trims: Sequence[tuple[str, int, int]]) -> tuple[int, int]:
-        """How many events trimming would take, and their bytes: by uid, after a generation and up to another."""
+        """Return how many events trimming would take, and their bytes.
+
+        `trims`: uid, the generation before the first event, the generation of the last.
+        """
         ...
 
-    async def expired(self, limit: int) -> Sequence[Row]:
-        """Tasks whose lease has run out by the clock of `now`, the oldest first."""
-        ...
 
-    async def held(self, process_id: str | None = None) -> Sequence[Row]:
-        """Tasks whose lease this process holds, run out or not; None: those of every process."""
-        ...
-
-    async def now(self) -> int:
-        """The clock of leases, microseconds since 1970: the database's, never this machine's wall clock."""
-        ...
-
-    async def epoch(self) -> str:
-        """Names this history of the log; another one after a backup was restored."""
-        ...
+class ImportLog(Protocol):
+    """Import of the tasks of a session that was exported."""
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """Keeps a page of tasks that are being brought in; the first one replaces what another import staged.
+        """Keep a page of tasks that are being imported; the first page replaces what another import staged.
 
         Conflict `IMPORT_REPLACED`.
         """
         ...
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> int:
-        """Makes the tasks of the staged pages, all or none; how many. They are remembered until the import is finished.
+        """Make the tasks of the staged pages, all or none; return how many.
 
-        AlreadyExists `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. Conflict `IMPORT_REPLACED`, `IMPORT_CONFLICT`.
-        Invalid, with the `line` in its metadata.
+        They are remembered until the import is finished. AlreadyExists `TASK_EXISTS`, `TURN_EXISTS`,
+        `SESSION_HAS_TASKS`. Conflict `IMPORT_REPLACED`, `IMPORT_CONFLICT`. Invalid, with the `line` in its metadata.
         """
         ...
 
     async def finish_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """The session of the tasks is there, too."""
+        """Record that the session of the tasks is stored, too."""
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forgets what is staged and deletes the tasks of an import that was not finished.
+        """Forget what is staged and delete the tasks of an import that was not finished.
 
-        Of this one, or ("") of any; of this session or ("") of any of the owner's.
+        `import_id`: of this import; "": of any. `context_id`: of this session; "": of any of the owner's.
         """
         ...
 
     async def drop_abandoned_imports(self) -> int:
-        """Forgets what is staged of any owner and was not gone on with for an hour; how many pages."""
+        """Forget what any owner staged and did not continue for an hour; return how many pages."""
         ...
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
-        """Imports of all owners whose tasks came in so many seconds ago, and which were not finished; at most 100."""
+        """Return imports of all owners whose tasks were stored so many seconds ago and not finished; at most 100."""
+        ...
+
+
+class TaskLog(ReadLog, WatchLog, SessionReadLog, CopyLog, QueueLog, RetentionLog, ImportLog, Protocol):
+    """The log of all tasks."""
+
+    async def row_by_uid(self, uid: str) -> Row:
+        """Return the row alone, whoever owns it; for our own processes. NotFound."""
+        ...
+
+    async def epoch(self) -> str:
+        """Return the name of this history of the log; it is another one after a backup was restored."""
         ...

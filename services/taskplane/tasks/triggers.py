@@ -1,8 +1,8 @@
-"""What the database refuses whoever asks, beyond what constraints can say: one trigger per rule, on both engines.
+"""Database triggers for the rules that constraints cannot express: one per rule, the same on both engines.
 
-A service with a bug, or a person with a shell, can break none of them. Which column falls under which rule is said
-here once, and every column of `task` stands in exactly one of the four sets. A trigger that changes gets another name,
-or comes with a new version of the schema: otherwise a database that has it keeps the old one.
+A service with a bug, or a person with a shell, can break none of these rules. Every column of `task` is in exactly one
+of the four sets below, which decide the rules that it falls under. A changed trigger needs another name, or a new
+version of the schema: otherwise a database that has it keeps the old one.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from taskplane.storage.triggers import Trigger
 from taskplane.tasks.domain.task import MANAGED, MARKS, NEXT, SUBMITTED, SUPERSEDED, WORKING
 from taskplane.tasks.tables import among, lasting
 
-# Set when the row is made.
+# Set when the row is inserted.
 FIXED: Final = frozenset(
     {
         "uid",
@@ -29,7 +29,7 @@ FIXED: Final = frozenset(
         "created_at",
     }
 )
-# Never become less.
+# Never decrease.
 GROWING: Final = frozenset(
     {
         "generation",
@@ -73,9 +73,9 @@ LIVE: Final = frozenset(
 )
 # The stored fold is a cache of the log and may be rewritten at any time.
 CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
-# All that may still change once a managed task has ended: nothing of it is what a client sees as the task.
+# Columns that may still change once a managed task has ended; clients see none of them as the task.
 AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq", "trimmed_generation"}
-# And these together, by an event that marks it.
+# These change together then, by a mark.
 MARKING: Final = frozenset({"generation", "updated_at", "superseded"})
 FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END - MARKING
 
@@ -83,10 +83,10 @@ _IS_MARK: Final = among("NEW.kind", MARKS)
 
 
 def triggers(dialect: Dialect) -> list[Trigger]:
-    """All of them, in the words of one engine."""
+    """Return all triggers in the dialect of one engine."""
     another_turn = _any_differs(dialect, ("invocation_id",))
     return [
-        # One trigger, so that the task is looked up once: events are what is written most.
+        # One trigger, so that the task is looked up once: most rows written are events.
         Trigger(
             "event_is_in_its_place",
             "event",
@@ -221,7 +221,7 @@ def _item_condition(dialect: Dialect) -> str:
 
 
 def _next_condition() -> str:
-    """The table NEXT as SQL; back to SUBMITTED only when the store queues a lost attempt again."""
+    """Return the table NEXT as SQL, with SUBMITTED after WORKING only if the store queues a lost attempt again."""
     ways = [
         f"(OLD.state = {state} AND {among('NEW.state', following)})"
         for state, following in sorted(NEXT.items())

@@ -1,4 +1,4 @@
-"""Retention: makes the logs of tasks short that ended long ago."""
+"""Retention: deletes events of tasks that ended long ago."""
 
 import asyncio
 import logging
@@ -13,19 +13,19 @@ from taskplane.tasks.domain.commands import Trim, Trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.domain.trimming import trimmable_to
 from taskplane.tasks.queue.leases import settled
-from taskplane.tasks.store import TaskLog
+from taskplane.tasks.store import RetentionLog
 
 _log = logging.getLogger(__name__)
-# Generations that go in one transaction, and tasks that are looked at together.
+# Generations that one transaction deletes, and tasks that are read together.
 _AT_ONCE: Final = 500
 _PAGE: Final = 200
 
 
 @dataclass(slots=True)
 class Garbage:
-    """Tasks whose log was made shorter, the events that are gone and the bytes of their payloads.
+    """The number of trimmed tasks, of deleted events, and of the bytes of their payloads.
 
-    `more`: the time was up before all was looked at.
+    `more`: the time was up before all tasks were looked at.
     """
 
     tasks: int = 0
@@ -38,16 +38,16 @@ class Trimmer:
     """Trims the logs of managed tasks that ended more than `ttl` seconds ago, and those of document tasks.
 
     `ttl` 0: it does nothing. Any number of stores may trim at the same time. It looks every `every` seconds, give or
-    take a quarter, and has one short transaction after the other, so that nobody waits for it for long.
+    take a quarter, and commits one short transaction after the other, so that no caller waits long for it.
     """
 
-    def __init__(self, log: TaskLog, *, ttl: float, every: float) -> None:
+    def __init__(self, log: RetentionLog, *, ttl: float, every: float) -> None:
         self._log = log
         self._ttl = ttl
         self._every = every
 
     async def run(self) -> None:
-        """Trims until it is cancelled."""
+        """Trim until cancelled."""
         while self._ttl:
             await asyncio.sleep(self._every * random.uniform(0.75, 1.25))
             try:
@@ -59,7 +59,7 @@ class Trimmer:
                     _log.info("%d events of %d tasks are trimmed", gone.events, gone.tasks)
 
     async def trim(self, seconds: float | None = None) -> Garbage:
-        """One pass over all that may go, of so many seconds (about); None: until it is through. Unavailable."""
+        """Trim for about so many seconds (None: until all is trimmed); return what was deleted. Unavailable."""
         gone = Garbage()
         if not self._ttl:
             return gone
@@ -73,7 +73,7 @@ class Trimmer:
         return gone
 
     async def survey(self) -> Garbage:
-        """What `trim` would do now."""
+        """Return what `trim` would delete now."""
         found = Garbage()
         if not self._ttl:
             return found
@@ -122,7 +122,7 @@ class Trimmer:
 
 
 def _together(rows: Sequence[Row], before: int) -> list[list[Row]]:
-    """Parts of which each is for one transaction, or is one task."""
+    """Split rows into parts for one transaction each; a task that is too large for one is a part of its own."""
     parts: list[list[Row]] = []
     weight = _AT_ONCE
     for row in rows:

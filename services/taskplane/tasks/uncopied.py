@@ -1,10 +1,10 @@
-"""Which sessions may have tasks whose messages are not all in them yet."""
+"""Index of the sessions that may have tasks whose messages are not all in them yet."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from taskplane.tasks.domain.task import AT_REST, MANAGED, Row
-from taskplane.tasks.store import Committed, TaskLog
+from taskplane.tasks.store import Committed, CopyLog
 
 Context = tuple[str, str, str]
 _MAX_KNOWN: Final = 1000
@@ -12,26 +12,26 @@ _MAX_NAMED: Final = 100
 
 
 class Uncopied:
-    """Answers for one session (tenant, owner, context id) which of its tasks are uncopied.
+    """Finds the uncopied tasks of a session (tenant, owner, context id).
 
-    Almost always none is. A store that is `alone` on its database sees every commit, so it knows the sessions that have
-    some and reads only for those; another one, or one that has more of them than it can remember, always reads.
+    Almost always there are none. A store that is `alone` on its database sees every commit, so it knows the sessions
+    that have some and reads only those. Any other store always reads, and so does one that has more than it remembers.
     """
 
-    def __init__(self, log: TaskLog, *, alone: bool) -> None:
+    def __init__(self, log: CopyLog, *, alone: bool) -> None:
         self._log = log
-        # The session of each uncopied task, by uid, and how many there are of each session. None: not known.
+        # The session of each uncopied task, by uid, and the number of them in each session. None: not known.
         self._sessions: dict[str, Context] | None = {} if alone else None
         self._counts: dict[Context, int] = {}
 
     async def load(self) -> None:
-        """Reads what is uncopied now; to be done before the store serves."""
+        """Read which tasks are uncopied now; to be called before the store serves."""
         if self._sessions is not None:
             for row in await self._log.uncopied(None, _MAX_KNOWN):
                 self._note(row.uid, (row.tenant, row.owner, row.context_id))
 
     def committed(self, commit: Committed) -> None:
-        """Takes in one commit."""
+        """Take in one commit."""
         for change in commit.changes:
             row = change.row
             self._note(row.uid, (row.tenant, row.owner, row.context_id) if is_uncopied(row) else None)
@@ -39,7 +39,7 @@ class Uncopied:
             self._note(change.row.uid, None)
 
     def _note(self, uid: str, session: Context | None) -> None:
-        """`session`: that of an uncopied task."""
+        """Note the session of an uncopied task; None: the task is not uncopied."""
         sessions = self._sessions
         if sessions is None or (session is None and uid not in sessions):
             return
@@ -56,12 +56,12 @@ class Uncopied:
                 self._counts.clear()
 
     async def of(self, context: Context) -> Sequence[Row]:
-        """The uncopied tasks of the session, the one that has waited longest first."""
+        """Return the uncopied tasks of the session, the longest waiting first."""
         if self._sessions is not None and context not in self._counts:
             return ()
         return await self._log.uncopied(context, _MAX_NAMED)
 
 
 def is_uncopied(row: Row) -> bool:
-    """A managed task at rest whose newest message is not in its session."""
+    """Return whether a task is a managed one at rest whose newest message is not in its session."""
     return row.copied_generation < row.message_generation and row.state in AT_REST and row.origin == MANAGED

@@ -1,9 +1,8 @@
-"""What a request must look like before anything is done about it; whatever is wrong is named, field by field.
+"""Validation of requests before anything is done about them.
 
-Each function raises Invalid: with the fields that are wrong, or with reason `TOO_DEEP`.
+There is one function per RPC. Each raises Invalid, with every field that is wrong, or with reason `TOO_DEEP`.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -12,20 +11,25 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import is_segment
-from taskplane.tasks.depth import harmless, known, of_artifact, of_message, of_update, shallow
+from taskplane.runtime.validation import MAX_ID, id_problem, is_segment
+from taskplane.tasks.depth import (
+    check_depth,
+    check_groups,
+    surely_shallow,
+    values_of_artifact,
+    values_of_message,
+    values_of_update,
+)
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import STATES
 from taskplane.tasks.store import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
 
-MAX_ID: Final = 255
 MAX_CHANGES: Final = 1000
 MAX_SESSIONS: Final = 1000
 MAX_CAPACITY: Final = 100_000
-# The byte of U+0000 in a text; others have it, too, so that it is only a reason to look.
+# The byte of U+0000 in a text. Tags and lengths have such bytes, too: it is only a reason to look closer.
 _NUL: Final = 0
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _HASH_BYTES: Final = 32
 _LEAST_SECONDS: Final = -62_135_596_800
 _MOST_SECONDS: Final = 253_402_300_799
@@ -36,7 +40,7 @@ _ROLES: Final = frozenset(a2a.Role.values()) - {0}
 
 
 class _Problems:
-    """Collects what is wrong with the fields of one request."""
+    """The fields of one request that are wrong, and why."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
@@ -45,24 +49,20 @@ class _Problems:
         self._fields.setdefault(field, problem)
 
     def name(self, field: str, value: str, *, required: bool = True) -> None:
-        """An id or a name: short, without control characters."""
-        if value and len(value) <= MAX_ID and value.isprintable():
-            return
+        """Check an id or a name: at most 255 characters, no control characters."""
         if not value:
             if required:
                 self.add(field, "is required")
-        elif len(value) > MAX_ID:
-            self.add(field, f"is longer than {MAX_ID} characters")
-        elif _CONTROL.search(value):
-            self.add(field, "has control characters")
+        elif problem := id_problem(value):
+            self.add(field, problem)
 
     def in_path(self, field: str, value: str) -> None:
-        """The id of something new: a client can name it in a path."""
+        """Check the id of something new, which clients will name in a path."""
         if not is_segment(value):
             self.add(field, "is neither . nor ..")
 
     def time(self, field: str, stamp: Timestamp) -> None:
-        """A moment of the years 1 to 9999, all that RFC 3339 can write."""
+        """Check that a time lies within the years 1 to 9999, the range of RFC 3339."""
         if not (_LEAST_SECONDS <= stamp.seconds <= _MOST_SECONDS and 0 <= stamp.nanos < 1_000_000_000):
             self.add(field, "is no time within the years 1 and 9999")
 
@@ -80,7 +80,7 @@ class _Problems:
             self.add(field, f"is more than {most}")
 
     def message(self, message: a2a.Message, read: UserMessage) -> None:
-        """The message that a user sent: complete, readable and storable."""
+        """Check that the message of a user is complete, readable and storable."""
         self.name("message.message_id", read.message_id)
         if message.role not in _ROLES:
             self.add("message.role", "is required" if not message.role else "is unknown")
@@ -99,7 +99,7 @@ class _Problems:
                 self.add(f"{field}.parts[{index}].text", "has the character U+0000")
 
     def change(self, field: str, change: Change) -> None:
-        """A change of an executor; whether the task allows it is the store's to say."""
+        """Check a change of an executor by itself; `decide` checks whether the task allows it."""
         if isinstance(change, StatusUpdate):
             if change.message_id is not None:
                 self.name(f"{field}.status.message.message_id", change.message_id)
@@ -117,7 +117,7 @@ class _Problems:
 
 
 def _is_sound(change: Change) -> bool:
-    """Whether a change needs no second look: its id is a good one, and none of its bytes can be U+0000 in a text."""
+    """Return whether a change is valid at first sight: its id is, and none of its bytes can be U+0000 in a text."""
     if change is None or _NUL in change.serialized:
         return False
     name = change.message_id if isinstance(change, StatusUpdate) else change.artifact_id
@@ -126,20 +126,20 @@ def _is_sound(change: Change) -> bool:
 
 def _check_depth(field: str, changes: Iterable[Change]) -> None:
     for change in changes:
-        if change is not None and not harmless(change.serialized):
+        if change is not None and not surely_shallow(change.serialized):
             update = change.update(field)
-            shallow(field, of_update(update))
-            known(field, update)
+            check_depth(field, values_of_update(update))
+            check_groups(field, update)
 
 
 def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
-    if not harmless(read.serialized):
-        shallow("message", of_message(message))
-        known("message", message)
+    if not surely_shallow(read.serialized):
+        check_depth("message", values_of_message(message))
+        check_groups("message", message)
 
 
 def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequence[Change]) -> None:
-    """Of CreateTask; its message and its first changes as they were read."""
+    """Check a CreateTask request. `message` and `changes` are its message and first changes as they were read."""
     problems = _Problems()
     problems.name("invocation_id", request.invocation_id)
     problems.name("context_id", request.context_id)
@@ -164,14 +164,14 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
             problems.change(f"first_changes[{place}]", change)
     problems.done()
     if request.HasField("metadata"):
-        shallow("metadata", (request.metadata,))
-        known("metadata", request.metadata)
+        check_depth("metadata", (request.metadata,))
+        check_groups("metadata", request.metadata)
     _check_message_depth(request.message, message)
     _check_depth("first_changes", changes)
 
 
 def append(items: Sequence[Append]) -> None:
-    """Of AppendEvents, its items as they were read: at most 1,000 changes together and one item per task."""
+    """Check the items of AppendEvents as they were read: at most 1,000 changes together, and one item per task."""
     problems = _Problems()
     if sum([len(item.changes) for item in items]) > MAX_CHANGES:
         problems.add("items", f"has more than {MAX_CHANGES} changes")
@@ -194,7 +194,7 @@ def append(items: Sequence[Append]) -> None:
 
 
 def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
-    """Of AddMessage; its message as it was read."""
+    """Check an AddMessage request. `message` is its message as it was read."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
     problems.name("invocation_id", request.invocation_id)
@@ -206,7 +206,7 @@ def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
 
 
 def watch(request: pb.WatchTaskRequest, stop_at: frozenset[int]) -> None:
-    """Of WatchTask, but for its cursor; `stop_at` is that of the request."""
+    """Check a WatchTask request except for its cursor. `stop_at` is that of the request."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
     if not stop_at <= STATES:
@@ -215,7 +215,7 @@ def watch(request: pb.WatchTaskRequest, stop_at: frozenset[int]) -> None:
 
 
 def get(request: pb.GetTaskRequest) -> None:
-    """Of GetTask."""
+    """Check a GetTask request."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
     problems.at_least("history_length", request.history_length)
@@ -223,7 +223,7 @@ def get(request: pb.GetTaskRequest) -> None:
 
 
 def list_tasks(request: pb.ListTasksRequest) -> None:
-    """Of ListTasks; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    """Check a ListTasks request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
     problems = _Problems()
     problems.name("context_id", request.context_id, required=False)
     problems.name("agent", request.agent, required=False)
@@ -234,16 +234,11 @@ def list_tasks(request: pb.ListTasksRequest) -> None:
     problems.at_least("history_length", request.history_length)
     problems.time("status_after", request.status_after)
     problems.done()
-    if not 0 <= request.page_size <= MAX_PAGE_SIZE:
-        raise Invalid(
-            f"a page has 1 to {MAX_PAGE_SIZE} tasks, not {request.page_size}",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"is not within 1 and {MAX_PAGE_SIZE}"},
-        )
+    _check_page_size(request.page_size, MAX_PAGE_SIZE, "tasks")
 
 
 def list_events(request: pb.ListEventsRequest) -> None:
-    """Of ListEvents."""
+    """Check a ListEvents request."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
     if not _KINDS.issuperset(int(kind) for kind in request.kinds):
@@ -254,14 +249,14 @@ def list_events(request: pb.ListEventsRequest) -> None:
 
 
 def cancel(request: pb.CancelTaskRequest) -> None:
-    """Of CancelTask."""
+    """Check a CancelTask request."""
     task_id(request.task_id)
-    shallow("metadata", (request.metadata,))
-    known("metadata", request.metadata)
+    check_depth("metadata", (request.metadata,))
+    check_groups("metadata", request.metadata)
 
 
 def delete(request: pb.DeleteTaskRequest) -> None:
-    """Of DeleteTask."""
+    """Check a DeleteTask request."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
     problems.at_least("expected_generation", request.expected_generation)
@@ -269,14 +264,17 @@ def delete(request: pb.DeleteTaskRequest) -> None:
 
 
 def task_id(value: str, field: str = "task_id") -> None:
-    """Of every request that names one task and nothing else."""
+    """Check a request that names one task and nothing else."""
     problems = _Problems()
     problems.name(field, value)
     problems.done()
 
 
 def put(request: pb.PutTaskRequest) -> None:
-    """Of PutTask. What a document says about its task is its runtime's business; that it can be read again is ours."""
+    """Check a PutTask request.
+
+    The content of a document is the business of its runtime; only that it can be stored and read again is checked.
+    """
     task = request.task
     problems = _Problems()
     problems.name("task.id", task.id, required=False)
@@ -294,17 +292,17 @@ def put(request: pb.PutTaskRequest) -> None:
     for index, artifact in enumerate(task.artifacts):
         problems.texts(f"task.artifacts[{index}]", artifact.parts)
     problems.done()
-    shallow("task.metadata", (task.metadata,))
-    shallow("task.status", of_message(task.status.message))
+    check_depth("task.metadata", (task.metadata,))
+    check_depth("task.status", values_of_message(task.status.message))
     for message in task.history:
-        shallow("task.history", of_message(message))
+        check_depth("task.history", values_of_message(message))
     for artifact in task.artifacts:
-        shallow("task.artifacts", of_artifact(artifact))
-    known("task", task)
+        check_depth("task.artifacts", values_of_artifact(artifact))
+    check_groups("task", task)
 
 
 def list_uncopied(request: pb.ListUncopiedRequest) -> None:
-    """Of ListUncopied."""
+    """Check a ListUncopied request."""
     problems = _Problems()
     problems.name("context_id", request.context_id, required=False)
     problems.at_most("limit", request.limit, MAX_EVENTS)
@@ -312,7 +310,7 @@ def list_uncopied(request: pb.ListUncopiedRequest) -> None:
 
 
 def mark_copied(request: pb.MarkCopiedRequest) -> None:
-    """Of MarkCopied."""
+    """Check a MarkCopied request."""
     problems = _Problems()
     problems.name("task_uid", request.task_uid)
     problems.at_least("generation", request.generation, 1)
@@ -320,7 +318,7 @@ def mark_copied(request: pb.MarkCopiedRequest) -> None:
 
 
 def mark_superseded(request: pb.MarkSupersededRequest) -> None:
-    """Of MarkSuperseded."""
+    """Check a MarkSuperseded request."""
     problems = _Problems()
     problems.name("context_id", request.context_id)
     problems.at_least("steered_seq", request.steered_seq, 1)
@@ -330,34 +328,33 @@ def mark_superseded(request: pb.MarkSupersededRequest) -> None:
 
 
 def list_task_infos(request: pb.ListTaskInfosRequest) -> None:
-    """Of ListTaskInfos; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    """Check a ListTaskInfos request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
     context_id(request.context_id)
-    if not 0 <= request.page_size <= MAX_INFOS:
-        raise Invalid(
-            f"a page has 1 to {MAX_INFOS} tasks, not {request.page_size}",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"is not within 1 and {MAX_INFOS}"},
-        )
+    _check_page_size(request.page_size, MAX_INFOS, "tasks")
 
 
 def list_messages(request: pb.ListMessagesRequest) -> None:
-    """Of ListMessages; a page size that is out of bounds has reason `BAD_PAGE_SIZE`."""
+    """Check a ListMessages request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
     context_id(request.context_id)
-    if not 0 <= request.page_size <= MAX_MESSAGES:
+    _check_page_size(request.page_size, MAX_MESSAGES, "messages")
+
+
+def _check_page_size(size: int, most: int, noun: str) -> None:
+    if not 0 <= size <= most:
         raise Invalid(
-            f"a page has 1 to {MAX_MESSAGES} messages, not {request.page_size}",
+            f"a page has 1 to {most} {noun}, not {size}",
             reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"is not within 1 and {MAX_MESSAGES}"},
+            fields={"page_size": f"is not within 1 and {most}"},
         )
 
 
 def context_id(value: str) -> None:
-    """Of every request that names one session and nothing else."""
+    """Check a request that names one session and nothing else."""
     task_id(value, "context_id")
 
 
 def drop_import(request: pb.DropImportRequest) -> None:
-    """Of DropImport."""
+    """Check a DropImport request."""
     problems = _Problems()
     problems.name("context_id", request.context_id, required=bool(request.import_id))
     problems.name("import_id", request.import_id, required=False)
@@ -365,7 +362,7 @@ def drop_import(request: pb.DropImportRequest) -> None:
 
 
 def export(request: pb.ExportTaskRequest) -> None:
-    """Of ExportTask."""
+    """Check an ExportTask request."""
     problems = _Problems()
     problems.name("task_id", request.task_id)
     problems.at_least("generation", request.generation)
@@ -373,7 +370,7 @@ def export(request: pb.ExportTaskRequest) -> None:
 
 
 def one_import(request: pb.StageImportRequest | pb.CommitImportRequest | pb.FinishImportRequest) -> None:
-    """Of every request that names one import."""
+    """Check a request that names one import."""
     problems = _Problems()
     problems.name("context_id", request.context_id)
     problems.name("import_id", request.import_id)
@@ -381,7 +378,7 @@ def one_import(request: pb.StageImportRequest | pb.CommitImportRequest | pb.Fini
 
 
 def stage_import(request: pb.StageImportRequest) -> None:
-    """Of StageImport."""
+    """Check a StageImport request."""
     one_import(request)
     problems = _Problems()
     problems.in_path("context_id", request.context_id)
@@ -390,13 +387,13 @@ def stage_import(request: pb.StageImportRequest) -> None:
 
 
 def unfinished_imports(request: pb.ListUnfinishedImportsRequest) -> None:
-    """Of ListUnfinishedImports."""
+    """Check a ListUnfinishedImports request."""
     if not 0 <= request.min_age <= 366 * 86_400:
         raise Invalid("that is no age", reason="BAD_AGE", fields={"min_age": "is 0 seconds to a year"})
 
 
 def summarize_sessions(request: pb.SummarizeSessionsRequest) -> None:
-    """Of SummarizeSessions."""
+    """Check a SummarizeSessions request."""
     problems = _Problems()
     if len(request.context_ids) > MAX_SESSIONS:
         problems.add("context_ids", f"has more than {MAX_SESSIONS}")
@@ -406,7 +403,7 @@ def summarize_sessions(request: pb.SummarizeSessionsRequest) -> None:
 
 
 def claim(request: pb.ClaimRequest) -> None:
-    """Of Claim."""
+    """Check a Claim request."""
     problems = _Problems()
     problems.name("process_id", request.process_id)
     for index, agent in enumerate(request.agents):
@@ -416,7 +413,7 @@ def claim(request: pb.ClaimRequest) -> None:
 
 
 def leases(request: pb.RenewRequest | pb.ReleaseRequest) -> None:
-    """Of Renew and Release."""
+    """Check a Renew or Release request."""
     problems = _Problems()
     problems.name("process_id", request.process_id)
     for index, lease in enumerate(request.leases):

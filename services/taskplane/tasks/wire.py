@@ -1,6 +1,6 @@
-"""Domain <-> protobuf: rows, tasks and events as the contract shows them, requests as operations. Decides nothing."""
+"""Conversion between the domain and protobuf: rows, tasks and events to messages, requests to operations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -9,38 +9,46 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import Change, UserMessage, read_changes
+from taskplane.tasks.domain.changes import Change, UserMessage, read_artifact, read_status
 from taskplane.tasks.domain.commands import Answer
-from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, Event, Row, Scope, cursor_of, incarnation
+from taskplane.tasks.domain.task import (
+    DOCUMENT,
+    FAIL_ON_ORPHAN,
+    PARALLEL,
+    SUBMITTED,
+    Event,
+    Row,
+    Scope,
+    cursor_of,
+    incarnation,
+)
 from taskplane.tasks.store import EventFilter, TaskFilter
 
 _SECOND = 1_000_000
-_FAIL = int(pb.ON_ORPHAN_FAIL)
-_PARALLEL = int(pb.STRATEGY_PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What is made of rows; `epoch` is that of the log they stand in."""
+    """Converter of rows; `epoch` is that of their log."""
 
     epoch: str
 
     def incarnation(self, row: Row) -> str:
-        """First half of the cursors of this row's task."""
+        """Return the first half of the cursors of this row's task."""
         return incarnation(row.salt, self.epoch)
 
     def cursor(self, row: Row, generation: int) -> str:
-        """The place after `generation` in the log of this row's task."""
+        """Return the cursor after `generation` in the log of this row's task."""
         return cursor_of(self.incarnation(row), generation)
 
     def record(self, row: Row, task: a2a.Task | None = None) -> pb.TaskRecord:
-        """The row, with the content `task` where it is given."""
+        """Convert a row, with the content `task` if it is given."""
         record = pb.TaskRecord()
         self.fill(record, row, task)
         return record
 
     def fill(self, record: pb.TaskRecord, row: Row, task: a2a.Task | None = None) -> None:
-        """Like `record`, into an empty record that is part of a message: nothing is copied twice."""
+        """Fill an empty record that is part of a message, so that nothing is copied twice; see `record`."""
         self._fill(record, row)
         record.state = row.state  # type: ignore[assignment]
         record.generation = row.generation
@@ -50,7 +58,7 @@ class Wire:
             record.task.CopyFrom(task)
 
     def fill_created(self, record: pb.TaskRecord, row: Row, task: bytes) -> None:
-        """Shows a task just created as it was at generation 1, whatever followed in the same commit.
+        """Fill a record with a new task as it was at generation 1, whatever followed in the same commit.
 
         `task` is its content then, serialized.
         """
@@ -88,7 +96,7 @@ class Wire:
 
 
 def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) -> None:
-    """Keeps the newest `history_length` messages (None: all) and, if not asked for, no artifacts."""
+    """Remove all but the newest `history_length` messages (None: keep all), and the artifacts unless asked for."""
     if history_length == 0:
         task.ClearField("history")
     elif history_length is not None:
@@ -98,7 +106,7 @@ def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) 
 
 
 def event(stored: Event) -> pb.Event:
-    """An event of the log; its payload is parsed here and nowhere else."""
+    """Convert an event of the log; its payload is parsed here and nowhere else."""
     message = pb.Event(
         generation=stored.generation,
         fence=stored.fence,
@@ -115,7 +123,7 @@ def event(stored: Event) -> pb.Event:
 
 
 def uncopied(row: Row) -> pb.UncopiedTask:
-    """A task whose messages are not all in its session."""
+    """Convert the row of a task whose messages are not all in its session."""
     return pb.UncopiedTask(
         tenant=row.tenant,
         owner=row.owner,
@@ -130,7 +138,7 @@ def uncopied(row: Row) -> pb.UncopiedTask:
 
 
 def append_result(result: pb.AppendResult, item: commands.Append, answer: Answer | PlaneError) -> None:
-    """What became of an item, into an empty result. An error concerns this item only."""
+    """Fill an empty result with the answer to an item. An error concerns this item only."""
     result.task_uid = item.task_uid
     refusal: PlaneError | None
     if isinstance(answer, commands.Appended):
@@ -156,7 +164,7 @@ def create(
     task_id: str,
     lease_until: int,
 ) -> commands.Create:
-    """`message` and `changes` are those of the request. `lease_until` is used where it claims."""
+    """Convert a CreateTask request, whose `message` and `changes` were read. `lease_until` is used if it claims."""
     return commands.Create(
         scope=scope,
         uid=uid,
@@ -168,17 +176,28 @@ def create(
         context_id=request.context_id,
         message=message,
         metadata=request.metadata.SerializeToString() if request.HasField("metadata") else None,
-        on_orphan=request.on_orphan or _FAIL,
+        on_orphan=request.on_orphan or FAIL_ON_ORPHAN,
         max_attempts=request.max_attempts or 3,
         changes=changes,
         claim_for=request.claim_for,
         lease_until=lease_until,
-        strategy=request.strategy or _PARALLEL,
+        strategy=request.strategy or PARALLEL,
     )
 
 
+def read_changes(changes: Iterable[pb.Change], field: str) -> list[Change]:
+    """Read the changes of one item, in their order. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
+    return [_read_change(change, field) for change in changes]
+
+
+def _read_change(change: pb.Change, field: str) -> Change:
+    if change.HasField("status"):
+        return read_status(change.status, field)
+    return read_artifact(change.artifact, field) if change.HasField("artifact") else None
+
+
 def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]:
-    """One operation per item, in their order. Invalid `TOO_DEEP`."""
+    """Return one operation per item, in their order. Raise Invalid `TOO_DEEP`."""
     return [
         commands.Append(
             actor,
@@ -194,7 +213,7 @@ def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]
 
 
 def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessage) -> commands.AddMessage:
-    """A user's message for a task that exists."""
+    """Convert an AddMessage request."""
     return commands.AddMessage(
         scope=scope,
         task_id=request.task_id,
@@ -206,7 +225,7 @@ def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessag
 
 
 def cancel(request: pb.CancelTaskRequest, scope: Scope) -> commands.Cancel:
-    """The metadata of the request travels in an otherwise empty status event."""
+    """Convert a CancelTask request; its metadata becomes that of an otherwise empty status event."""
     update = None
     if request.HasField("metadata"):
         update = a2a.TaskStatusUpdateEvent(metadata=request.metadata)
@@ -214,7 +233,7 @@ def cancel(request: pb.CancelTaskRequest, scope: Scope) -> commands.Cancel:
 
 
 def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> commands.MarkSuperseded:
-    """What is cut from a session now."""
+    """Convert a MarkSuperseded request."""
     return commands.MarkSuperseded(
         scope=scope,
         context_id=request.context_id,
@@ -224,7 +243,7 @@ def mark_superseded(request: pb.MarkSupersededRequest, scope: Scope) -> commands
 
 
 def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_id: str) -> commands.Put:
-    """`task_id` is used where the document has no id."""
+    """Convert a PutTask request. `task_id` is used if the document has no id."""
     task = request.task
     if not task.id:
         task = a2a.Task()
@@ -236,7 +255,7 @@ def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_i
 
 
 def task_filter(request: pb.ListTasksRequest) -> TaskFilter:
-    """Which tasks to list."""
+    """Return the filter of a ListTasks request."""
     return TaskFilter(
         context_id=request.context_id,
         agent=request.agent,
@@ -250,7 +269,7 @@ def task_filter(request: pb.ListTasksRequest) -> TaskFilter:
 
 
 def event_filter(request: pb.ListEventsRequest) -> EventFilter:
-    """Which events to list."""
+    """Return the filter of a ListEvents request."""
     return EventFilter(
         kinds=[int(kind) for kind in request.kinds],
         speaking=request.speaking,
@@ -261,7 +280,7 @@ def event_filter(request: pb.ListEventsRequest) -> EventFilter:
 
 
 def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[commands.Renewed]) -> list[pb.LeaseState]:
-    """What became of each lease, in the order of the request."""
+    """Convert the answers to renewals, in the order of the request."""
     return [
         pb.LeaseState(task_uid=lease.task_uid, still_yours=state.still_yours, input_generation=state.input_generation)
         for lease, state in zip(leases, renewed, strict=True)
@@ -269,7 +288,7 @@ def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[commands.Renewed]
 
 
 def set_time(stamp: Timestamp, micros: int) -> None:
-    """Microseconds since 1970, into an empty stamp."""
+    """Set an empty stamp to a time in microseconds since 1970."""
     stamp.seconds, rest = divmod(micros, _SECOND)
     stamp.nanos = rest * 1000
 

@@ -1,14 +1,13 @@
 """Reading a JSON request field by field, and collecting everything that is wrong with it."""
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.validation import MAX_ID, has_control
 
-# Characters of an id, as both stores take them, and of a page token.
-LONGEST_ID: Final = 255
+# Characters of a page token.
 LONGEST_TOKEN: Final = 4096
 # An answer names this many wrong fields at most: a body of 8 MiB can have millions.
 MOST_VIOLATIONS: Final = 50
@@ -18,7 +17,6 @@ MOST_NAMES: Final = 100
 MOST_ITEMS: Final = 100_000
 # JSON values of one request that become protobuf, which takes far longer than parsing them did.
 MOST_VALUES: Final = 400_000
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Violations:
@@ -111,9 +109,9 @@ class Fields:
     def id(self, name: str, *, required: bool = False) -> str:
         """A string that the stores take as an id: at most 255 characters, none of them a control character."""
         value = self.text(name, required=required)
-        if len(value) > LONGEST_ID:
-            self.wrong(name, f"must not be longer than {LONGEST_ID} characters")
-        elif _CONTROL.search(value):
+        if len(value) > MAX_ID:
+            self.wrong(name, f"must not be longer than {MAX_ID} characters")
+        elif has_control(value):
             self.wrong(name, "must not contain control characters")
         return value
 
@@ -210,7 +208,7 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 def is_plain_id(value: Any) -> TypeGuard[str]:
     """It is surely an id that `Fields.id` takes, and not an empty one; most are of characters that cannot be wrong."""
-    return type(value) is str and 0 < len(value) <= LONGEST_ID and value.isascii() and value.isprintable()
+    return type(value) is str and 0 < len(value) <= MAX_ID and value.isascii() and value.isprintable()
 
 
 def params_of(params: Any, bad: Violations) -> Fields:

@@ -12,6 +12,7 @@ import orjson
 
 from taskplane.cli.client.failures import Failure, Misused, NobodyThere, Unreachable, of_http
 from taskplane.cli.client.sse import SseDecoder, SseEvent
+from taskplane.runtime.validation import is_loopback
 
 # The server sends at least a comment every 3 s; so much silence means that the connection is dead.
 STREAM_SILENCE: Final = 45.0
@@ -43,11 +44,10 @@ class Http:
             headers["Authorization"] = f"Bearer {token}"
         if user:
             headers["X-User-Id"] = user
-        loopback = host == "localhost" or host == "::1" or host.startswith("127.")
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT),
-            trust_env=not loopback,
+            trust_env=not is_loopback(host),
             # To load the certificates takes longer than most calls, and plain HTTP has no use for them.
             verify=urlsplit(self.url).scheme == "https",
         )

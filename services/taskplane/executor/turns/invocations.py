@@ -11,8 +11,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import TIME_DIGITS, new_id
 from taskplane.runtime.principal import Principal
-
-MAX_KEY = 255
+from taskplane.runtime.validation import MAX_ID
 
 
 def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[str, bytes]:
@@ -58,8 +57,8 @@ def _unique() -> tuple[str, bytes]:
 
 
 def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
-    if len(key) > MAX_KEY:
-        raise Invalid(f"an idempotency key has at most {MAX_KEY} characters", fields={"idempotency_key": "is too long"})
+    if len(key) > MAX_ID:
+        raise Invalid(f"an idempotency key has at most {MAX_ID} characters", fields={"idempotency_key": "is too long"})
     scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
     return hashlib.sha256(scope).hexdigest()[:32]
 

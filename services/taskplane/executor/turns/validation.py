@@ -1,6 +1,5 @@
 """What a send must look like before anything of it is saved: a refusal leaves nothing behind in either store."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -11,18 +10,16 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.executor.changes import MAX_DEPTH
 from taskplane.executor.turns import rewind_messages
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import is_segment
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.runtime.services import MAX_REQUEST
+from taskplane.runtime.validation import id_problem, is_segment
 
-MAX_ID: Final = 255
 MAX_REFERENCES: Final = 100
 # What a send becomes carries ids and marks beside it, and must fit into a request, too.
 MAX_SEND_BYTES: Final = MAX_REQUEST - 48 * 1024
 # What a parser reads inside so many messages is not too deep, for each level is two messages or three; only what it
 # does not read has to be walked through.
 _WRAPPERS: Final = MOST_NESTED - 2 * MAX_DEPTH + 2
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def submit(request: pb.SubmitRequest) -> None:
@@ -39,7 +36,7 @@ def submit(request: pb.SubmitRequest) -> None:
         elif "\0" in part.text:
             wrong[f"message.parts[{index}].text"] = "has the character U+0000"
     for name in ("message_id", "context_id", "task_id"):
-        if problem := _of_id(getattr(message, name)):
+        if problem := id_problem(getattr(message, name)):
             wrong.setdefault(f"message.{name}", problem)
     if not message.task_id and not is_segment(message.context_id):
         wrong["message.context_id"] = "is neither . nor .., which no path can name"
@@ -75,7 +72,7 @@ def _of_rewind(message: a2a.Message) -> dict[str, str]:
     wrong: dict[str, str] = {}
     if not rewind_messages.before(message):
         wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = "is not the id of an invocation"
-    elif problem := _of_id(rewind_messages.before(message)):
+    elif problem := id_problem(rewind_messages.before(message)):
         wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = problem
     if not message.context_id:
         wrong["message.context_id"] = "is empty: it names the session to rewind"
@@ -85,14 +82,7 @@ def _of_rewind(message: a2a.Message) -> dict[str, str]:
 
 
 def _of_required(value: str) -> str:
-    return _of_id(value) if value else "is empty"
-
-
-def _of_id(value: str) -> str:
-    """What is wrong with an id; empty: nothing."""
-    if len(value) > MAX_ID:
-        return f"is longer than {MAX_ID} characters"
-    return "has control characters" if _CONTROL.search(value) else ""
+    return id_problem(value) if value else "is empty"
 
 
 def _refuse(wrong: dict[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""The rules of sessions. Nothing here does I/O, reads a clock or logs."""
+"""The rules of sessions. Pure: no I/O, no clock, no logging."""

@@ -1,6 +1,6 @@
-"""What may be asked of a session, and what comes of it. Each operation concerns one session.
+"""The operations on sessions, their answers and writes. Each operation concerns one session.
 
-Nothing here is changed once it is made. It is not frozen: that would make it several times as dear to make.
+No instance is changed once it is made. They are not frozen: that would make their construction several times as slow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from taskplane.sessions.domain.state import Change, Delta
 
 @dataclass(slots=True, kw_only=True)
 class Create:
-    """A session, or new values for the one that is there; an empty value leaves its own. Answer: `Created`."""
+    """Make a session, or give an existing one new values; an empty value changes nothing. Answer: `Created`."""
 
     scope: Scope
     context_id: str
@@ -26,7 +26,7 @@ class Create:
 
 @dataclass(slots=True, kw_only=True)
 class Update:
-    """New values for a session that is there; None leaves its own. `expected_version` 0: any. Answer: `Session`."""
+    """Give an existing session new values; None changes nothing. `expected_version` 0: any. Answer: `Session`."""
 
     scope: Scope
     context_id: str
@@ -37,9 +37,9 @@ class Update:
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Removes a session with all its entries. `expected_version` 0: any. Answer: the `Session` as it was.
+    """Remove a session with all its entries. `expected_version` 0: any. Answer: the `Session` as it was.
 
-    `tasks_until`, in microseconds since 1970: its tasks of then are to follow; 0: nothing is remembered of them.
+    `tasks_until`, in microseconds since 1970: its tasks up to then are to be deleted, too; 0: they are not recorded.
     """
 
     scope: Scope
@@ -50,7 +50,7 @@ class Delete:
 
 @dataclass(slots=True, kw_only=True)
 class NewSession:
-    """What a session that does not exist yet begins with."""
+    """The values of a session that an Append makes."""
 
     agent: str = ""
     title: str = ""
@@ -60,10 +60,10 @@ class NewSession:
 
 @dataclass(slots=True, kw_only=True)
 class Append:
-    """Entries for one session, all or none; their `seq` and `created_at` are given here. Answer: `Appended`.
+    """Append entries to one session, all or none; the store sets their `seq` and `created_at`. Answer: `Appended`.
 
-    `create` makes the session where there is none. `expected_version` 0: any. `deltas`: what events change of the
-    state, by the id of their entry.
+    `create` makes the session if there is none. `expected_version` 0: any. `deltas`: the changes of the state by
+    events, by the id of their entry.
     """
 
     scope: Scope
@@ -76,9 +76,9 @@ class Append:
 
 @dataclass(slots=True, kw_only=True)
 class Rewind:
-    """Cuts an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
+    """Cut an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
 
-    `expected_version` 0: any. Answer: `Steered`; where the invocation is not in effect, NotFound, and the entry is
+    `expected_version` 0: any. Answer: `Rewound`; if the invocation is not in effect, NotFound, and the entry is
     stored all the same, as one without effect.
     """
 
@@ -90,7 +90,7 @@ class Rewind:
 
 @dataclass(slots=True, kw_only=True)
 class Undo:
-    """Takes the newest rewind that counts back: `entry` is the undo. `expected_version` 0: any. Answer: `Steered`."""
+    """Take back the newest rewind that counts: `entry` is the undo. `expected_version` 0: any. Answer: `Rewound`."""
 
     scope: Scope
     context_id: str
@@ -100,7 +100,7 @@ class Undo:
 
 @dataclass(slots=True, kw_only=True)
 class MarkApplied:
-    """The session's tasks are in line with its history up to entry `seq`. Answer: the `Session`."""
+    """Record that the session's tasks are in line with its history up to entry `seq`. Answer: the `Session`."""
 
     scope: Scope
     context_id: str
@@ -109,9 +109,9 @@ class MarkApplied:
 
 @dataclass(slots=True, kw_only=True)
 class Fork:
-    """A new session of what is in effect in another one before an invocation ("": of all). Answer: `Created`.
+    """Make a session of what is in effect in another one before an invocation ("": of all). Answer: `Created`.
 
-    It is no part of a batch. `title` "": that of the other one.
+    It is not part of a batch. `title` "": that of the other session.
     """
 
     scope: Scope
@@ -127,7 +127,7 @@ Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied
 
 @dataclass(slots=True, kw_only=True)
 class Created:
-    """`created`: it was not there before."""
+    """Answer to Create and Fork. `created`: the session is new."""
 
     session: Session
     created: bool
@@ -135,9 +135,9 @@ class Created:
 
 @dataclass(slots=True, kw_only=True)
 class Appended:
-    """The session as it is now, and how many entries were `appended` to it: the newest it has.
+    """Answer to Append: the session as it is now, and how many entries were `appended`: its newest.
 
-    `known` are the others, in the order asked, as they were stored before.
+    `known` are the other entries of the request, in its order, as they were stored before.
     """
 
     session: Session
@@ -146,23 +146,26 @@ class Appended:
 
 
 @dataclass(slots=True, kw_only=True)
-class Steered:
-    """Which entry steers, and the session as it is now. `done`: by this call, not by an earlier one."""
+class Rewound:
+    """Answer to Rewind and Undo: the number of the entry and the session as it is now.
+
+    `done`: by this call, not by an earlier one.
+    """
 
     seq: int
     session: Session
     done: bool
 
 
-Answer = Session | Created | Appended | Steered
+Answer = Session | Created | Appended | Rewound
 
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """What is to be written, and the answer once that is committed; it may be a refusal.
+    """The writes of a decided operation, and the answer once they are committed; it may be a refusal.
 
-    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries, and `tasks_until`
-    is what stays. `deltas`: what those of the entries that are events change of the state, with their numbers.
+    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries; if `tasks_until`
+    is set, it stays on record. `deltas`: the changes of the state by those entries that are events, with their numbers.
     """
 
     session: Session
@@ -179,11 +182,11 @@ Outcome = Write | Answer | PlaneError
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What was read for one operation before it is decided.
+    """The data read for one operation before it is decided.
 
     `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
-    owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, where
-    `needs_lines` says so, and `changes` what its events did to its state, to be gone through once.
+    owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, if
+    `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once.
     """
 
     session: Session | None
@@ -193,5 +196,5 @@ class Found:
 
 
 def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:
-    """Whether `op` cannot be decided without the lines of its session."""
+    """Return whether `op` cannot be decided without the lines of its session."""
     return isinstance(op, Rewind | Undo) and not stored

@@ -1,14 +1,14 @@
-"""What becomes of one operation on one session: the new row and entries, the answer of a repeat, or why not.
+"""The decision about one operation on one session: the new row and entries, the answer of a repeat, or a refusal.
 
-Every rule about writing stands here and nowhere else; the database triggers are a second wall. Of several refusals the
-first is given, in this order: not found, key reused, version mismatch, what the history does not allow. A repeat is
-answered before a version mismatch.
+Every rule about writing is here and nowhere else; the database triggers are a second wall. Of several refusals the
+first is given, in this order: not found, key reused, version mismatch, not allowed by the history. A repeat is answered
+before a version mismatch.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from taskplane.runtime.ids import is_segment
+from taskplane.runtime.validation import is_segment
 from taskplane.sessions.domain import commands, rewinds
 from taskplane.sessions.domain.commands import Found, Operation, Outcome, Write
 from taskplane.sessions.domain.errors import key_reused, no_segment, session_not_found, version_mismatch
@@ -16,7 +16,7 @@ from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repea
 
 
 def decide(found: Found, op: Operation, now: int) -> Outcome:
-    """What becomes of `op`, given what was `found`, at `now` (microseconds, UTC). Pure."""
+    """Decide `op`, given the data `found` for it, at `now` (microseconds, UTC). Pure."""
     return _RULES[type(op)](found, op, now)
 
 

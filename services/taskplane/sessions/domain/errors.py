@@ -1,15 +1,15 @@
-"""Why an operation on a session is refused; the text, the reason and the way out stand here."""
+"""The errors of operations on sessions, each with its text, reason and suggestion."""
 
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 
 
 def session_not_found(context_id: str) -> NotFound:
-    """The one answer for a session that does not exist and for one of another owner."""
+    """Return the error for a session that does not exist, and the same one for a session of another owner."""
     return NotFound(f"session {context_id} does not exist", reason="SESSION_NOT_FOUND")
 
 
 def key_reused(entry_id: str) -> Refused:
-    """The id is that of another entry; it is in the metadata."""
+    """Return the error for an id that another entry has."""
     return Refused(
         f"entry {entry_id} is stored already, for another request or in another session",
         reason="KEY_REUSED",
@@ -19,7 +19,7 @@ def key_reused(entry_id: str) -> Refused:
 
 
 def version_mismatch(context_id: str, expected: int, version: int) -> Conflict:
-    """Somebody else wrote to the session, whose `version` is in the metadata."""
+    """Return the error for a session that was changed meanwhile; its `version` is in the metadata."""
     return Conflict(
         f"session {context_id} is at version {version}, not {expected}",
         reason="VERSION_MISMATCH",
@@ -29,13 +29,13 @@ def version_mismatch(context_id: str, expected: int, version: int) -> Conflict:
 
 
 def no_such_message(message_id: str) -> Invalid:
-    """Nothing can come before a message that is not in the conversation."""
+    """Return the error for a listing before a message that is not in the conversation."""
     what = "names no message of this session"
     return Invalid(f"{message_id} {what}", reason="NO_SUCH_MESSAGE", fields={"before_message_id": what})
 
 
 def invocation_not_found(invocation_id: str) -> NotFound:
-    """It was never seen in the session, or was cut, voided or replaced."""
+    """Return the error for an invocation that was never seen in the session, or was cut, voided or replaced."""
     return NotFound(
         f"invocation {invocation_id} is not in effect in this session",
         reason="INVOCATION_NOT_FOUND",
@@ -45,24 +45,24 @@ def invocation_not_found(invocation_id: str) -> NotFound:
 
 
 def no_segment(field: str) -> Invalid:
-    """No client could name it in a path."""
+    """Return the error for an id that no client could name in a path."""
     return Invalid(f"{field} is no name", reason="BAD_ID", fields={field: "is neither . nor .."})
 
 
 def session_exists(context_id: str) -> AlreadyExists:
-    """There is a session with this id that was not made by this request."""
+    """Return the error for an id that a session has which this request did not make."""
     return AlreadyExists(
         f"there is another session {context_id}", reason="SESSION_EXISTS", suggestion="leave the id to the store"
     )
 
 
 def nothing_to_undo(context_id: str) -> Refused:
-    """There is no rewind that counts."""
+    """Return the error for an undo without a rewind that counts."""
     return Refused(f"session {context_id} has no rewind that could be undone", reason="NOTHING_TO_UNDO")
 
 
 def too_late_to_undo(context_id: str) -> Refused:
-    """A turn was begun after the newest rewind that counts."""
+    """Return the error for an undo after a new turn was begun."""
     return Refused(
         f"a new turn was begun in session {context_id} after its newest rewind",
         reason="TOO_LATE_TO_UNDO",
@@ -71,5 +71,5 @@ def too_late_to_undo(context_id: str) -> Refused:
 
 
 def beyond_head(context_id: str, seq: int) -> Invalid:
-    """The session has only `seq` entries."""
+    """Return the error for the number of an entry beyond the `seq` entries of the session."""
     return Invalid(f"session {context_id} has {seq} entries", reason="BEYOND_HEAD", fields={"seq": f"is at most {seq}"})

@@ -1,33 +1,33 @@
-"""A session made of another one: which entries it has, and what becomes of each. Pure."""
+"""Forks: sessions made of other ones, with copies of their entries. Pure."""
 
 import hashlib
 from collections.abc import Sequence
 
 from taskplane.sessions.domain.commands import Fork
-from taskplane.sessions.domain.history import InEffect, effective, rewinding, stands
+from taskplane.sessions.domain.history import InEffect, can_rewind_to, effective, rewind_line
 from taskplane.sessions.domain.payload import keep_messages, move_messages
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, Entry, Session
 
 
 def origin(op: Fork) -> str:
-    """What a repeat of the fork has in common with it, and no other fork; for `Session.forked_from`."""
+    """Return a name of the fork that a repeat of it has, and no other fork; for `Session.forked_from`."""
     return _digest(op.context_id, op.before)
 
 
 def to_copy(lines: Sequence[Line], before: str) -> list[InEffect] | None:
-    """Which entries are copied, in reading order: what is in effect before an invocation, or all of it if that is "".
+    """Return the entries to copy, in reading order: those in effect before an invocation, or all in effect if it is "".
 
     None: the invocation is not in effect.
     """
     if not before:
         return effective(lines)
-    return effective([*lines, rewinding(before, lines)]) if stands(lines, before) else None
+    return effective([*lines, rewind_line(before, lines)]) if can_rewind_to(lines, before) else None
 
 
 def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Session:
-    """The new session, which has so many entries. It has no tasks, so nothing is to be carried out on them."""
-    steered = 1 if copies and copies[0].kind == PUSHED else 0
+    """Return the new session. It has no tasks, so there is nothing to apply to them."""
+    pushed = 1 if copies and copies[0].kind == PUSHED else 0
     return of._replace(
         context_id=op.new_context_id,
         seq=len(copies),
@@ -36,18 +36,18 @@ def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Sessi
         has_session_task=True,
         created_at=now,
         updated_at=now,
-        steered_seq=steered,
-        applied_seq=steered,
+        steered_seq=pushed,
+        applied_seq=pushed,
         forked_from=origin(op),
         salt=op.salt,
     )
 
 
 def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
-    """Entry `seq` of the new session, made of a stored one.
+    """Return entry `seq` of the new session, made of a stored one.
 
-    It keeps its turn and its place within its task, but not the task, and not the request: the turn is over. What is
-    said in it is said in the new session, so that nobody answers in the old one.
+    It keeps its turn and its place within its task, but not the task, and not the request: the turn is over. Its
+    messages name the new session, so that no answer goes to the old one.
     """
     payload, listed = stored.payload, stored.listed
     if one.kind == PUSHED:

@@ -1,25 +1,29 @@
-"""What an entry carries, as it is stored: a serialized `Entry` of the contract in which only the payload is set."""
+"""The stored form of what an entry carries: a serialized `Entry` of the contract in which only the payload is set.
+
+Replies are put together from it without another copy. No other module of the rules knows the messages of the contract.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED
-from taskplane.sessions.domain.ids import is_id
+from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.session import REDUCED
 
 INVOCATION_KEY = "kagent_invocation_id"
 
 
 def pack(entry: pb.Entry, which: str | None) -> bytes | None:
-    """The payload of `entry`, which is the field `which`, as it is stored; None if it has none.
+    """Return the payload of `entry`, its field `which`, as it is stored; None if it has none.
 
-    Invalid `UNREADABLE`: it is nested so deeply that a reply which holds it could not be read, ours or another's.
+    Raise Invalid `UNREADABLE` if it is nested so deeply that no reply with it could be read, ours or another's.
     """
     if which is None:
         return None
@@ -43,7 +47,7 @@ def pack(entry: pb.Entry, which: str | None) -> bytes | None:
 
 
 def _delimited(number: int, content: bytes) -> bytes:
-    """A serialized message whose one field, of this number (at most 15), is a text, bytes or a message."""
+    """Return a serialized message with one field, of this number (at most 15): a text, bytes or a message."""
     prefix = [number << 3 | 2]
     size = len(content)
     while size > 0x7F:
@@ -58,10 +62,12 @@ _DATA: Final = pb.Entry.DATA_FIELD_NUMBER
 _PUSHED: Final = pb.Entry.PUSHED_FIELD_NUMBER
 _ENTRIES: Final = pb.Entries.ENTRIES_FIELD_NUMBER
 _WATCHED: Final = pb.WatchEntriesResponse.ENTRIES_FIELD_NUMBER
+MESSAGE_TAG: Final = _MESSAGE << 3 | 2
+"""The first byte of a stored payload that is a message."""
 
 
 def move_messages(payload: bytes | None, context_id: str) -> bytes:
-    """A stored payload whose messages are in another session, and in no task."""
+    """Return a stored payload with its messages in another session, and in no task."""
     entry = pb.Entry.FromString(payload or b"")
     for message in [entry.message] if entry.HasField("message") else entry.pushed.messages:
         message.context_id, message.task_id = context_id, ""
@@ -69,7 +75,7 @@ def move_messages(payload: bytes | None, context_id: str) -> bytes:
 
 
 def messages(payload: bytes | None) -> Sequence[a2a.Message]:
-    """The A2A messages in a stored payload, in order."""
+    """Return the A2A messages in a stored payload, in order."""
     entry = pb.Entry.FromString(payload or b"")
     if entry.HasField("message"):
         return [entry.message]
@@ -77,7 +83,7 @@ def messages(payload: bytes | None) -> Sequence[a2a.Message]:
 
 
 def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
-    """A stored pushed history with those of its messages alone whose indexes are `kept`, in order."""
+    """Return a stored pushed history with only those of its messages whose indexes are `kept`, in order."""
     entry = pb.Entry.FromString(payload or b"")
     if len(kept) == len(entry.pushed.messages):
         return payload or b""
@@ -85,16 +91,46 @@ def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
     return pb.Entry(pushed=pushed).SerializeToString()
 
 
+def mark_reduced(payload: bytes | None, reduced: Sequence[str]) -> tuple[bytes, str]:
+    """Return a stored pushed history that says which invocations it reduces, and its `Entry.listed`."""
+    entry = pb.Entry.FromString(payload or b"")
+    entry.pushed.reduced_invocation_ids[:] = reduced
+    return entry.SerializeToString(), listed(entry.pushed)
+
+
 def listed(pushed: pb.Messages) -> str:
-    """The invocation that each message names in its metadata, or nothing, a line each; `REDUCED` before it where it
-    was reduced."""
+    """Return the `Entry.listed` of a pushed history.
+
+    It has a line for each message: the invocation that its metadata names, or nothing, after `REDUCED` where that
+    invocation was reduced.
+    """
     names = map(invocation_in, pushed.messages)
     reduced = set(pushed.reduced_invocation_ids)
     return "".join(f"{REDUCED if name in reduced else ''}{name}\n" for name in names)
 
 
+def pack_state(values: Mapping[str, Value], versions: Mapping[str, int]) -> bytes:
+    """Return a change of the state as a serialized `Entry`: values by key and artifact versions by name."""
+    entry = pb.Entry(artifact_versions=versions)
+    for key, value in values.items():
+        entry.state_delta.fields[key].CopyFrom(value)
+    return entry.SerializeToString(deterministic=True)
+
+
+def unpack_state(stored: bytes) -> tuple[Mapping[str, Value], Mapping[str, int]]:
+    """Return the values and the artifact versions that `pack_state` was given."""
+    entry = pb.Entry.FromString(stored)
+    return entry.state_delta.fields, entry.artifact_versions
+
+
+def check_readable(state: Struct) -> None:
+    """Raise DecodeError or EncodeError if no reply with this change of the state could be written or read."""
+    reply = pb.WatchEntriesResponse(entries=pb.Entries(entries=[pb.Entry(state_delta=state)]))
+    pb.WatchEntriesResponse.FromString(reply.SerializeToString())
+
+
 def invocation_in(message: a2a.Message) -> str:
-    """The invocation that a message names in its metadata; "" if it names none."""
+    """Return the invocation that a message names in its metadata; "" if it names none."""
     if not message.HasField("metadata"):
         return ""
     fields = message.metadata.fields
@@ -102,7 +138,7 @@ def invocation_in(message: a2a.Message) -> str:
 
 
 class RuntimeEvent(NamedTuple):
-    """What the history reads in the event of an agent runtime; "" where it says nothing about it."""
+    """The fields of an agent runtime's event that the history reads; "" where the event does not say."""
 
     invocation_id: str
     rewinds_before: str
@@ -112,7 +148,7 @@ class RuntimeEvent(NamedTuple):
 
 
 def read_event(data: str) -> RuntimeEvent:
-    """Reads an event of ADK or a runtime that writes as it does, in either spelling; anything else says nothing."""
+    """Read an event of ADK, or of a runtime that writes as it does, in either spelling; ignore anything else."""
     try:
         event: object = json.loads(data)
     except (ValueError, RecursionError):
@@ -134,7 +170,7 @@ def _field(thing: object, *spellings: str) -> object:
 
 
 def _given(thing: object, *spellings: str) -> object:
-    """Like `_field`, but what is false is something, too."""
+    """Return the first field that is there and not null, be its value false or empty."""
     if not isinstance(thing, dict):
         return None
     fields = cast("Mapping[str, Any]", thing)
@@ -142,5 +178,5 @@ def _given(thing: object, *spellings: str) -> object:
 
 
 def _id(value: object) -> str:
-    """An id as one is stored; what could be none (a lone surrogate, say) says nothing."""
+    """Return a value that can be stored as an id; "" for any other, such as one with a lone surrogate."""
     return value if isinstance(value, str) and is_id(value) else ""

@@ -1,32 +1,31 @@
-"""Messages that are told once only, by what a few bytes of each say. Pure."""
+"""Detection of messages that repeat the id of an earlier one, from a few bytes of each. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain.history import Reading
+from taskplane.sessions.domain.payload import MESSAGE_TAG
 
 HEAD: Final = 96
-"""Bytes of a stored payload from its beginning; as a rule they have the id of its message in them."""
+"""Bytes at the beginning of a stored payload that have, as a rule, the id of its message in them."""
 
-_MESSAGE: Final = pb.Entry.MESSAGE_FIELD_NUMBER << 3 | 2
 _ID: Final = a2a.Message.MESSAGE_ID_FIELD_NUMBER << 3 | 2
 _MORE: Final = 0x80
 
 
 def id_in(head: bytes) -> bytes | None:
-    """The id of the message that begins a stored payload, as UTF-8; None: one has to look at all of it.
+    """Return the id of the message that begins a stored payload, as UTF-8; None if the whole payload is needed.
 
     Serialized messages have their fields in order, and the id is the first one.
     """
     try:
-        # After the field's mark comes its size, in seven bits of each byte.
+        # The size follows the tag of the field, in seven bits of each byte.
         at = 2
         while head[at - 1] & _MORE:
             at += 1
         size = head[at + 1]
-        if head[0] != _MESSAGE or head[at] != _ID or size & _MORE:
+        if head[0] != MESSAGE_TAG or head[at] != _ID or size & _MORE:
             return None
     except IndexError:
         return None
@@ -37,8 +36,10 @@ def id_in(head: bytes) -> bytes | None:
 def repeats(
     reading: Reading, ids: Mapping[int, bytes], pushed: Sequence[bytes]
 ) -> tuple[frozenset[int], Sequence[int]]:
-    """Of messages with one id the first one counts: the numbers of the entries that say one again, and the indexes of
-    those messages of the pushed history that are in effect and do not.
+    """Return which entries repeat the id of an earlier message, and which messages of the pushed history do not.
+
+    The first of several messages with one id counts. The entries are given by number; the messages of the pushed
+    history by index, those in effect only.
 
     `ids` has the id of each message by the number of its entry, `pushed` those of all messages of the pushed history;
     a message without an id repeats none.

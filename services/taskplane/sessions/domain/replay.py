@@ -1,10 +1,10 @@
-"""Goes through a session's log and finds out what is cut and what counts in the end. Pure.
+"""The replay of a session's log: which places are cut, and which rewinds count, in the end. Pure.
 
-Every invocation has a place: where it was first seen in the log. An event of an agent runtime has one of its own, too,
-since runtimes go by where events stand: kagent's begins every turn with an event of one and the same invocation. A
-rewind cuts the places from that of its target up to its own, a pushed history those before it. A rewind starts from the
-state that was just before its target, so what lies between has no say any more: rewinding before an earlier rewind
-takes that one back, which is what ADK does as well.
+Every invocation has a place: the position of its first entry in the log. An event of an agent runtime has a place of
+its own, too, since runtimes go by the position of events: kagent's begins every turn with an event of one and the same
+invocation. A rewind cuts the places from that of its target up to its own, a pushed history those before it. A rewind
+starts from the state just before its target, so the rewinds and undos between have no effect any more: rewinding before
+an earlier rewind takes that one back, as in ADK.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ Name = str | int
 
 
 class Line(NamedTuple):
-    """What the effective history needs to know of an entry; the fields are those of `Entry`."""
+    """The fields of an `Entry` that the effective history needs."""
 
     seq: int
     kind: int
@@ -39,22 +39,22 @@ class Line(NamedTuple):
 
     @property
     def group(self) -> Name:
-        """The turn that created the task it belongs to; its own turn, if there is no such task."""
+        """Return the turn that created the task of the entry; its own turn, if there is no such task."""
         return self.task_invocation_id or self.invocation_id or self.seq
 
     @property
     def is_of_a_turn(self) -> bool:
-        """Whether it is what somebody said, or the outcome of a turn; not what only steers."""
+        """Return whether it is a message, the outcome of a turn, or an event that rewinds nothing."""
         return self.kind in SAID or (self.kind == EVENT and not self.target)
 
     @property
-    def steers(self) -> bool:
-        """Whether it may change what is in effect of the entries before it; one that does not only adds to them."""
+    def changes_history(self) -> bool:
+        """Return whether it may change what is in effect of the entries before it; any other only adds to them."""
         return self.kind not in SAID and (self.kind != EVENT or bool(self.target))
 
     @property
     def shows(self) -> bool:
-        """Whether a conversation shows it while it is in effect."""
+        """Return whether a conversation shows it while it is in effect."""
         if self.kind in SAID:
             return self.speaks
         return self.kind == EVENT and not self.target
@@ -62,7 +62,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """The places from `start` up to, not including, `end` are cut, and those that `below` cuts.
+    """The cut of the places from `start` up to, not including, `end`, and of those that `below` cuts.
 
     `before` is the state that an undo returns to. `push` is the pushed history that counts, if any; it is the lowest
     of the cuts, which no undo takes back.
@@ -72,7 +72,7 @@ class Cut:
     end: int
     below: "Cut | None"
     before: "Cut | None"
-    push: "Push | None"
+    push: "PushedHistory | None"
 
     @property
     def is_push(self) -> bool:
@@ -80,10 +80,10 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Push:
+class PushedHistory:
     """A pushed history at `place`; `named` has the place of each invocation in it, `listed` that of each message.
 
-    Of the invocations `reduced` it keeps a part only: they are over, and so are their tasks.
+    It keeps only a part of the invocations `reduced`: they are over, and so are their tasks.
     """
 
     seq: int
@@ -94,13 +94,13 @@ class Push:
 
 
 class Replayed:
-    """Where each invocation was `seen` first, which ones are `voided`, and the `state`: what is cut in the end.
+    """The first place of each invocation (`seen`), the `voided` ones, and the `state`: the cuts in the end.
 
     It holds nothing of the entries but these places. `seq` is the number of the newest one, or 0.
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        """`lines` are all entries of a session in the order of their numbers, or all up to some number."""
+        """Replay all entries of a session in the order of their numbers, or all up to some number."""
         self.seq = lines[-1].seq if lines else 0
         self.voided = _voided(lines)
         self._seen: dict[Name, int] = {}
@@ -115,16 +115,16 @@ class Replayed:
 
     @property
     def events(self) -> Mapping[int, int]:
-        """The place of each event, by number."""
+        """Return the place of each event, by number."""
         return self._events
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is in effect: nothing is cut, voided or replaced."""
+        """Return whether everything is in effect: nothing is cut, voided or replaced."""
         return not self.voided and not self._starts and self.push is None
 
     def followed_by(self, lines: Sequence[Line]) -> Self:
-        """What it is when these entries, of which none `steers`, have come as well. This one stays as it is."""
+        """Return the replay of a log with these entries after its own; none of them `changes_history`."""
         after = copy(self)
         after._seen = dict(self._seen)
         after._events = dict(self._events)
@@ -141,32 +141,32 @@ class Replayed:
         after.seq = lines[-1].seq if lines else self.seq
         return after
 
-    def has(self, line: Line) -> bool:
-        """Whether the entry is in effect: neither it nor the turn that created its task is cut, voided or replaced."""
+    def is_in_effect(self, line: Line) -> bool:
+        """Return whether neither the entry nor the turn that created its task is cut, voided or replaced."""
         push = self.push
         if line.kind == EVENT and self.cuts(self._events[line.seq]):
             return False
-        if not self.stands(line.name):
+        if not self.is_kept(line.name):
             return False
-        if push is not None and (line.seq < push.seq or self.replaces(line.name) or line.name in push.reduced):
+        if push is not None and (line.seq < push.seq or self.is_replaced(line.name) or line.name in push.reduced):
             return False
-        # A pushed history replaces what was said before it, not the tasks that go on after it.
-        return line.group == line.name or self.stands(line.group)
+        # A pushed history replaces the messages before it, not the tasks that go on after it.
+        return line.group == line.name or self.is_kept(line.group)
 
-    def stands(self, name: Name) -> bool:
-        """Whether an invocation that was seen is neither voided nor cut by a rewind."""
+    def is_kept(self, name: Name) -> bool:
+        """Return whether an invocation that was seen is neither voided nor cut by a rewind."""
         return name not in self.voided and not self.cuts(self.place(name))
 
-    def replaces(self, name: Name) -> bool:
-        """Whether the pushed history that counts came after this invocation and does not name it."""
+    def is_replaced(self, name: Name) -> bool:
+        """Return whether the pushed history that counts came after this invocation and does not name it."""
         return self.push is not None and self.place(name) < self.push.place
 
     def place(self, name: Name) -> int:
-        """That of an invocation that was seen: the one in the pushed history, if that names it."""
+        """Return the place of an invocation that was seen: the one in the pushed history, if that names it."""
         return _place(self.state, self.seen, name)
 
     def cuts(self, place: int) -> bool:
-        """Whether a rewind that counts cuts this place."""
+        """Return whether a rewind that counts cuts this place."""
         at = bisect_right(self._starts, place) - 1
         return at >= 0 and place < self._ends[at]
 
@@ -179,20 +179,22 @@ def _voided(lines: Sequence[Line]) -> frozenset[Name]:
 def _replay(
     lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int], events: dict[int, int]
 ) -> tuple[Cut | None, int]:
-    """Goes through the log once; fills `seen`, the place of each invocation, and `events`, that of each event by its
-    number, and returns what is cut in the end, and the last place."""
+    """Replay the log and return the cuts in the end and the last place.
+
+    Fills `seen` with the place of each invocation, and `events` with that of each event by its number.
+    """
     state: Cut | None = None
-    # What was cut when each place was reached.
+    # The cuts when each place was reached.
     states: dict[int, Cut | None] = {}
-    # Those voided so far, where this was not taken back; `voided` is what they are in the end.
+    # The invocations voided so far; `voided` are those voided in the end.
     void: set[Name] = set()
     place = 0
     for seq, kind, invocation_id, _, task_invocation_id, _, target, off, _, listing in lines:
         if kind == REWIND and off:
-            # It was refused: nothing can be rewound to before it, either.
+            # It was refused, and cannot be the target of a rewind, either.
             continue
         at = place = place + 1
-        # `Line.name` and `Line.group`; looked up here, since logs are long.
+        # `Line.name` and `Line.group` inlined, since logs are long.
         name = invocation_id or seq
         group = task_invocation_id or name
         if group not in seen:
@@ -212,13 +214,13 @@ def _replay(
         elif kind == VOID and target in void:
             void.discard(target)
             if target in seen and _cuts(state, _place(state, seen, target)):
-                # Begun anew after a rewind that found nothing of it to cut: from here on it is a turn like any other.
+                # It begins again after a rewind that found nothing of it to cut: it is a turn like any other from here.
                 place += 1
                 seen[target], states[place] = place, state
         if name in voided:
             continue
         if kind == PUSHED:
-            pushed = Push(seq, at, {}, listed := [], set())
+            pushed = PushedHistory(seq, at, {}, listed := [], set())
             state = Cut(0, at, None, None, pushed)
             for invocation in listing.split("\n")[:-1]:
                 place += 1
@@ -242,7 +244,7 @@ def _replay(
 
 def _place(state: Cut | None, seen: Mapping[Name, int], name: Name) -> int:
     push = state.push if state is not None else None
-    # The place in a pushed history is never before the one where it was seen, unless it was begun anew after that.
+    # The place in a pushed history is never before the first one, unless the invocation began again after that.
     return seen[name] if push is None else max(seen[name], push.named.get(name, 0))
 
 
@@ -255,7 +257,7 @@ def _cuts(state: Cut | None, place: int) -> bool:
 
 
 def _intervals(state: Cut | None) -> tuple[list[int], list[int]]:
-    """Starts and ends of what rewinds cut, in order; they do not overlap."""
+    """Return the starts and the ends of the cuts of rewinds, in order; they do not overlap."""
     cuts: list[Cut] = []
     while state is not None and not state.is_push:
         cuts.append(state)

@@ -1,4 +1,4 @@
-"""What becomes of a rewind, an undo, and of the word that their effects are carried out. Pure."""
+"""The rules for rewinds, undos, and the mark that their effects on tasks are applied. Pure."""
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
@@ -12,23 +12,23 @@ from taskplane.sessions.domain.errors import (
     too_late_to_undo,
     version_mismatch,
 )
-from taskplane.sessions.domain.history import events_in_effect, rewinding, stands, undoing
+from taskplane.sessions.domain.history import can_rewind_to, events_in_effect, rewind_line, undo_error
 from taskplane.sessions.domain.session import REWIND, UNDO, Entry, Session, grow, repeats
-from taskplane.sessions.domain.state import restoring
+from taskplane.sessions.domain.state import restoring_change
 
-_REFUSALS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_undo}
+_ERRORS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_undo}
 
 
 def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
-    """A refused one is stored as well, so that a repeat is refused as well, whatever the history says by then."""
+    """Decide a rewind. A refused one is stored, too, so that a repeat is refused whatever the history is by then."""
     was = _check(found, op, REWIND)
     if not isinstance(was, Session):
         return was
     stored = found.stored.get(op.entry.id)
     if stored is not None:
         refusal = invocation_not_found(stored.target)
-        return refusal if stored.off else commands.Steered(seq=stored.seq, session=was, done=False)
-    if stands(found.lines, op.entry.target):
+        return refusal if stored.off else commands.Rewound(seq=stored.seq, session=was, done=False)
+    if can_rewind_to(found.lines, op.entry.target):
         return _write(was, op.entry._replace(payload=_restoring(found, op.entry)), now)
     write = _write(was, op.entry._replace(off=True), now)
     write.answer = invocation_not_found(op.entry.target)
@@ -36,26 +36,26 @@ def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
 
 
 def _restoring(found: Found, entry: Entry) -> bytes | None:
-    """The payload of a rewind, with what brings the state back."""
-    after = [*found.lines, rewinding(entry.target, found.lines)]
-    restored = restoring(found.changes, events_in_effect(found.lines), events_in_effect(after))
+    """Return the payload of a rewind, with the change that brings the earlier state back."""
+    after = [*found.lines, rewind_line(entry.target, found.lines)]
+    restored = restoring_change(found.changes, events_in_effect(found.lines), events_in_effect(after))
     return ((entry.payload or b"") + restored) or None
 
 
 def undo(found: Found, op: commands.Undo, now: int) -> Outcome:
-    """A refused one leaves no trace."""
+    """Decide an undo. A refused one leaves no trace."""
     was = _check(found, op, UNDO)
     if not isinstance(was, Session):
         return was
     stored = found.stored.get(op.entry.id)
     if stored is not None:
-        return commands.Steered(seq=stored.seq, session=was, done=False)
-    reason = undoing(found.lines)
-    return _REFUSALS[reason](op.context_id) if reason else _write(was, op.entry, now)
+        return commands.Rewound(seq=stored.seq, session=was, done=False)
+    reason = undo_error(found.lines)
+    return _ERRORS[reason](op.context_id) if reason else _write(was, op.entry, now)
 
 
 def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
-    """It goes forward only, and is no change of the session that anybody else would want to know of."""
+    """Decide a mark. It moves forward only, and raises no version: clients do not see it."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
@@ -69,7 +69,7 @@ def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
 
 
 def _check(found: Found, op: commands.Rewind | commands.Undo, kind: int) -> Session | PlaneError:
-    """The session to be steered, or that was steered by the very same request; or why not."""
+    """Return the session to rewind, or the one that the same request has rewound before; or a refusal."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
@@ -85,4 +85,4 @@ def _check(found: Found, op: commands.Rewind | commands.Undo, kind: int) -> Sess
 
 def _write(was: Session, entry: Entry, now: int) -> Write:
     session, entries = grow(was, [entry], now)
-    return Write(session=session, entries=entries, answer=commands.Steered(seq=session.seq, session=session, done=True))
+    return Write(session=session, entries=entries, answer=commands.Rewound(seq=session.seq, session=session, done=True))

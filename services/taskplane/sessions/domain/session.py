@@ -1,27 +1,35 @@
-"""The nouns: a session, an entry of its log, and the kinds of entries."""
+"""Sessions, the entries of their logs, and the kinds of entries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.ids import random_bytes
 
-MESSAGE: Final = int(pb.ENTRY_KIND_MESSAGE)
-OUTCOME: Final = int(pb.ENTRY_KIND_OUTCOME)
-EVENT: Final = int(pb.ENTRY_KIND_EVENT)
-REWIND: Final = int(pb.ENTRY_KIND_REWIND)
-UNDO: Final = int(pb.ENTRY_KIND_UNDO)
-VOID: Final = int(pb.ENTRY_KIND_VOID)
-PUSHED: Final = int(pb.ENTRY_KIND_PUSHED)
-# Before an invocation in `Entry.listed` that was reduced; no id begins with it.
-REDUCED: Final = "\t"
-# What a message is stored as: that of a user or of a task, or what a turn was decided to be.
+# Kinds of entries as they are stored; a test compares them with the contract.
+MESSAGE: Final = 1
+OUTCOME: Final = 2
+EVENT: Final = 3
+REWIND: Final = 4
+UNDO: Final = 5
+VOID: Final = 6
+PUSHED: Final = 7
+KINDS: Final[Mapping[int, str]] = {
+    MESSAGE: "MESSAGE",
+    OUTCOME: "OUTCOME",
+    EVENT: "EVENT",
+    REWIND: "REWIND",
+    UNDO: "UNDO",
+    VOID: "VOID",
+    PUSHED: "PUSHED",
+}
+# Kinds that carry a message: one of a user or of a task, or the outcome of a turn.
 SAID: Final = frozenset({MESSAGE, OUTCOME})
-KINDS: Final = frozenset({MESSAGE, OUTCOME, EVENT, REWIND, UNDO, VOID, PUSHED})
+# Stands in `Entry.listed` before an invocation that was reduced; no id begins with it.
+REDUCED: Final = "\t"
 
 
 class Scope(NamedTuple):
-    """Whose sessions an operation may touch, and who is named in what it writes."""
+    """The owner whose sessions an operation may touch, and the actor that its entries name."""
 
     tenant: str
     owner: str
@@ -46,33 +54,33 @@ class Session(NamedTuple):
     has_session_task: bool
     created_at: int
     updated_at: int
-    # Number of the newest entry that changes what is in effect of those before it; 0: there is none.
+    # The number of the newest entry that changes what is in effect of those before it; 0: there is none.
     steered_seq: int = 0
-    # Up to where its tasks are in line with that; never more.
+    # The entry up to which its tasks are in line with that; never more.
     applied_seq: int = 0
-    # What it was made of, if it is a copy of a part of another session (see `domain.forking`).
+    # The name of its fork, if it is a copy of a part of another session (see `domain.forking`).
     forked_from: str = ""
-    # Random: tells it from another one that had its id, or has it later. 0: it was made before there were salts.
+    # Random; it differs for an earlier or later session with the same id. 0: the session is older than salts.
     salt: int = 0
 
     @property
     def unapplied(self) -> bool:
-        """Whether its tasks are not in line with its history yet."""
+        """Return whether its tasks are not in line with its history yet."""
         return self.applied_seq < self.steered_seq
 
 
 def new_salt() -> int:
-    """For `Session.salt` of a new one."""
+    """Return a salt for a new session."""
     return 1 + int.from_bytes(random_bytes()[:7])
 
 
 class Entry(NamedTuple):
-    """One entry of a session's log; the field order is the table's.
+    """An entry of a session's log; the field order is the table's.
 
-    `payload` is a serialized `Entry` of the contract in which only the payload is set; None where it has none, or where
-    it was not read. `target` is the invocation meant by a rewind or a void, also by the event of an agent runtime that
-    rewinds by itself. `speaks`: the payload is an A2A message that a conversation shows. `listed`: of a pushed history,
-    the invocation that each of its messages names, or nothing, each followed by a line feed.
+    `payload` is in the stored form of `payload`; None if there is none, or if it was not read. `target` is the
+    invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
+    payload is an A2A message that a conversation shows. `listed`: for a pushed history, the invocation that each of its
+    messages names, or nothing, each followed by a line feed.
     """
 
     tenant: str
@@ -96,14 +104,14 @@ class Entry(NamedTuple):
 
 
 def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[Entry]]:
-    """The session with so many more entries, and these as they are stored: with their numbers and the time."""
+    """Return the session with these entries added, and the entries as they are stored, with numbers and times."""
     now = max(now, was.updated_at)
     new = [_numbered(entry, seq, now) for seq, entry in enumerate(given, was.seq + 1)]
     has_session_task, steered_seq = was.has_session_task, was.steered_seq
     for entry in new:
         if entry.kind != MESSAGE:
             has_session_task = has_session_task or begins_session_task(entry)
-            steered_seq = entry.seq if steers(entry) else steered_seq
+            steered_seq = entry.seq if changes_history(entry) else steered_seq
     session = Session(
         was.tenant,
         was.owner,
@@ -133,21 +141,21 @@ _CREATED_AT: Final = Entry._fields.index("created_at")
 
 
 def begins_session_task(entry: Entry) -> bool:
-    """Whether this entry makes the session task worth showing: a rewind, a pushed history, a direct answer."""
+    """Return whether the session has a session task from this entry on: a rewind, pushed history or direct answer."""
     if entry.kind == OUTCOME:
         return entry.speaks
-    return entry.kind != UNDO and steers(entry)
+    return entry.kind != UNDO and changes_history(entry)
 
 
-def steers(entry: Entry) -> bool:
-    """Whether this entry changes what is in effect of those before it; a void, which is about one turn, is none."""
+def changes_history(entry: Entry) -> bool:
+    """Return whether the entry changes what is in effect of those before it; a void concerns one turn and does not."""
     if entry.kind == EVENT:
         return bool(entry.target)
     return entry.kind in (UNDO, PUSHED) or (entry.kind == REWIND and not entry.off)
 
 
 def repeats(stored: Entry, given: Entry) -> bool:
-    """Whether an entry that is stored under the id of a given one is of the same session and request."""
+    """Return whether an entry that is stored under the id of a given one is of the same session and request."""
     if stored.context_id != given.context_id:
         return False
     return not stored.request_hash or not given.request_hash or stored.request_hash == given.request_hash

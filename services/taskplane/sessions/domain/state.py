@@ -1,12 +1,13 @@
-"""The state that the events of an agent runtime make, by the rules of ADK. Pure.
+"""The state of a session, made by the events of an agent runtime by the rules of ADK. Pure.
 
 An event changes the state by its `actions.state_delta`. Keys that begin with "temp:" are not kept, those with "user:"
 belong to the owner and those with "app:" to everybody, both with one agent; all others are the session's. Null removes
-a key. The state of a session is what its events in effect made of it, in the order in which they were written, so that
-a rewind brings the earlier one back; that of an owner and that of an agent go on whatever is rewound.
+a key. The state of a session is made by its events in effect, in the order in which they were written, so that a rewind
+brings the earlier state back. The states of an owner and of an agent are never rewound.
 
-A runtime that rewinds by itself writes into the event what brings its own view of the state back. That event is not in
-effect, so this is left out: for what ADK writes the result is the same, and it stays right when the rewind is undone.
+A runtime that rewinds by itself writes into the event the changes that bring its own view of the state back. That event
+is not in effect, so they are left out: for what ADK writes the result is the same, and it stays right when the rewind
+is undone.
 """
 
 import json
@@ -14,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.message import DecodeError, EncodeError
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 
-from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.sessions.domain.ids import is_id
+from taskplane.runtime.validation import is_id
+from taskplane.sessions.domain.payload import check_readable, pack_state, unpack_state
 
 TEMP: Final = "temp:"
 USER: Final = "user:"
@@ -30,8 +31,11 @@ Values = Mapping[str, bytes | None]
 
 
 class Delta(NamedTuple):
-    """What one event changes. `own`: of the session, a serialized `Entry` with nothing but what a rewind has, too:
-    `state_delta`, and in `artifact_versions` those that it wrote. `user` and `app`: of wider scopes, without prefix."""
+    """The change of the state by one event.
+
+    `own`: of the session, as `payload.pack_state` stores it, with the artifact versions that the event wrote. `user`
+    and `app`: of the wider scopes, by key without its prefix.
+    """
 
     own: bytes
     user: Values
@@ -39,12 +43,13 @@ class Delta(NamedTuple):
 
 
 def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
-    """What entry number `index` of a request changes, or None if it changes nothing.
+    """Return what entry number `index` of a request changes, or None if it changes nothing.
 
-    `state` and `artifacts` are the event's deltas as its JSON has them. Invalid: `BAD_STATE`, the first is no object,
-    or holds what no JSON could; `UNREADABLE`, it is nested too deeply.
+    `state` and `artifacts` are the event's deltas as its JSON has them. Raise Invalid `BAD_STATE` if the first is no
+    object or holds what no JSON could, `UNREADABLE` if it is nested too deeply.
     """
-    own = pb.Entry()
+    own: dict[str, Value] = {}
+    versions: dict[str, int] = {}
     user: dict[str, bytes | None] = {}
     app: dict[str, bytes | None] = {}
     if state is not None:
@@ -54,13 +59,13 @@ def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
             elif key.startswith(APP):
                 app[key.removeprefix(APP)] = _stored(value)
             elif not key.startswith(TEMP):
-                own.state_delta.fields[key].CopyFrom(value)
+                own[key] = value
     if isinstance(artifacts, dict):
         for name, version in cast("dict[str, Any]", artifacts).items():
             # Those of the owner are not restored by a rewind.
             if not name.startswith(USER) and type(version) is int and abs(version) < _MOST and _is_text(name):
-                own.artifact_versions[name] = version
-    packed = own.SerializeToString()
+                versions[name] = version
+    packed = pack_state(own, versions)
     return Delta(packed, user, app) if packed or user or app else None
 
 
@@ -69,11 +74,10 @@ def _checked(index: int, state: object) -> Struct:
         raise _bad(index, "is an object")
     found = Struct()
     try:
-        # Neither engine nor client could make anything of a number that is none.
+        # No engine stores NaN or an infinity, and no client reads them.
         json.dumps(state, allow_nan=False)
         found.update(cast("dict[str, Any]", state))
-        whole = pb.WatchEntriesResponse(entries=pb.Entries(entries=[pb.Entry(state_delta=found)]))
-        pb.WatchEntriesResponse.FromString(whole.SerializeToString())
+        check_readable(found)
     except (DecodeError, EncodeError, RecursionError) as error:
         raise Invalid(
             f"the state delta of entries[{index}] is nested too deeply",
@@ -105,21 +109,21 @@ def _stored(value: Value) -> bytes | None:
 
 
 class State:
-    """The state of a session, being made: `values` by key, and the newest of each artifact's `versions`."""
+    """The state of a session after some events: `values` by key, and the newest of each artifact's `versions`."""
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
         self.versions: dict[str, int] = {}
 
     def add(self, own: bytes) -> None:
-        """One event more; `own` as `Delta` has it."""
-        change = pb.Entry.FromString(own)
-        for key, value in change.state_delta.fields.items():
+        """Apply one more event; `own` as `Delta` has it."""
+        values, versions = unpack_state(own)
+        for key, value in values.items():
             if value.HasField("null_value"):
                 self.values.pop(key, None)
             else:
                 self.values[key] = value
-        self.versions.update(change.artifact_versions)
+        self.versions.update(versions)
 
 
 # The number of an event and what it changes of its session (`Delta.own`).
@@ -127,7 +131,7 @@ Change = tuple[int, bytes]
 
 
 def fold(changes: Iterable[Change], in_effect: frozenset[int]) -> State:
-    """The state made by those events that are in effect, given all in the order in which they were written."""
+    """Return the state made by the events in effect, given all events in the order in which they were written."""
     state = State()
     for seq, own in changes:
         if seq in in_effect:
@@ -135,10 +139,11 @@ def fold(changes: Iterable[Change], in_effect: frozenset[int]) -> State:
     return state
 
 
-def restoring(changes: Iterable[Change], now: frozenset[int], then: frozenset[int]) -> bytes:
-    """What a rewind carries: which changes lead from the state `now` to that of `then`, and the versions of then.
+def restoring_change(changes: Iterable[Change], now: frozenset[int], then: frozenset[int]) -> bytes:
+    """Return the changes that lead from the state of `now` to that of `then`, with the artifact versions of then.
 
-    `now` and `then` are the events in effect. A serialized `Entry` with nothing else in it.
+    `now` and `then` are the events in effect before and after a rewind. The result is as `payload.pack_state` stores
+    it; a rewind carries it.
     """
     if not now and not then:
         return b""
@@ -148,10 +153,6 @@ def restoring(changes: Iterable[Change], now: frozenset[int], then: frozenset[in
             was.add(own)
         if seq in then:
             is_to_be.add(own)
-    found = pb.Entry(artifact_versions=is_to_be.versions)
-    for key, value in is_to_be.values.items():
-        if was.values.get(key) != value:
-            found.state_delta.fields[key].CopyFrom(value)
-    for key in was.values.keys() - is_to_be.values.keys():
-        found.state_delta.fields[key].null_value = 0  # type: ignore[assignment]
-    return found.SerializeToString(deterministic=True)
+    changed = {key: value for key, value in is_to_be.values.items() if was.values.get(key) != value}
+    gone = dict.fromkeys(was.values.keys() - is_to_be.values.keys(), Value(null_value=NULL_VALUE))
+    return pack_state({**changed, **gone}, is_to_be.versions)

@@ -1,7 +1,7 @@
-"""One transaction of the session log: read what the operations concern, decide each, write what was decided.
+"""One transaction of the session log: read the rows of a batch of operations, decide each operation, write the results.
 
-The number of statements does not depend on the number of operations, but for those that steer: each of them reads the
-log of its session. The rules are not here but in `domain.decide`.
+The number of statements does not depend on the number of operations, except for rewinds and undos: each of them reads
+the log of its session. The rules are not here but in `domain.decide`.
 """
 
 import time
@@ -28,13 +28,13 @@ _LOOKUP: Final = 1000
 
 
 def key_of(op: Operation) -> Key:
-    """What at most one operation of a batch may name: its session."""
+    """Return the name that at most one operation of a batch may have: its session."""
     scope = op.scope
     return scope.tenant, scope.owner, op.context_id
 
 
 def size_of(op: Operation) -> int:
-    """About how many bytes the operation writes."""
+    """Return roughly how many bytes the operation writes."""
     size = _OVERHEAD
     if isinstance(op, commands.Rewind | commands.Undo):
         size += len(op.entry.payload or b"")
@@ -45,11 +45,11 @@ def size_of(op: Operation) -> int:
 
 
 def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dialect) -> Batch[Answer]:
-    """Carries out the operations in their order, each as if it were alone; each must name another session.
+    """Apply the operations in their order, each as if it were alone; each must name another session.
 
-    An entry id that two operations of a batch would store is left to the first, the second is for a later batch; and
-    so is one whose session another transaction holds, or has made meanwhile. Where one has stored such an entry
-    meanwhile, the database refuses the batch; run again it is seen. The batch's effects are what was written.
+    If two operations of a batch would store the same entry id, the second is left for the next batch. So is one whose
+    session another process has made meanwhile. If another process has stored such an entry meanwhile, the database
+    refuses the batch; the next try finds the entry. The batch's effects are its writes.
     """
     keys = [key_of(op) for op in operations]
     ids = [_ids(op) for op in operations]
@@ -103,8 +103,8 @@ def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entr
 
 
 def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect) -> list[int]:
-    """Inserts the sessions that are new; those that another process was faster to make are returned."""
-    # In the order of their keys: equal ones of two processes wait for one another.
+    """Insert the new sessions; return the indexes of those that another process has made meanwhile."""
+    # In the order of their keys, so that two processes cannot deadlock.
     new = sorted([write.session for write in writes.values() if write.new], key=sql.key_of)
     if not new:
         return []

@@ -1,4 +1,4 @@
-"""Reads of what is in effect: decided without payloads, of which a page reads no others than its own."""
+"""Reads of the effective history. It is decided without payloads; a page reads only those of its own entries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,7 +31,7 @@ from taskplane.sessions.sql.reads import bound_of, check_reply
 from taskplane.sessions.store import EntryFilter, EntryPage
 from taskplane.sessions.tables import entry
 
-# What a page counts: an entry, by its number, or the message of a pushed history with this index.
+# The unit that a page counts: an entry, by its number, or the message of a pushed history with this index.
 _Unit = tuple[int, int]
 
 _WHOLE: Final = -1
@@ -42,7 +42,7 @@ _OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.ta
 def list_effective(
     conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes, readings: Readings
 ) -> EntryPage:
-    """See `SessionLog.entries`, for a listing of what is in effect."""
+    """Implement `SessionLog.entries`, for a listing of what is in effect."""
     of, reads = read_short(conn, scope, context_id)
     bound = bound_of(of, query)
     place = EffectivePlace(of.seq, of.version, 0)
@@ -69,7 +69,7 @@ def list_effective(
 
 
 def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bool) -> Known:
-    """That of a log that was read whole; what repeats is found out only where it counts."""
+    """Return the reading of a log that was read whole; repetitions are found only if `distinct` asks for them."""
     reading = Reading.of(map(line_of, reads))
     if not distinct:
         return Known(reading, {}, (), frozenset(), ())
@@ -80,10 +80,10 @@ def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bo
 
 
 class _Listing:
-    """What a query lists, in reading order; `total` counts it."""
+    """The units that a query lists, in reading order, and their `total`."""
 
     def __init__(self, known: Known, query: EntryFilter, of_task: AbstractSet[int] | None) -> None:
-        """`of_task`: the numbers of the entries that may be listed; None: all."""
+        """List the units of a query. `of_task`: the numbers of the entries that may be listed; None: all."""
         reading = known.reading
         kinds = set(query.kinds or _SAID)
         self._query = query
@@ -104,7 +104,7 @@ class _Listing:
         self.total = len(self._first) + len(self._places)
 
     def end_before(self, message_id: bytes) -> None:
-        """Lists only what comes before this message. Invalid `NO_SUCH_MESSAGE`."""
+        """Restrict the listing to the units before this message. Invalid `NO_SUCH_MESSAGE`."""
         for at, (seq, index) in enumerate(self._unit(at) for at in range(self.total)):
             if message_id == (self._known.ids.get(seq) if index == _WHOLE else self._known.pushed[index]):
                 self.total = at
@@ -112,7 +112,7 @@ class _Listing:
         raise no_such_message(message_id.decode())
 
     def page(self, offset: int) -> Sequence[_Unit]:
-        """So many of it as a page may hold, from `offset` on in the order that was asked for."""
+        """Return as many units as a page may hold, from `offset` on, in the order that was asked for."""
         end = min(offset + self._query.page_size, self.total)
         if self._query.newest_first:
             return [self._unit(self.total - 1 - at) for at in range(offset, end)]
@@ -124,7 +124,7 @@ class _Listing:
 
 
 class _Page:
-    """What is listed, as entries."""
+    """The listed units as entries."""
 
     def __init__(self, conn: Connection, of: Session, reading: Reading, reads: Mapping[int, Read]) -> None:
         self._conn = conn
@@ -134,12 +134,12 @@ class _Page:
         self._pushed: Sequence[a2a.Message] | None = None
 
     def size(self, unit: _Unit) -> int:
-        """Its bytes, about."""
+        """Return roughly the bytes of a unit."""
         seq, index = unit
         return self._reads[seq].size if index == _WHOLE else self._message(seq, index).ByteSize()
 
     def entries(self, units: Sequence[_Unit]) -> Iterator[Entry]:
-        """In their order; messages of the pushed history that follow one another are one entry."""
+        """Yield the units as entries, in order; successive messages of the pushed history are one entry."""
         reads = {seq: self._reads[seq] for seq, _ in units}
         complete_ = dict(zip(reads, complete(self._conn, self._of, list(reads.values())), strict=True))
         for seq, group in groupby(units, key=itemgetter(0)):
@@ -160,7 +160,7 @@ class _Page:
 def list_message_ids(
     conn: Connection, scope: Scope, context_id: str, readings: Readings
 ) -> tuple[Session, Sequence[str]]:
-    """See `SessionLog.message_ids`."""
+    """Implement `SessionLog.message_ids`."""
     of, reads = read_short(conn, scope, context_id)
     known = read_known(conn, of, readings) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
     ids = [known.pushed[index] for index in known.kept]
@@ -173,7 +173,7 @@ def list_message_ids(
 
 
 def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
-    """See `SessionLog.conversation`."""
+    """Implement `SessionLog.conversation`."""
     of, log = read_log(conn, scope, context_id)
     said = [one for one in effective(log.lines) if one.kind in _SAID]
     check_reply(sum(log.sizes[one.seq] for one in said), context_id)

@@ -1,4 +1,4 @@
-"""Makes a session of another one, in one transaction that holds a few megabytes of it at a time."""
+"""Fork of a session in one transaction, with a few megabytes of it in memory at a time."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _CHUNK: Final = 256
 
 
 def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created:
-    """See `SessionLog.fork`."""
+    """Implement `SessionLog.fork`."""
     found = _there(conn, op, dialect)
     if found is not None:
         return found
@@ -33,7 +33,7 @@ def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Crea
         raise invocation_not_found(op.before)
     new = forked(of, op, copies, time.time_ns() // 1000)
     if not sql.insert_missing(conn, dialect, [new]):
-        # Another process was faster, and is done by now.
+        # Another process has made it meanwhile, and has committed it by now.
         return fork(conn, op, dialect)
     numbers: dict[int, int] = {}
     for chunk in _chunks(copies, log):
@@ -43,7 +43,7 @@ def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Crea
 
 
 def _there(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created | None:
-    """The answer of a repeat, if there is a session with the id already. AlreadyExists: it is another one."""
+    """Return the answer to a repeat, if there is a session with the id already. AlreadyExists: it is another one."""
     key = op.scope.tenant, op.scope.owner, op.new_context_id
     there = sql.find_locked(conn, dialect, key)
     if there is None:
@@ -64,12 +64,12 @@ def _chunks(copies: Sequence[InEffect], log: Log) -> Iterator[Sequence[InEffect]
 def _copy(
     conn: Connection, of: Session, new: Session, chunk: Sequence[InEffect], log: Log, numbers: dict[int, int]
 ) -> None:
-    """Copies some entries; `numbers` gets the new number of each."""
+    """Copy some entries; add the new number of each to `numbers`."""
     wanted = [one.seq for one in chunk]
     missing = [seq for seq in wanted if seq not in log.reads]
     reads = {**log.reads, **read_entries(conn, of, missing)} if missing else log.reads
     if not reads.keys() >= set(wanted):
-        # It was deleted meanwhile.
+        # The other session was deleted meanwhile.
         raise session_not_found(of.context_id)
     entries = complete(conn, of, [reads[seq] for seq in wanted])
     first = len(numbers) + 1
@@ -80,7 +80,7 @@ def _copy(
 
 
 def _copy_changes(conn: Connection, of: Session, new: Session, numbers: dict[int, int]) -> None:
-    """What the copied events change of the state, in the order in which they did."""
+    """Copy the changes of the state by the copied events, in their order."""
     key = {"tenant": new.tenant, "owner": new.owner, "context_id": new.context_id}
     copied = ((numbers[seq], own) for seq, own in states.changes(conn, of) if seq in numbers)
     placed = enumerate(copied, 1)

@@ -1,16 +1,16 @@
-"""Makes a session of what was staged of it, in one transaction that holds a few megabytes of it at a time."""
+"""Import of a staged session in one transaction, with a few megabytes of it in memory at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sqlalchemy import Connection, insert
 
-from taskplane.sessions.domain import importing
+from taskplane.sessions import importing
 from taskplane.sessions.domain.errors import session_exists
-from taskplane.sessions.domain.importing import Given, Reading
 from taskplane.sessions.domain.session import Scope, Session, new_salt
-from taskplane.sessions.domain.validation import PAGE_BYTES
+from taskplane.sessions.importing import ImportedEntry, SessionReader
 from taskplane.sessions.sql import statements as sql
+from taskplane.sessions.store import PAGE_BYTES
 from taskplane.sessions.tables import event_delta, session_import
 from taskplane.storage import staging
 from taskplane.storage.dialects import Dialect
@@ -21,14 +21,14 @@ _CHUNK: Final = 256
 
 
 def stage(conn: Connection, of: Stage, number: int, data: bytes, dialect: Dialect) -> None:
-    """See `SessionLog.stage_import`."""
+    """Implement `SessionLog.stage_import`."""
     staging.lock(conn, dialect, of)
     _check_free(conn, of, dialect)
     staging.stage(conn, session_import, dialect, of, number, data)
 
 
 def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect) -> Session:
-    """See `SessionLog.commit_import`."""
+    """Implement `SessionLog.commit_import`."""
     staging.lock(conn, dialect, of)
     _check_free(conn, of, dialect)
     records = staging.records(conn, session_import, of, pages)
@@ -36,7 +36,7 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect) -> Session
     session = importing.read_session(next(records, b""), scope, of.context_id)._replace(salt=new_salt())
     if not sql.insert_missing(conn, dialect, [session]):
         raise session_exists(of.context_id)
-    reading = Reading(session)
+    reading = SessionReader(session)
     for chunk in _chunks(records, reading):
         _write(conn, session, chunk)
     reading.check_end()
@@ -45,7 +45,7 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect) -> Session
 
 
 def drop(conn: Connection, of: Stage, dialect: Dialect) -> None:
-    """See `SessionLog.drop_import`."""
+    """Implement `SessionLog.drop_import`."""
     staging.lock(conn, dialect, of)
     staging.drop(conn, session_import, of)
 
@@ -55,8 +55,8 @@ def _check_free(conn: Connection, of: Stage, dialect: Dialect) -> None:
         raise session_exists(of.context_id)
 
 
-def _chunks(records: Iterator[bytes], reading: Reading) -> Iterator[Sequence[tuple[int, Given]]]:
-    chunk: list[tuple[int, Given]] = []
+def _chunks(records: Iterator[bytes], reading: SessionReader) -> Iterator[Sequence[tuple[int, ImportedEntry]]]:
+    chunk: list[tuple[int, ImportedEntry]] = []
     size = 0
     for record in records:
         chunk.append((importing.line_of(record), reading.entry(record)))
@@ -68,7 +68,7 @@ def _chunks(records: Iterator[bytes], reading: Reading) -> Iterator[Sequence[tup
         yield chunk
 
 
-def _write(conn: Connection, of: Session, chunk: Sequence[tuple[int, Given]]) -> None:
+def _write(conn: Connection, of: Session, chunk: Sequence[tuple[int, ImportedEntry]]) -> None:
     ids = [(of.tenant, of.owner, given.entry.id) for _, given in chunk]
     importing.check_new([(line, given.entry) for line, given in chunk], iter(sql.find_stored(conn, ids)), of.context_id)
     sql.insert_entries(conn, [given.entry for _, given in chunk])

@@ -12,7 +12,6 @@ from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.repeats import HEAD
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.domain.validation import PAGE_BYTES
 from taskplane.sessions.sql.statements import (
     ENTRY_FIELDS,
     SESSION_COLUMNS,
@@ -20,6 +19,7 @@ from taskplane.sessions.sql.statements import (
     to_entry,
     to_session,
 )
+from taskplane.sessions.store import PAGE_BYTES
 from taskplane.sessions.tables import entry, session
 from taskplane.storage.lists import one_of
 

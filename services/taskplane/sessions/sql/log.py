@@ -1,4 +1,4 @@
-"""The one implementation of the port: a committer above `apply_batch`, and the reads."""
+"""The implementation of the port: a committer on top of `apply_batch`, and the reads."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,8 @@ from typing import Self, cast
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain import commands, validation
+from taskplane.sessions import validation
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Operation, Write
 from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
@@ -52,9 +53,9 @@ class SqlSessionLog:
         queue_bytes: int = 64 * 1024 * 1024,
         on_commit: Callable[[Sequence[Write]], None] | None = None,
     ) -> None:
-        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most.
+        """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`.
 
-        `on_commit` hears of each commit of this process, before its callers do; it must not raise.
+        `on_commit` is called for each commit of this process, before its callers are answered; it must not raise.
         """
         self._engine = engine
         self._page_key = b""
@@ -82,19 +83,19 @@ class SqlSessionLog:
         await self._committer.__aexit__(kind, error, trace)
 
     async def create(self, op: commands.Create) -> commands.Created:
-        """See `SessionLog.create`."""
+        """Implement `SessionLog.create`."""
         return cast("commands.Created", await self._submit(op))
 
     async def update(self, op: commands.Update) -> Session:
-        """See `SessionLog.update`."""
+        """Implement `SessionLog.update`."""
         return cast("Session", await self._submit(op))
 
     async def delete(self, op: commands.Delete) -> Session:
-        """See `SessionLog.delete`."""
+        """Implement `SessionLog.delete`."""
         return cast("Session", await self._submit(op))
 
     async def append(self, op: commands.Append) -> commands.Appended:
-        """See `SessionLog.append`."""
+        """Implement `SessionLog.append`."""
         validation.check(op)
         answer = cast("commands.Appended", await self._committer.submit(op))
         if not answer.known:
@@ -107,18 +108,18 @@ class SqlSessionLog:
         return replace(answer, known=[stored[seq] for seq in seqs])
 
     async def session(self, scope: Scope, context_id: str) -> Session:
-        """See `SessionLog.session`."""
+        """Implement `SessionLog.session`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(get_session, scope, context_id)
 
     async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
-        """See `SessionLog.list`."""
+        """Implement `SessionLog.list`."""
         validation.check_page_size(page_size)
         validation.check_text("title", title)
         return await self._engine.read(reads.list_sessions, scope, page_size, page_token, title, self._page_key)
 
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
-        """See `SessionLog.entries`."""
+        """Implement `SessionLog.entries`."""
         validation.check_id("context_id", context_id)
         validation.check_id("task_id", query.task_id, required=False)
         validation.check_page_size(query.page_size)
@@ -131,82 +132,82 @@ class SqlSessionLog:
         return await self._engine.read(reads.list_entries, scope, context_id, query, self._page_key)
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
-        """See `SessionLog.conversation`."""
+        """Implement `SessionLog.conversation`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(effective.read_conversation, scope, context_id)
 
     async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-        """See `SessionLog.message_ids`."""
+        """Implement `SessionLog.message_ids`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(effective.list_message_ids, scope, context_id, self._readings)
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
-        """See `SessionLog.after`."""
+        """Implement `SessionLog.after`."""
         return await self._engine.read(reads.read_after, scope, context_id, seq, limit)
 
     async def heads(self, keys: Sequence[Key]) -> Mapping[Key, tuple[int, int]]:
-        """See `SessionLog.heads`."""
+        """Implement `SessionLog.heads`."""
         return await self._engine.read(statements.heads, keys)
 
-    async def rewind(self, op: commands.Rewind) -> commands.Steered:
-        """See `SessionLog.rewind`."""
-        return cast("commands.Steered", await self._submit(op))
+    async def rewind(self, op: commands.Rewind) -> commands.Rewound:
+        """Implement `SessionLog.rewind`."""
+        return cast("commands.Rewound", await self._submit(op))
 
-    async def undo(self, op: commands.Undo) -> commands.Steered:
-        """See `SessionLog.undo`."""
-        return cast("commands.Steered", await self._submit(op))
+    async def undo(self, op: commands.Undo) -> commands.Rewound:
+        """Implement `SessionLog.undo`."""
+        return cast("commands.Rewound", await self._submit(op))
 
     async def fork(self, op: commands.Fork) -> commands.Created:
-        """See `SessionLog.fork`."""
+        """Implement `SessionLog.fork`."""
         validation.check_fork(op)
         return await self._engine.write(forking.fork, op, self._engine.dialect)
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-        """See `SessionLog.cut`."""
+        """Implement `SessionLog.cut`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(reads.list_cut, scope, context_id)
 
     async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
-        """See `SessionLog.state`."""
+        """Implement `SessionLog.state`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(states.read_state, scope, context_id)
 
     async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
-        """See `SessionLog.unapplied`."""
+        """Implement `SessionLog.unapplied`."""
         validation.check_limit(limit)
         return await self._engine.read(reads.list_unapplied, limit)
 
     async def mark_applied(self, op: commands.MarkApplied) -> Session:
-        """See `SessionLog.mark_applied`."""
+        """Implement `SessionLog.mark_applied`."""
         return cast("Session", await self._submit(op))
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
-        """See `SessionLog.unsettled`."""
+        """Implement `SessionLog.unsettled`."""
         validation.check_unsettled(min_age, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
 
     async def mark_settled(self, until: int) -> None:
-        """See `SessionLog.mark_settled`."""
+        """Implement `SessionLog.mark_settled`."""
         validation.check_time("until", until)
         await self._engine.write(settling.mark_settled, until)
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """See `SessionLog.stage_import`."""
+        """Implement `SessionLog.stage_import`."""
         validation.check_stage(context_id, import_id, number)
         validation.check_new_session("context_id", context_id)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
-        """See `SessionLog.commit_import`."""
+        """Implement `SessionLog.commit_import`."""
         validation.check_stage(context_id, import_id, pages)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         with contested(context_id):
             return await self._engine.write(importing.commit, of, pages, self._engine.dialect)
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """See `SessionLog.drop_import`."""
+        """Implement `SessionLog.drop_import`."""
         validation.check_id("context_id", context_id, required=bool(import_id))
         validation.check_id("import_id", import_id, required=False)
         if not context_id:
@@ -218,11 +219,11 @@ class SqlSessionLog:
         await self._engine.write(importing.drop, of, self._engine.dialect)
 
     async def drop_abandoned_imports(self) -> int:
-        """See `SessionLog.drop_abandoned_imports`."""
+        """Implement `SessionLog.drop_abandoned_imports`."""
         return await staging.drop_abandoned(self._engine, session_import)
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
-        """See `SessionLog.expired`."""
+        """Implement `SessionLog.expired`."""
         validation.check_expired(min_age, limit)
         if after is not None:
             validation.check_after_expired(after.tenant, after.owner, after.context_id, after.created_at)
@@ -230,18 +231,18 @@ class SqlSessionLog:
         return await self._engine.read(retention.list_expired, before, after, limit)
 
     async def remains(self, limit: int) -> Sequence[Remains]:
-        """See `SessionLog.remains`."""
+        """Implement `SessionLog.remains`."""
         validation.check_limit(limit)
         return await self._engine.read(retention.list_remains, limit)
 
     async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
-        """See `SessionLog.drop_remains`."""
+        """Implement `SessionLog.drop_remains`."""
         validation.check_id("context_id", context_id)
         validation.check_time("tasks_until", until)
         await self._engine.write(retention.drop_remains, scope, context_id, until)
 
     async def delete_user_state(self, scope: Scope) -> int:
-        """See `SessionLog.delete_user_state`."""
+        """Implement `SessionLog.delete_user_state`."""
         return await self._engine.write(retention.delete_user_state, scope)
 
     async def _submit(self, op: Operation) -> Answer:

@@ -1,4 +1,4 @@
-"""The one row about the store itself."""
+"""The table with one row about the store itself."""
 
 import secrets
 
@@ -9,7 +9,10 @@ from taskplane.storage.dialects import Dialect
 
 
 def read_or_make_page_key(conn: Connection, dialect: Dialect) -> bytes:
-    """What signs page tokens, made where there is none; of several processes that start at once one makes it."""
+    """Return the key that signs page tokens; make it if there is none.
+
+    Of several processes that start at once one makes it.
+    """
     query = select(session_meta.c.page_key)
     found = conn.execute(query).scalar_one_or_none()
     if found is None:

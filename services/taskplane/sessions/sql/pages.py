@@ -1,4 +1,4 @@
-"""Page tokens: a place in a listing, signed, and good only for the caller and the listing it was made for."""
+"""Page tokens: a signed place in a listing, valid only for the caller and the listing that it was made for."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from taskplane.runtime.errors import Invalid
 
-# What a token is good for: the caller's scope and everything that decides which things are listed, in which order.
+# The caller's scope and the filters and the order of the listing that a token is bound to.
 Bound = tuple[object, ...]
 
 _SIGNATURE: Final = 16
@@ -18,51 +18,51 @@ _THREE: Final = struct.Struct("!qqq")
 
 
 class SessionPlace(NamedTuple):
-    """After the session `context_id` that was updated at `updated_at`."""
+    """The place after the session `context_id` that was updated at `updated_at`."""
 
     updated_at: int
     context_id: str
 
     def token(self, key: bytes, bound: Bound) -> str:
-        """URL-safe text that `read` gives back for the same bound."""
+        """Return URL-safe text for `read`, for the same bound."""
         return _sealed("sessions", _ONE.pack(self.updated_at) + self.context_id.encode(), key, bound)
 
     @classmethod
     def read(cls, token: str, key: bytes, bound: Bound) -> "SessionPlace":
-        """Invalid `BAD_PAGE_TOKEN`: not a token of ours, or one of another caller or listing."""
+        """Return the place of a token. Invalid `BAD_PAGE_TOKEN`: not ours, or of another caller or listing."""
         body = _opened("sessions", token, key, bound)
         return cls(_ONE.unpack_from(body)[0], body[_ONE.size :].decode())
 
 
 class EntryPlace(NamedTuple):
-    """After entry `seq`."""
+    """The place after entry `seq`."""
 
     seq: int
 
     def token(self, key: bytes, bound: Bound) -> str:
-        """Like `SessionPlace.token`."""
+        """Return URL-safe text for `read`, for the same bound."""
         return _sealed("entries", _ONE.pack(self.seq), key, bound)
 
     @classmethod
     def read(cls, token: str, key: bytes, bound: Bound) -> "EntryPlace":
-        """Like `SessionPlace.read`."""
+        """Return the place of a token. Invalid `BAD_PAGE_TOKEN`, as for `SessionPlace`."""
         return cls(*_ONE.unpack(_opened("entries", token, key, bound)))
 
 
 class EffectivePlace(NamedTuple):
-    """`offset` entries into what was in effect when the session had `seq` entries and stood at `version`."""
+    """The place `offset` entries into the effective history of the session with `seq` entries, at `version`."""
 
     seq: int
     version: int
     offset: int
 
     def token(self, key: bytes, bound: Bound) -> str:
-        """Like `SessionPlace.token`."""
+        """Return URL-safe text for `read`, for the same bound."""
         return _sealed("effective", _THREE.pack(*self), key, bound)
 
     @classmethod
     def read(cls, token: str, key: bytes, bound: Bound) -> "EffectivePlace":
-        """Like `SessionPlace.read`."""
+        """Return the place of a token. Invalid `BAD_PAGE_TOKEN`, as for `SessionPlace`."""
         return cls(*_THREE.unpack(_opened("effective", token, key, bound)))
 
 

@@ -1,4 +1,4 @@
-"""Pushed histories on their way into the log: each is compared with what was said before it."""
+"""Comparison of new pushed histories with the messages that their session has."""
 
 from collections.abc import Collection, Container, Iterator
 from dataclasses import replace
@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from taskplane.sessions.domain.commands import Append
 from taskplane.sessions.domain.payload import messages
-from taskplane.sessions.domain.pushing import named, reducing
+from taskplane.sessions.domain.pushing import invocations_in, reducing
 from taskplane.sessions.domain.session import PUSHED, Entry, Session
 from taskplane.sessions.sql.loading import read_lines, read_payloads
 
@@ -17,8 +17,10 @@ _CHUNK: Final = 64
 
 
 def compared(conn: Connection, of: Session, op: Append, stored: Container[str]) -> Append:
-    """The operation with what its pushed histories reduce in the session; those whose ids are `stored` stay as they
-    are."""
+    """Return the operation with what its pushed histories reduce in the session.
+
+    Those whose ids are `stored` already stay as they are.
+    """
     new = {entry.id for entry in op.entries if entry.kind == PUSHED and entry.id not in stored}
     if not new:
         return op
@@ -26,7 +28,7 @@ def compared(conn: Connection, of: Session, op: Append, stored: Container[str]) 
 
 
 def _compared(conn: Connection, of: Session, entry: Entry) -> Entry:
-    names = named(messages(entry.payload))
+    names = invocations_in(messages(entry.payload))
     return reducing(entry, _said(conn, of, names)) if names else entry
 
 

@@ -10,7 +10,6 @@ from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func,
 from taskplane.runtime.errors import Exhausted
 from taskplane.sessions.domain import history
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
-from taskplane.sessions.domain.validation import REPLY_BYTES
 from taskplane.sessions.sql.loading import (
     ROWS,
     complete,
@@ -23,7 +22,7 @@ from taskplane.sessions.sql.loading import (
 )
 from taskplane.sessions.sql.pages import Bound, EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import SESSION_COLUMNS, to_session
-from taskplane.sessions.store import EntryFilter, EntryPage, SessionPage, UnappliedSession
+from taskplane.sessions.store import REPLY_BYTES, EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session
 from taskplane.storage.lists import one_of
 
@@ -58,7 +57,7 @@ _BEYOND: Final = 1 << 62
 def list_sessions(
     conn: Connection, scope: Scope, page_size: int, page_token: str, title: str, key: bytes
 ) -> SessionPage:
-    """See `SessionLog.list`."""
+    """Implement `SessionLog.list`."""
     bound = (scope.tenant, scope.owner, title) if title else (scope.tenant, scope.owner)
     parameters: dict[str, Any] = {"tenant": scope.tenant, "owner": scope.owner, "count": page_size + 1}
     if page_token:
@@ -87,7 +86,7 @@ def _pattern(part: str) -> str:
 
 
 def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes) -> EntryPage:
-    """See `SessionLog.entries`, for a listing of the log itself."""
+    """Implement `SessionLog.entries`, for a listing of the log itself."""
     of = get_session(conn, scope, context_id)
     bound = bound_of(of, query)
     after = _BEYOND if query.newest_first else 0
@@ -99,7 +98,7 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
 
 
 def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
-    """See `SessionLog.after`."""
+    """Implement `SessionLog.after`."""
     of = get_session(conn, scope, context_id)
     page, _ = _read_page(conn, of, EntryFilter(page_size=limit), seq) if of.seq > seq else ((), False)
     return EntryPage(of, page, "")
@@ -149,13 +148,13 @@ def bound_of(of: Session, query: EntryFilter) -> Bound:
 
 
 def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-    """See `SessionLog.cut`."""
+    """Implement `SessionLog.cut`."""
     of = get_session(conn, scope, context_id)
     return of, history.cut(read_lines(conn, of)) if of.seq else []
 
 
 def list_unapplied(conn: Connection, limit: int) -> Sequence[UnappliedSession]:
-    """See `SessionLog.unapplied`."""
+    """Implement `SessionLog.unapplied`."""
     return [UnappliedSession._make(row) for row in conn.execute(_UNAPPLIED, {"count": limit})]
 
 

@@ -1,4 +1,4 @@
-"""What retention looks for, what is left of sessions that are gone, and of an owner whose sessions are all gone."""
+"""Reads and deletions of retention: expired sessions, tasks of deleted sessions, and the state of an erased owner."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ _DROP_REMAINS: Final = _DELETE_REMAINS.where(
 
 
 def list_expired(conn: Connection, before: int, after: ExpiredSession | None, limit: int) -> list[ExpiredSession]:
-    """See `SessionLog.expired`. `before`: of sessions unchanged since then, in microseconds since 1970."""
+    """Implement `SessionLog.expired`. `before`: sessions unchanged since then, in microseconds since 1970."""
     place = after or ExpiredSession("", "", "", 0, 0)
     parameters = {f"after_{column.name}": getattr(place, column.name) for column in _KEY}
     rows = conn.execute(_EXPIRED, {**parameters, "before": before, "count": limit})
@@ -44,17 +44,17 @@ def list_expired(conn: Connection, before: int, after: ExpiredSession | None, li
 
 
 def list_remains(conn: Connection, limit: int) -> list[Remains]:
-    """See `SessionLog.remains`."""
+    """Implement `SessionLog.remains`."""
     return [Remains._make(row) for row in conn.execute(_REMAINS, {"count": limit})]
 
 
 def drop_remains(conn: Connection, scope: Scope, context_id: str, until: int) -> None:
-    """See `SessionLog.drop_remains`."""
+    """Implement `SessionLog.drop_remains`."""
     conn.execute(_DROP_REMAINS, {**_owner(scope), "of_context_id": context_id, "until": until})
 
 
 def delete_user_state(conn: Connection, scope: Scope) -> int:
-    """See `SessionLog.delete_user_state`."""
+    """Implement `SessionLog.delete_user_state`."""
     conn.execute(_DELETE_REMAINS, _owner(scope))
     return conn.execute(_DELETE_STATE, _owner(scope)).rowcount
 

@@ -1,4 +1,4 @@
-"""Turns that may have come to nothing, over all sessions, and up to where nobody needs to look for them again."""
+"""Unsettled turns of all sessions: those that may have come to nothing, and the time up to which they are settled."""
 
 from typing import Any, Final
 
@@ -19,16 +19,16 @@ _OPENED: Final = (*_SHOWN, "seq", "task_id")
 
 
 def _turns() -> Select[Any]:
-    """The turns opened in a range of time that are not settled by what their session has.
+    """Return the query for the turns opened in a range of time that no later entry of their session settles.
 
-    Scalar subqueries, not joins, for the reason given in `statements`.
+    It has scalar subqueries, not joins, for the reason given in `statements`.
     """
     opened = select(*(entry.c[name] for name in _OPENED)).where(*_in_range).subquery("opened")
     other = entry.alias("other")
     of_owner = and_(other.c.owner == opened.c.owner, other.c.tenant == opened.c.tenant)
     # The task of the outcome; empty: answered directly; null: not decided.
     decided = select(other.c.task_id).where(other.c.id == opened.c.invocation_id.concat("-outcome"), of_owner)
-    # Whether anything was said since, in this turn or by the task that it created.
+    # Not null if there is a later message, of this turn or of the task that it created.
     said = (
         select(literal(1))
         .where(
@@ -52,7 +52,7 @@ def _turns() -> Select[Any]:
         select(*(found.c[name] for name in UnsettledTurn._fields[:-1]), func.coalesce(found.c.task_id, ""))
         .where(
             found.c.said.is_(None),
-            # Where there is an outcome, it stands for the message that began the turn.
+            # If there is an outcome, it is listed in place of the message that began the turn.
             or_(found.c.task_id.is_(None), and_(found.c.task_id != "", found.c.kind != MESSAGE)),
         )
         .order_by(found.c.created_at)
@@ -63,10 +63,10 @@ _TURNS: Final = _turns()
 
 
 def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
-    """See `SessionLog.unsettled`. `before`: only turns opened earlier, in microseconds since 1970."""
+    """Implement `SessionLog.unsettled`. `before`: only turns opened earlier, in microseconds since 1970."""
     since: int = conn.execute(_MARK).scalar_one()
     if since > before:
-        # The clock was set back: what is opened until it is there again must not be passed over.
+        # The clock was set back: turns opened until it is there again must not be skipped.
         return UnsettledPage((), before, more=True)
     times = conn.execute(_TIMES, {"since": since, "until": before, "count": limit}).scalars().all()
     if not times:
@@ -78,5 +78,5 @@ def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
 
 
 def mark_settled(conn: Connection, until: int) -> None:
-    """See `SessionLog.mark_settled`."""
+    """Implement `SessionLog.mark_settled`."""
     conn.execute(_SET_MARK, {"until": until})

@@ -1,4 +1,4 @@
-"""What events change of the state: of their session a row per event; of an owner and of an agent a row per key."""
+"""Changes of the state by events: of their session a row per event, of an owner and of an agent a row per key."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -11,9 +11,9 @@ from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.domain.history import events_in_effect
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.domain.state import APP, USER, Change, fold
-from taskplane.sessions.domain.validation import REPLY_BYTES
 from taskplane.sessions.sql.loading import get_session, key_of, read_lines
 from taskplane.sessions.sql.statements import key_of as key_of_session
+from taskplane.sessions.store import REPLY_BYTES
 from taskplane.sessions.tables import app_state, event_delta, user_state
 from taskplane.storage.dialects import Dialect
 
@@ -42,34 +42,34 @@ _OF_APP: Final = select(app_state.c.key, app_state.c.value).where(
 
 
 def changes(conn: Connection, of: Session) -> Iterable[Change]:
-    """What the events of a session did to its state, in the order in which they were written, some at a time."""
+    """Yield the changes of a session's state by its events, in the order in which they were written, page by page."""
     after = 0
     while True:
         rows = conn.execute(_CHANGES, {**key_of(of), "after": after}).all()
-        for _, seq, own in rows:
-            yield seq, own
+        for row in rows:
+            yield row.seq, row.own
         if len(rows) < PAGE:
             return
-        after = rows[-1][0]
+        after = rows[-1].place
 
 
 def read_state(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Struct]:
-    """See `SessionLog.state`."""
+    """Implement `SessionLog.state`."""
     of = get_session(conn, scope, context_id)
     state = Struct()
     for key, value in fold(changes(conn, of), events_in_effect(read_lines(conn, of))).values.items():
         state.fields[key].CopyFrom(value)
     whose = {"tenant": of.tenant, "owner": of.owner, "agent": of.agent}
     for prefix, query in ((USER, _OF_USER), (APP, _OF_APP)):
-        for key, stored in conn.execute(query, whose):
-            state.fields[prefix + key].MergeFromString(stored)
+        for row in conn.execute(query, whose):
+            state.fields[prefix + row.key].MergeFromString(row.value)
     if state.ByteSize() > REPLY_BYTES:
         raise Exhausted(f"the state of session {context_id} does not fit one reply", reason="STATE_TOO_LARGE")
     return of, state
 
 
 def write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
-    """What the events among `writes` change, in their order."""
+    """Store the changes of the state by the events among `writes`, in their order."""
     rows: list[dict[str, Any]] = []
     of_users: dict[tuple[str, ...], bytes | None] = {}
     of_apps: dict[tuple[str, ...], bytes | None] = {}
@@ -89,11 +89,11 @@ def write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
 
 
 def _set(conn: Connection, table: Table, values: Mapping[tuple[str, ...], bytes | None], dialect: Dialect) -> None:
-    """Sets rows by their primary key; None removes one."""
+    """Set the values of rows by their primary key; None removes a row."""
     if not values:
         return
     columns = list(table.primary_key)
-    # In the order of the keys, so that processes do not wait for one another.
+    # In the order of the keys, so that two processes cannot deadlock.
     kept = [(key, value) for key, value in sorted(values.items()) if value is not None]
     gone = [key for key, value in sorted(values.items()) if value is None]
     if kept:

@@ -6,7 +6,7 @@ from typing import Final
 
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 from taskplane.sessions.domain.session import Scope, Session
-from taskplane.sessions.store import EntryPage, SessionLog
+from taskplane.sessions.store import EntryPage, WatchLog
 from taskplane.sessions.watch.watched import Watched
 
 PAGE_ENTRIES: Final = 256
@@ -26,7 +26,7 @@ Seen = Session | EntryPage | Deleted | Quiet
 class Watch:
     """Serves any number of watchers of any sessions."""
 
-    def __init__(self, log: SessionLog, watched: Watched, *, quiet_after: float = 5.0) -> None:
+    def __init__(self, log: WatchLog, watched: Watched, *, quiet_after: float = 5.0) -> None:
         """`quiet_after`: seconds without anything to say after which that is said."""
         self._log = log
         self._watched = watched

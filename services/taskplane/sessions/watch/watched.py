@@ -9,7 +9,7 @@ from typing import Final
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.domain.session import Session
-from taskplane.sessions.store import SessionLog
+from taskplane.sessions.store import WatchLog
 from taskplane.storage.bell import Listener
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Watched:
     all watched sessions together, once per `poll_every` seconds: a bell that is lost costs at most that.
     """
 
-    def __init__(self, log: SessionLog, *, poll_every: float) -> None:
+    def __init__(self, log: WatchLog, *, poll_every: float) -> None:
         self._log = log
         self._poll_every = poll_every
         self._sessions: dict[_Identity, _Known] = {}

@@ -1,4 +1,4 @@
-"""The rules of tasks: what a task and an event are, which state may follow which, what each operation does, the fold.
+"""The rules of tasks: their rows and events, the state table, the effect of each operation, the fold.
 
-Pure: no I/O, no clock, no SQL. Reads of the A2A messages only the few fields its rules need.
+Pure: no I/O, no clock, no SQL. Of A2A messages it reads only the few fields that the rules need.
 """

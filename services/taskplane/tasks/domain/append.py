@@ -1,4 +1,4 @@
-"""The rules of an executor's item: it counts once, only under the current fence, and never past an unread message."""
+"""The rules for an executor's item: it counts once, only under the current fence, and never past an unread message."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 def append(found: Found, op: Append, now: int) -> Write | Appended:
-    """What becomes of an item: written, answered as before, or refused; a refusal is an answer."""
+    """Decide an item: write it, answer a repeat as before, or refuse it; a refusal is an answer."""
     row = found.row
     if row is None:
         return _refused(None, NotFound("no such task", reason="TASK_NOT_FOUND"))

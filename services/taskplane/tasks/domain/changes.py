@@ -1,22 +1,20 @@
-"""What executors and users send, read once: the few things that the rules need, beside the bytes that are stored."""
+"""Changes of executors and messages of users, read once: the few fields that the rules need, and the stored bytes."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError, EncodeError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain.messages import manner
+from taskplane.tasks.domain.messages import message_flags
 
 
 @dataclass(slots=True)
 class StatusUpdate:
-    """A status update. `serialized` is the TaskStatusUpdateEvent as it came.
+    """A status update. `serialized` is the TaskStatusUpdateEvent as it was sent.
 
-    `message_id` is None where it has no message. `role` is 0 where the message says nothing about it. `partial` and
-    `status_text`: see `messages.manner`.
+    `message_id` is None where it has no message. `role` is 0 where the message does not say. `partial` and
+    `status_text`: see `messages.message_flags`.
     """
 
     serialized: bytes
@@ -27,7 +25,7 @@ class StatusUpdate:
     status_text: bool = False
 
     def update(self, field: str) -> a2a.TaskStatusUpdateEvent:
-        """All that it says. Invalid `TOO_DEEP`, naming the `field` of the request."""
+        """Return the whole update. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
         try:
             return a2a.TaskStatusUpdateEvent.FromString(self.serialized)
         except DecodeError:
@@ -36,7 +34,7 @@ class StatusUpdate:
 
 @dataclass(slots=True)
 class ArtifactUpdate:
-    """A piece of an artifact. `serialized` is the TaskArtifactUpdateEvent as it came.
+    """A piece of an artifact. `serialized` is the TaskArtifactUpdateEvent as it was sent.
 
     `complete`: it has an id and a part.
     """
@@ -47,7 +45,7 @@ class ArtifactUpdate:
     complete: bool
 
     def update(self, field: str) -> a2a.TaskArtifactUpdateEvent:
-        """All that it says. Invalid `TOO_DEEP`, naming the `field` of the request."""
+        """Return the whole update. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
         try:
             return a2a.TaskArtifactUpdateEvent.FromString(self.serialized)
         except DecodeError:
@@ -56,51 +54,42 @@ class ArtifactUpdate:
 
 @dataclass(slots=True)
 class UserMessage:
-    """A message of a user. `serialized` is the Message as it came."""
+    """A message of a user. `serialized` is the Message as it was sent."""
 
     serialized: bytes
     message_id: str
 
 
-# None: a change that says nothing.
+# None: an empty change.
 Change = StatusUpdate | ArtifactUpdate | None
 
 
-def read_changes(changes: Iterable[pb.Change], field: str) -> list[Change]:
-    """The changes of one item, in their order. Invalid `TOO_DEEP`, naming the `field` of the request."""
-    return [_read_change(change, field) for change in changes]
-
-
-def _read_change(change: pb.Change, field: str) -> Change:
-    if change.HasField("status"):
-        return read_status(change.status, field)
-    if change.HasField("artifact"):
-        update = change.artifact
-        artifact = update.artifact
-        artifact_id = artifact.artifact_id
-        complete = bool(artifact_id) and len(artifact.parts) > 0
-        return ArtifactUpdate(_serialized(update, field), artifact_id, update.append, complete)
-    return None
-
-
 def read_status(update: a2a.TaskStatusUpdateEvent, field: str = "status") -> StatusUpdate:
-    """One status update. Invalid `TOO_DEEP`."""
+    """Read a status update. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
     status = update.status
     serialized = _serialized(update, field)
     if not status.HasField("message"):
         return StatusUpdate(serialized, status.state)
     message = status.message
-    partial, status_text = manner(message)
+    partial, status_text = message_flags(message)
     return StatusUpdate(serialized, status.state, message.message_id, message.role, partial, status_text)
 
 
+def read_artifact(update: a2a.TaskArtifactUpdateEvent, field: str) -> ArtifactUpdate:
+    """Read a piece of an artifact. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
+    artifact = update.artifact
+    artifact_id = artifact.artifact_id
+    complete = bool(artifact_id) and len(artifact.parts) > 0
+    return ArtifactUpdate(_serialized(update, field), artifact_id, update.append, complete)
+
+
 def read_message(message: a2a.Message, field: str = "message") -> UserMessage:
-    """A message of a user. Invalid `TOO_DEEP`."""
+    """Read a message of a user. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
     return UserMessage(_serialized(message, field), message.message_id)
 
 
 def too_deep(field: str) -> Invalid:
-    """Why what `field` of a request holds cannot be stored, where it is nested too deeply."""
+    """Return the error for a `field` of a request that is nested too deeply to be stored."""
     return Invalid(
         f"{field} is nested too deeply to be stored",
         reason="TOO_DEEP",

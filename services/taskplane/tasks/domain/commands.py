@@ -1,6 +1,6 @@
-"""What may be asked of a task, and what comes of it. Each operation concerns one task, but for one on a session.
+"""The operations on tasks, their answers and writes. Each operation concerns one task, except one on a session.
 
-None of these is changed once it is made; they are not frozen, since that makes making one four times as dear.
+No instance is changed once it is made. They are not frozen, since that makes their construction four times as slow.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -15,7 +15,7 @@ from taskplane.tasks.domain.task import Event, Row, Scope
 
 @dataclass(slots=True, kw_only=True)
 class Create:
-    """A new managed task; `uid`, `salt` and `task_id` are made by the caller of the store. Answer: `Created`."""
+    """Make a managed task; the caller of the store makes `uid`, `salt` and `task_id`. Answer: `Created`."""
 
     scope: Scope
     uid: str
@@ -25,23 +25,23 @@ class Create:
     request_hash: bytes
     agent: str
     context_id: str
-    # The first of its history.
+    # The first message of its history.
     message: UserMessage
     on_orphan: int
     max_attempts: int
-    # Of the task, serialized; None: it has none.
+    # The metadata of the task, serialized; None: it has none.
     metadata: bytes | None = None
     changes: Sequence[Change] = ()
     # Process id; empty: queued.
     claim_for: str = ""
     lease_until: int = 0
-    # See `strategy`.
+    # One of the strategies in `task`.
     strategy: int = 1
 
 
 @dataclass(slots=True)
 class Append:
-    """What an executor produced for one task. Answer: `Appended`."""
+    """Append the changes of an executor to one task. Answer: `Appended`."""
 
     actor: str
     task_uid: str
@@ -53,14 +53,14 @@ class Append:
 
     @property
     def state(self) -> int:
-        """The one that the last change asks for; 0 where that is no status, or there is none."""
+        """Return the state that the last change asks for; 0 if it is no status, or if there is none."""
         last = self.changes[-1] if self.changes else None
         return last.state if isinstance(last, StatusUpdate) else 0
 
 
 @dataclass(slots=True, kw_only=True)
 class AddMessage:
-    """A user's message for a task that exists. Answer: `Added`."""
+    """Add a user's message to a task that exists. Answer: `Added`."""
 
     scope: Scope
     task_id: str
@@ -72,7 +72,7 @@ class AddMessage:
 
 @dataclass(slots=True, kw_only=True)
 class Cancel:
-    """Ends a task as canceled. Answer: `Done`. `metadata` becomes that of the status event."""
+    """End a task as canceled. Answer: `Done`. The metadata of `event_metadata` becomes that of the status event."""
 
     scope: Scope
     task_id: str
@@ -81,7 +81,7 @@ class Cancel:
 
 @dataclass(slots=True, kw_only=True)
 class Put:
-    """A whole document task. `uid` and `salt` are used where it is new. Answer: `Done` with `created`."""
+    """Store a whole document task. `uid` and `salt` are used if it is new. Answer: `Done` with `created`."""
 
     scope: Scope
     uid: str
@@ -93,7 +93,7 @@ class Put:
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Removes a task. A live managed one is canceled first, in the same transaction. Answer: `Done`.
+    """Remove a task. A live managed one is canceled first, in the same transaction. Answer: `Done`.
 
     `expected_generation` 0: any.
     """
@@ -105,7 +105,7 @@ class Delete:
 
 @dataclass(slots=True, kw_only=True)
 class Claim:
-    """Takes the lease of a queued task. Answer: `Done`; None where it is no longer queued."""
+    """Take the lease of a queued task. Answer: `Done`; None if it is no longer queued."""
 
     task_uid: str
     process_id: str
@@ -114,7 +114,7 @@ class Claim:
 
 @dataclass(slots=True, kw_only=True)
 class Renew:
-    """Extends a lease while `fence` is current and `process_id` holds it. Answer: `Renewed`; never an error."""
+    """Extend a lease while `fence` is current and `process_id` holds it. Answer: `Renewed`; never an error."""
 
     task_uid: str
     process_id: str
@@ -124,11 +124,11 @@ class Renew:
 
 @dataclass(slots=True, kw_only=True)
 class Orphan:
-    """The lease is lost, by expiry or because its holder gave it up; the task's own policy says what follows.
+    """Take back a lease that expired or that its holder gave up; the policy of the task decides what follows.
 
     `process_id` and `fence`: only if it is still this lease. `expired_before`: only if it ran out before this time
     (None: whatever its time). `released`: given up on purpose, so the attempt does not count.
-    Answer: `Done`, or None where there was nothing to do.
+    Answer: `Done`, or None if there was nothing to do.
     """
 
     task_uid: str
@@ -140,7 +140,7 @@ class Orphan:
 
 @dataclass(slots=True, kw_only=True)
 class MarkCopied:
-    """Its messages up to `generation` are in its session. Answer: `Done`."""
+    """Record that the messages of a task up to `generation` are in its session. Answer: `Done`."""
 
     task_uid: str
     generation: int
@@ -148,7 +148,10 @@ class MarkCopied:
 
 @dataclass(slots=True, kw_only=True)
 class MarkSuperseded:
-    """The history of a session is, after its entry `steered_seq`, without the invocations `cut`. Answer: `Marked`."""
+    """Hide and show the tasks of a session: after its entry `steered_seq` the invocations `cut` are not in effect.
+
+    Answer: `Marked`.
+    """
 
     scope: Scope
     context_id: str
@@ -158,9 +161,9 @@ class MarkSuperseded:
 
 @dataclass(slots=True, kw_only=True)
 class Trim:
-    """Forgets events of a task that ended `ended_before` and is copied, or of a document task. Answer: `Trimmed`.
+    """Delete events of a task that ended `ended_before` and is copied, or of a document task. Answer: `Trimmed`.
 
-    At most `at_most` generations at once, from the oldest on.
+    At most `at_most` generations at once, beginning with the oldest.
     """
 
     task_uid: str
@@ -175,7 +178,10 @@ Operation = (
 
 @dataclass(slots=True)
 class Created:
-    """`fence` is 0 unless `claim_for` holds the lease. `first`: the task as it was created, serialized, if it was."""
+    """Answer to Create. `fence` is 0 unless `claim_for` holds the lease.
+
+    `first`: the task as it was created, serialized; empty for a repeat.
+    """
 
     row: Row
     created: bool
@@ -185,7 +191,7 @@ class Created:
 
 @dataclass(slots=True)
 class Appended:
-    """Generations of the item, and of the newest user message. `refusal` where it was not taken."""
+    """Answer to Append: the generations of the item and of the newest user message, or its `refusal`."""
 
     first_generation: int
     last_generation: int
@@ -195,7 +201,7 @@ class Appended:
 
 @dataclass(slots=True, kw_only=True)
 class Added:
-    """`added` is False for a repeat."""
+    """Answer to AddMessage. `added` is False for a repeat."""
 
     row: Row
     generation: int
@@ -204,7 +210,7 @@ class Added:
 
 @dataclass(slots=True, kw_only=True)
 class Renewed:
-    """`still_yours`: the lease was extended. `input_generation`: of the newest user message."""
+    """Answer to Renew. `still_yours`: the lease was extended. `input_generation`: of the newest user message."""
 
     still_yours: bool
     input_generation: int
@@ -212,7 +218,7 @@ class Renewed:
 
 @dataclass(slots=True)
 class Done:
-    """The row as it is now. `created`: a document task that was not there before."""
+    """Answer with the row as it is now. `created`: it is a new document task."""
 
     row: Row
     created: bool = False
@@ -220,14 +226,14 @@ class Done:
 
 @dataclass(slots=True)
 class Marked:
-    """The tasks that were hidden or came back, as they are now."""
+    """Answer to MarkSuperseded: the tasks that were hidden or shown again, as they are now."""
 
     rows: Sequence[Row]
 
 
 @dataclass(slots=True, kw_only=True)
 class Trimmed:
-    """How many events are gone, and the bytes of their payloads. `more`: others of the task may go, too."""
+    """Answer to Trim: the number of deleted events and the bytes of their payloads. `more`: others may go, too."""
 
     events: int = 0
     bytes: int = 0
@@ -239,13 +245,13 @@ Answer = Created | Appended | Added | Renewed | Done | Marked | Trimmed | None
 
 @dataclass(slots=True)
 class Write:
-    """What is to be written: the row as it will be, its new events, and the answer once that is committed.
+    """The writes of a decided operation: the row as it will be, its new events, and the answer once it is committed.
 
     `document` is a snapshot to be stored as it is, at `row.snapshot_generation` (a new task, a document). `refold` says
     that the stored snapshot is to be rewritten in this transaction (the task ended, or its tail outweighs the
-    snapshot). `delete` removes the row and its events. `fields` are the names of the row's fields that may be others
-    than before, if there was one. `said`: see `fold`. `others`: what is written with it to other tasks, which exist.
-    `trims`: events after the first and up to the second generation go, but for those that stay as long as the task.
+    snapshot). `delete` removes the row and its events. `fields` are the names of the fields that may differ from the
+    row before, if there was one. `said`: see `fold`. `others`: the writes with it to other tasks, which exist. `trims`:
+    delete the events after the first and up to the second generation, except those that stay as long as the task.
     """
 
     row: Row
@@ -262,7 +268,7 @@ class Write:
 
 @dataclass(slots=True)
 class Writes:
-    """What is to be written for an operation on several tasks, each of which is there; all of it, or nothing."""
+    """The writes of an operation on several existing tasks; all of them are carried out, or none."""
 
     writes: Sequence[Write]
     answer: Answer
@@ -270,7 +276,7 @@ class Writes:
 
 @dataclass(slots=True)
 class Known:
-    """What the log knows of the invocation that a Create or AddMessage names: the event that recorded it."""
+    """The event that recorded the invocation which a Create or AddMessage names."""
 
     task_uid: str
     generation: int
@@ -279,17 +285,16 @@ class Known:
 
 @dataclass(slots=True)
 class Found:
-    """What was read for one operation before it is decided.
+    """The data read for one operation before it is decided.
 
     `row` is the task it names (for Create: the one that holds `task_id`), whoever owns it. `known` is the record of its
     invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the open
-    partial message, read where `needs.needs_open_text` says so. `lost_messages` are the ids of the messages that the
-    task said under its current fence, read where `needs.needs_lost_messages` says so. `artifacts` are those that the
-    task has of the artifacts that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the
-    user, read where `needs.needs_turn` says so; elsewhere the row has it. `others`: what was found for each task that
-    an operation on a session concerns; `cut`: such a task has one of the operation's invocations. `busy`: when the
-    newest was created that a new task must not run beside; 0: there is none. `waits`: a queued task that is in turn has
-    one before it.
+    partial message, read if `needs.needs_open_text` says so. `lost_messages` are the ids of the task's messages under
+    its current fence, read if `needs.needs_lost_messages` says so. `artifacts` are the artifacts that the task has of
+    those that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the user, read if
+    `needs.needs_turn` says so; elsewhere the row has it. `others`: the data of each task that an operation on a session
+    concerns; `cut`: such a task has one of the operation's invocations. `busy`: the creation time of the newest task
+    that a new one must not run beside; 0: there is none. `waits`: another task is before a queued one that is in turn.
     """
 
     row: Row | None

@@ -1,23 +1,40 @@
-"""What the tasks of a session say, as one conversation. Pure."""
+"""The messages of a session's tasks as one conversation. Pure."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
+from typing import Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.tasks.domain.messages import manner
+from taskplane.tasks.domain.messages import message_flags
 
 
-def spoken(task: a2a.Task) -> list[a2a.Message]:
-    """The messages of a task: its history, then the message of its status unless that one is still growing, is a status
-    text, or stands in the history."""
+class _HasId(Protocol):
+    @property
+    def message_id(self) -> str: ...
+
+
+class Outline(Protocol):
+    """A task of whose messages only the ids are needed: an A2A Task, or one that was read without their content."""
+
+    @property
+    def history(self) -> Iterable[_HasId]: ...
+
+    @property
+    def status(self) -> a2a.TaskStatus: ...
+
+
+def messages_of(task: a2a.Task) -> list[a2a.Message]:
+    """Return the messages of a task: its history, then the message of its status.
+
+    The latter is left out while it is still growing, if it is a status text, or if it stands in the history.
+    """
     messages = list(task.history)
     if _is_last(task.status, [message.message_id for message in messages]):
         messages.append(task.status.message)
     return messages
 
 
-def ids_spoken(task: a2a.Task | pb.TaskOutline) -> Sequence[str]:
-    """The ids of the messages that are `spoken`."""
+def message_ids(task: Outline) -> Sequence[str]:
+    """Return the ids of `messages_of` the task."""
     ids = [message.message_id for message in task.history]
     if _is_last(task.status, ids):
         ids.append(task.status.message.message_id)
@@ -25,18 +42,18 @@ def ids_spoken(task: a2a.Task | pb.TaskOutline) -> Sequence[str]:
 
 
 def _is_last(status: a2a.TaskStatus, history: Sequence[str]) -> bool:
-    """Whether the message of the status, if there is one, follows the history with these ids."""
-    if not status.HasField("message") or any(manner(status.message)):
+    """Return whether the message of the status, if there is one, follows the history with these ids."""
+    if not status.HasField("message") or any(message_flags(status.message)):
         return False
     message_id = status.message.message_id
     return not message_id or message_id not in history
 
 
-def once(said: Sequence[Sequence[str]], without: Set[str]) -> list[tuple[int, int]]:
-    """Where the messages of a conversation are: which of the tasks says each, and at which place.
+def without_repeats(said: Sequence[Sequence[str]], without: Set[str]) -> list[tuple[int, int]]:
+    """Return the messages of a conversation, each by the index of its task and its index there.
 
-    `said` has the ids of the messages of each task, in order. Of messages with one id the first one counts, and none
-    with an id in `without`; those that have no id all count.
+    `said` has the ids of the messages of each task, in order. Of messages with one id only the first is returned, and
+    none with an id in `without`; all those without an id are.
     """
     all_ids = [message_id for ids in said for message_id in ids]
     seen = set(all_ids)

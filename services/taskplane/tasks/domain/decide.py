@@ -1,8 +1,8 @@
-"""What becomes of one operation on one task: the new row and its events, the answer of a repeat, or why not.
+"""The decision about one operation on one task: the new row and its events, the answer of a repeat, or a refusal.
 
-Every rule about tasks stands here and nowhere else; the database triggers are a second wall. Of several refusals the
-first is given, in this order: not found, managed / not managed, key reused, superseded, terminal, fenced, illegal
-transition or append, invalid argument, pending input. A repeat is answered before any refusal.
+Every rule about tasks is here and nowhere else; the database triggers are a second wall. Of several refusals the first
+is given, in this order: not found, managed / not managed, key reused, superseded, terminal, fenced, illegal transition
+or append, invalid argument, pending input. A repeat is answered before any refusal.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,14 @@ from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, renew
 from taskplane.tasks.domain.messages import is_partial, turn_of
-from taskplane.tasks.domain.strategy import QUEUE, REJECT, interrupted, session_busy
+from taskplane.tasks.domain.strategy import interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
 from taskplane.tasks.domain.task import (
     DOCUMENT,
     MANAGED,
     PAUSED,
+    QUEUE,
+    REJECT,
     STATES,
     SUBMITTED,
     TERMINAL,
@@ -38,7 +40,7 @@ Outcome = Write | Writes | Answer | PlaneError
 
 
 def decide(found: Found, op: Operation, now: int) -> Outcome:
-    """What becomes of `op`, given what was `found`, at `now` (microseconds, UTC). Pure."""
+    """Decide `op`, given the data `found` for it, at `now` (microseconds, UTC). Pure."""
     return _RULES[type(op)](found, op, now)
 
 
@@ -68,7 +70,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
         return session_busy(op)
     if op.strategy == QUEUE and found.busy:
         op = replace(op, claim_for="", changes=())
-        # Behind all that it waits for, whatever clock they were created by.
+        # After all tasks that it waits for, whichever clock they were created by.
         now = max(now, found.busy + 1)
     leased = bool(op.claim_for)
     draft = Draft(_new_row(op, now), op.scope.actor, now)
@@ -90,7 +92,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
 
 def _new_row(op: commands.Create, now: int) -> Row:
     leased = bool(op.claim_for)
-    # By position: forty names would cost three times as much as the row.
+    # By position: forty keyword arguments would take three times as long.
     return Row(
         op.uid,
         op.scope.tenant,
@@ -196,7 +198,7 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     turn = turn_of(task) or row.invocation_id
     draft = Draft(row, op.scope.actor, now)
     if row.superseded and (turn, task.context_id) != (row.invocation_id, row.context_id):
-        # It goes on in a turn that the rewind did not cut.
+        # It continues in a turn that the rewind did not cut.
         draft.mark(superseded=False)
     draft.replaced(state)
     draft.new["invocation_id"] = turn
@@ -209,7 +211,7 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
 
 
 def _document(task: a2a.Task, now: int) -> a2a.Task:
-    """As it is stored: without partial messages (T5), with the time of its status."""
+    """Copy a document as it is stored: without partial messages, with a time of its status."""
     document = a2a.Task()
     document.CopyFrom(task)
     if any(is_partial(message) for message in document.history):

@@ -1,4 +1,4 @@
-"""A draft of what an operation writes: the row as it will be and the events, numbered as they are added."""
+"""Drafts of the writes of an operation: the row as it will be, and the events, numbered as they are added."""
 
 from collections.abc import Set
 from typing import Any, Final
@@ -30,23 +30,23 @@ from taskplane.tasks.domain.task import (
     changed_by,
 )
 
-# The stored snapshot is rewritten once the events after it outweigh it: they are more than this many times its size,
-# and more than this many bytes. So reading a task takes about five times its snapshot at most, or that and the floor.
-# A rewrite weighs at most the snapshot before it and its tail, less than 5/4 of that tail, and no event is in two of
-# them: all together weigh less than 5/4 of the events. Measured: 0.1 % for status texts, of which nothing stays, 20 to
-# 30 % for texts in deltas, 40 to 80 % for messages and artifacts, of which nearly all does; compressed about half that.
-# The rewrite at the end of a task comes on top, with what the task weighs.
+# The stored snapshot is rewritten once the events after it outweigh it: they have more than this many times its bytes,
+# and more than this many bytes. So reading a task takes at most about five times its snapshot, or that and the floor.
+# A rewrite weighs at most the snapshot before it and its tail, less than 5/4 of that tail, and no event is in two
+# rewrites: together they weigh less than 5/4 of the events. Measured: 0.1 % for status texts, which leave nothing, 20
+# to 30 % for texts in deltas, 40 to 80 % for messages and artifacts, nearly all of which stays; about half of that
+# compressed. The rewrite at the end of a task comes on top, with the size of the task.
 OUTWEIGHS: Final = 4
 TAIL_FLOOR: Final = 128 * 1024
 
 
 def task_not_found(task_id: str) -> PlaneError:
-    """The same words for a task that does not exist and for one of another owner."""
+    """Return the error for a task that does not exist, and the same one for a task of another owner."""
     return NotFound(f"task {task_id} was not found", reason="TASK_NOT_FOUND")
 
 
 def trimmed(up_to: int) -> PlaneError:
-    """The log is whole after generation `up_to` only."""
+    """Return the error for a read of a log that is whole only after generation `up_to`."""
     return OutOfRange(
         f"the log is whole from generation {up_to + 1} on only",
         reason="CURSOR_TRIMMED",
@@ -56,10 +56,10 @@ def trimmed(up_to: int) -> PlaneError:
 
 
 class Draft:
-    """Collects the events of one operation on one task.
+    """The events of one operation on one task, while they are added.
 
-    `row` is the row as it was, `new` has the fields that will be others, by name, and `finished` makes the row of both.
-    What the rules of events go by stands beside them, as it is by now.
+    `row` is the row as it was, `new` has the fields that will differ, by name, and `finished` makes the row of both.
+    The values that the rules of events need stand beside them, up to date with the events so far.
     """
 
     __slots__ = (
@@ -81,10 +81,10 @@ class Draft:
     )
 
     def __init__(self, row: Row, actor: str, now: int, *, artifacts: Set[str] = frozenset()) -> None:
-        """`row`: as it is. `artifacts`: ids of such that the task has, beside the one that was written to last."""
+        """Begin with the row as it is. `artifacts`: ids of artifacts of the task, beside the one last written to."""
         self.row = row
         self.events: list[Event] = []
-        # Of status events, by generation; see `fold`.
+        # The messages of status events, by generation; see `fold`.
         self.said: dict[int, Said] = {}
         self.generation = row.generation
         self.state = row.state
@@ -94,15 +94,15 @@ class Draft:
         self._event_bytes = row.event_bytes
         self.new: dict[str, Any] = {}
         self._actor = actor
-        # Clocks of several processes differ by a little; the times of one task go with its generations all the same.
+        # The clocks of several processes differ a little; the times of one task rise with its generations all the same.
         self._now = max(now, row.updated_at)
-        # An executor takes it by the clock of leases, whatever times a task was imported with.
+        # Executors take it by the clock of leases, whatever times a task was imported with.
         self._ready = now
         self._artifacts = {row.artifact_id, *artifacts}
         self._ids = encoding.ids_of(row.id, row.context_id)
 
     def finished(self) -> Row:
-        """The row as it will be."""
+        """Return the row as it will be."""
         new = self.new
         if self.events:
             new["generation"] = self.generation
@@ -111,7 +111,7 @@ class Draft:
         return changed_by(self.row, new)
 
     def created(self, op: Create) -> bytes:
-        """The first event of a managed task; returns the task as it begins, serialized."""
+        """Add the first event of a managed task; return the task as it begins, serialized."""
         task = encoding.new_task(op.task_id, op.context_id, self.state, self._now, op.message.serialized, op.metadata)
         payload = encoding.task_payload(task)
         self._add(
@@ -129,7 +129,7 @@ class Draft:
         return task
 
     def user_message(self, message: UserMessage, invocation_id: str, request_hash: bytes, *, reopens: bool) -> None:
-        """A further message of the user; `reopens` where the task was paused."""
+        """Add a further message of the user; `reopens` if the task was paused."""
         if reopens:
             self.state = SUBMITTED
             update = encoding.reopening(message.serialized, SUBMITTED)
@@ -155,7 +155,7 @@ class Draft:
         self.new["message_id"] = message.message_id
 
     def replaced(self, state: int) -> None:
-        """A document task was written anew."""
+        """Add the event of a document task that was replaced."""
         changes = state != self.state
         self._add(REPLACED, b"", speaks=False, changed_to=state if changes or not self.generation else None)
         if changes:
@@ -164,14 +164,14 @@ class Draft:
             self.new["status_at"] = self._now
 
     def mark(self, *, superseded: bool) -> None:
-        """A rewind of its session hid the task, or an undo shows it again; allowed after its end."""
+        """Add the mark that a rewind hides the task, or that an undo shows it again; allowed after its end."""
         self._add(SUPERSEDED if superseded else RESTORED, b"", speaks=False)
         self.new["superseded"] = superseded
 
     def change(
         self, change: Change, *, last: bool, consumed: int, open_text: a2a.Message | None = None
     ) -> PlaneError | None:
-        """One change of an executor, or why not. `consumed`: the newest user message its run has consumed."""
+        """Add one change of an executor, or return the refusal. `consumed`: the newest message its run has consumed."""
         if isinstance(change, ArtifactUpdate):
             return self._artifact(change)
         if change is None:
@@ -197,7 +197,7 @@ class Draft:
         return None
 
     def status(self, update: StatusUpdate, *, unread_from: int = 0) -> None:
-        """A status update, already known to be allowed. Ends or pauses the task where its state says so."""
+        """Add a status update that is known to be allowed. End or pause the task if its state says so."""
         state = update.state
         message_id = update.message_id
         serialized = update.serialized
@@ -216,7 +216,7 @@ class Draft:
         changes = state != self.state
         self._add(STATUS, payload, state=state, speaks=speaks, changed_to=state if changes else None)
         at = self.generation
-        # Whatever makes a task SUBMITTED again has more to say than its message.
+        # The fold reads more than the message of an event that makes a task SUBMITTED again.
         if state != SUBMITTED:
             self.said[at] = None if message_id is None else (message_id, update.partial, update.status_text)
         if changes:
@@ -236,21 +236,21 @@ class Draft:
             self.new["ready_at"] = None
 
     def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:
-        """The status update that queues a lost attempt again: what that had made of artifacts is gone."""
+        """Add the status update that queues a lost attempt again, without the artifacts of that attempt."""
         self.status(read_status(update))
         self.new["artifact_id"] = None
         self.new["restart_generation"] = self.generation
         self._artifacts.clear()
 
     def interrupt(self, open_text: a2a.Message | None) -> None:
-        """What was streamed of an unfinished text becomes a final message, marked as interrupted."""
+        """Make a final message, marked as interrupted, of the streamed part of an unfinished text."""
         if self.partial_id is not None:
             self._close_text(open_text, cut_off=True)
 
     def lose_lease(self) -> None:
-        """Raises the fence, so that whoever held the lease can write nothing more.
+        """Raise the fence, so that the former holder of the lease can write nothing more.
 
-        The store's own events come after it: they carry the fence that the row has from now on.
+        The store's own events come after it: they carry the new fence.
         """
         self.fence += 1
         self.new["fence"] = self.fence
@@ -259,7 +259,7 @@ class Draft:
         self.new["started"] = False
 
     def write(self, row: Row, answer: Answer, *, refold: bool = False) -> Write:
-        """What is to be written. `row` is what `finished` gave, `answer` was made of it."""
+        """Return the writes. `row` is the result of `finished`, of which `answer` was made."""
         tail = row.event_bytes - row.folded_bytes
         heavy = tail > TAIL_FLOOR and tail > OUTWEIGHS * row.snapshot_bytes
         return Write(row, self.events, answer, self.new, self.said, refold=refold or heavy)
@@ -288,7 +288,7 @@ class Draft:
             self.new["partial_id"] = None
 
     def _close_text(self, stored: a2a.Message | None, *, cut_off: bool) -> None:
-        """`stored`: the open text as it was before this operation."""
+        """Add the open text as a final message. `stored`: the open text as it was before this operation."""
         opened_here: int = self.new.get("partial_generation") or 0
         here = text_so_far((each for each in self.events if each.generation >= opened_here), self.partial_id or "")
         if stored is None or opened_here:
@@ -344,7 +344,7 @@ class Draft:
 
 
 def _unread(serialized: bytes, unread_from: int) -> bytes:
-    """A status update that says which message of the user it leaves unread."""
+    """Return a status update with the oldest message of the user that it leaves unread in its metadata."""
     update = a2a.TaskStatusUpdateEvent.FromString(serialized)
     update.metadata.fields["unread_from"].number_value = unread_from
     return update.SerializeToString()

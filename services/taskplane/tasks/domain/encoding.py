@@ -1,7 +1,7 @@
-"""Serialized messages put together from serialized parts, so that what is stored needs no copy of what was sent.
+"""Serialized messages put together from serialized parts, so that requests are stored without parsing and copying.
 
-Protocol Buffers define what this rests on: the fields of a message may stand in any order; of a scalar that comes twice
-the last one counts; a message that comes twice is merged. So what the store adds is written after what it was given.
+It relies on rules of Protocol Buffers: the fields of a message may come in any order; of a scalar that comes twice the
+last one counts; a message that comes twice is merged. So the store writes its fields after those of the request.
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ class Ids(NamedTuple):
 
 @lru_cache(4096)
 def ids_of(task_id: str, context_id: str) -> Ids:
-    """Ids of a task, to be written after what an update or a message says."""
+    """Return the ids of a task as fields to be written after those of an update or a message."""
     task, context = task_id.encode(), context_id.encode()
     return Ids(
         field(_UPDATE_TASK, task) + field(_UPDATE_CONTEXT, context),
@@ -34,7 +34,7 @@ def ids_of(task_id: str, context_id: str) -> Ids:
 
 
 def new_task(task_id: str, context_id: str, state: int, at: int, message: bytes, metadata: bytes | None) -> bytes:
-    """A Task that begins with one serialized message, at `at` (microseconds)."""
+    """Return a serialized Task that begins with one serialized message, at `at` (microseconds)."""
     return (
         field(_TASK_ID, task_id.encode())
         + field(_TASK_CONTEXT, context_id.encode())
@@ -45,24 +45,24 @@ def new_task(task_id: str, context_id: str, state: int, at: int, message: bytes,
 
 
 def task_payload(task: bytes) -> bytes:
-    """The StreamResponse of a serialized Task."""
+    """Return the StreamResponse of a serialized Task."""
     return field(_OF_TASK, task)
 
 
 def message_payload(message: bytes, ids: Ids) -> bytes:
-    """The StreamResponse of a serialized Message."""
+    """Return the StreamResponse of a serialized Message."""
     return field(_OF_MESSAGE, message + ids.message)
 
 
 def artifact_payload(update: bytes, ids: Ids) -> bytes:
-    """The StreamResponse of a serialized TaskArtifactUpdateEvent."""
+    """Return the StreamResponse of a serialized TaskArtifactUpdateEvent."""
     return field(_OF_ARTIFACT_UPDATE, update + ids.update)
 
 
 def status_payload(update: bytes, ids: Ids, at: int, *, has_message: bool, role: int | None = None) -> bytes:
-    """The StreamResponse of a serialized TaskStatusUpdateEvent, at `at` (microseconds).
+    """Return the StreamResponse of a serialized TaskStatusUpdateEvent, at `at` (microseconds).
 
-    The message, where it `has_message`, gets the `role`, if one is given.
+    The message, if it `has_message`, gets the `role`, if one is given.
     """
     message = b""
     if has_message:
@@ -72,22 +72,22 @@ def status_payload(update: bytes, ids: Ids, at: int, *, has_message: bool, role:
 
 
 def reopening(message: bytes, state: int) -> bytes:
-    """A TaskStatusUpdateEvent with a serialized Message."""
+    """Return a TaskStatusUpdateEvent with a serialized Message."""
     return field(_UPDATE_STATUS, number(_STATUS_STATE, state) + field(_STATUS_MESSAGE, message))
 
 
 def field(place: int, content: bytes) -> bytes:
-    """A field that holds a message, a string or bytes; `place` is its number, up to 15."""
+    """Return a field that holds a message, a string or bytes; `place` is its number, up to 15."""
     return _NESTED_TAGS[place] + varint(len(content)) + content
 
 
 def number(place: int, value: int) -> bytes:
-    """A field that holds a whole number, not negative, also where it is 0; `place` is its number, up to 15."""
+    """Return a field that holds a whole number, not negative, also if it is 0; `place` is its number, up to 15."""
     return _NUMBER_TAGS[place] + varint(value)
 
 
 def varint(value: int) -> bytes:
-    """A whole number, not negative, in groups of seven bits, the lowest first."""
+    """Return a whole number, not negative, in groups of seven bits, the lowest first."""
     if value < 0x80:
         return _LAST[value]
     if value < 0x4000:
@@ -108,6 +108,6 @@ _FOLLOWED: Final = [bytes((group | 0x80,)) for group in range(0x80)]
 
 @lru_cache(64)
 def _time(micros: int) -> bytes:
-    """The time of a status. Its nanoseconds are written also where they are 0: so they count, whatever was sent."""
+    """Return the time of a status. Its nanoseconds are written even if they are 0, to replace those that were sent."""
     seconds, rest = divmod(micros, _SECOND)
     return field(_STATUS_TIMESTAMP, number(1, seconds) + number(2, rest * 1000))

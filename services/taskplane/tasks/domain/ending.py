@@ -1,4 +1,4 @@
-"""The rules of a cancel, and the refusals that several rules share."""
+"""The rules for a cancel, and the refusals that several rules share."""
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError, Refused
@@ -10,12 +10,12 @@ from taskplane.tasks.domain.task import CANCELED, DOCUMENT, TERMINAL, Row, Scope
 
 
 def visible(row: Row | None, scope: Scope) -> Row | None:
-    """The row, if it is one of this scope."""
+    """Return the row if it belongs to this scope, otherwise None."""
     return row if row is not None and row.tenant == scope.tenant and row.owner == scope.owner else None
 
 
 def not_managed(row: Row) -> PlaneError:
-    """Why a document task is not run, continued or canceled."""
+    """Return the refusal to run, continue or cancel a document task."""
     return Refused(
         f"task {row.id} is kept by an external runtime; it cannot be run, continued or canceled here",
         reason="NOT_MANAGED",
@@ -23,13 +23,13 @@ def not_managed(row: Row) -> PlaneError:
 
 
 def terminal(row: Row) -> PlaneError:
-    """Why nothing is done to a task that has ended."""
+    """Return the refusal to change a task that has ended."""
     state = a2a.TaskState.Name(row.state).removeprefix("TASK_STATE_").lower()  # type: ignore[arg-type]
     return Refused(f"task {row.id} has ended ({state})", reason="TERMINAL", metadata={"state": state})
 
 
 def cancel(found: Found, op: commands.Cancel, now: int) -> Write | PlaneError:
-    """Ends a task that has not ended, whoever holds its lease."""
+    """End a task that has not ended, whoever holds its lease."""
     row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
@@ -49,7 +49,10 @@ def canceled(
     open_text: a2a.Message | None = None,
     event: a2a.TaskStatusUpdateEvent | None = None,
 ) -> Draft:
-    """A live task as it ends: its executor is fenced, its `open_text` closed; with the metadata of `event`."""
+    """Return the draft of a cancel of a live task, with the metadata of `event`.
+
+    Its executor is fenced and its `open_text` is closed.
+    """
     draft = Draft(row, actor, now)
     draft.lose_lease()
     draft.interrupt(open_text)

@@ -1,4 +1,4 @@
-"""What the tasks of a session come to: how many are in which state, how long they took, how many failed. Pure."""
+"""Figures over the tasks of a session: how many are in each state, how long they took, how many failed. Pure."""
 
 import math
 from collections import Counter
@@ -22,9 +22,10 @@ class Durations(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """`states`: how many are in each. `error_rate`: those that failed or were rejected of those that ended, 0 to 1.
+    """The figures of one session. `states`: the number of tasks in each state.
 
-    `durations`: None where none ended. `times`: seconds in each state that is not terminal, summed over all tasks.
+    `error_rate`: tasks that failed or were rejected, of those that ended, 0 to 1. `durations`: None if none ended.
+    `times`: seconds in each state that is not terminal, summed over all tasks.
     """
 
     total: int
@@ -35,7 +36,7 @@ class Figures(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The tasks of one session. `last_state`: of the newest; 0, as is `updated_at`, where there is none."""
+    """The tasks of one session, counted by state. `last_state`: of the newest; 0, like `updated_at`, without tasks."""
 
     context_id: str
     states: Mapping[int, int]
@@ -44,7 +45,7 @@ class Summary(NamedTuple):
 
 
 def figures(infos: Iterable[Info], now: int) -> Figures:
-    """Figures over these tasks but for superseded ones, as they stand at `now` (microseconds)."""
+    """Return the figures over these tasks, without superseded ones, at `now` (microseconds)."""
     shown = [info for info in infos if not info.task.superseded]
     states = Counter(info.task.state for info in shown)
     ended = [info.task for info in shown if info.task.state in TERMINAL]
@@ -69,6 +70,6 @@ def _add_times(times: Counter[int], info: Info, now: int) -> None:
 
 def _durations(seconds: Sequence[float]) -> Durations:
     in_order = sorted(seconds)
-    # The nearest rank: a duration that there was.
+    # By nearest rank: a duration that occurred.
     p95 = in_order[math.ceil(0.95 * len(in_order)) - 1]
     return Durations(in_order[0], median(in_order), p95, in_order[-1])

@@ -1,24 +1,23 @@
-"""The fold: what a task is, given its events. Pure, and the same whether it starts at an event or at a snapshot."""
+"""The fold: a task made of its events. Pure, and the same whether it starts at the first event or at a snapshot."""
 
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.tasks.domain.messages import is_partial, is_plain_text, manner
+from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
 from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, SUBMITTED, Event
 
 # Metadata of the status event that queues a lost attempt again.
 LOST_ATTEMPT = "taskplane.dev/lost_attempt"
 LOST_MESSAGES = "taskplane.dev/lost_messages"
 
-
-# What is known of the message of a status event: its id, is it partial, is it a status text. None: there is none.
+# The message of a status event: its id, whether it is partial, whether it is a status text. None: there is none.
 Said = tuple[str, bool, bool] | None
 
 
 def fold(task: a2a.Task, events: Iterable[Event], said: Mapping[int, Said] | None = None) -> a2a.Task:
-    """Applies `events`, in order, to `task`, which is changed and returned. An empty task for a log from its start.
+    """Apply `events`, in order, to `task`, and return it. Give an empty task for a log from its start.
 
-    `said`: by generation, what is known of status events without reading them, so that not all need be read.
+    `said`: the messages of status events by generation, as far as they are known, so that not all events are parsed.
     """
     folding = _Folding(task, said or {})
     for event in events:
@@ -28,7 +27,7 @@ def fold(task: a2a.Task, events: Iterable[Event], said: Mapping[int, Said] | Non
 
 
 def text_so_far(events: Iterable[Event], message_id: str) -> a2a.Message | None:
-    """The open text with this id, put together from the partial messages in `events`; None if there is none."""
+    """Return the open text with this id, joined from the partial messages in `events`; None if there is none."""
     text: a2a.Message | None = None
     grown = _GrowingText()
     for event in events:
@@ -47,7 +46,7 @@ def text_so_far(events: Iterable[Event], message_id: str) -> a2a.Message | None:
 
 
 class _GrowingText:
-    """Gathers what is appended to one text part and joins it once, so that n pieces cost n and not n squared."""
+    """The pieces appended to one text part, joined once: n pieces cost n and not n squared."""
 
     def __init__(self) -> None:
         self._part: a2a.Part | None = None
@@ -72,17 +71,22 @@ class _GrowingText:
         self._pieces = []
 
 
-class _Spoken:
-    """A message of the status, read out of its event when somebody wants it."""
+class _StatusMessage:
+    """A message of the status, parsed out of its event when it is needed."""
 
-    __slots__ = ("_event", "_message", "id", "partial", "passing")
+    __slots__ = ("_event", "_message", "id", "is_status_text", "partial")
 
     def __init__(
-        self, message_id: str, partial: bool, passing: bool, event: Event | None, message: a2a.Message | None = None
+        self,
+        message_id: str,
+        partial: bool,
+        is_status_text: bool,
+        event: Event | None,
+        message: a2a.Message | None = None,
     ) -> None:
         self.id = message_id
         self.partial = partial
-        self.passing = passing
+        self.is_status_text = is_status_text
         self._event = event
         self._message = message
 
@@ -96,7 +100,7 @@ class _Spoken:
 class _Folding:
     """A task while events are applied to it.
 
-    Its status is kept apart until `settle`: most of what it was on the way is replaced before anybody sees it.
+    Its status is kept apart until `settle`, since most of its values on the way are replaced before they are read.
     """
 
     def __init__(self, task: a2a.Task, said: Mapping[int, Said]) -> None:
@@ -108,15 +112,15 @@ class _Folding:
     def _begin(self) -> None:
         task = self._task
         self._said = {message.message_id for message in task.history}
-        # The message of the status, and the event that says what else the status is; None: as the task has it.
-        self._now: _Spoken | None = None
+        # The message of the status, and the event with the rest of the status; None: as the task has it.
+        self._now: _StatusMessage | None = None
         self._newest: Event | None = None
         if task.status.HasField("message"):
             message = task.status.message
-            self._now = _Spoken(message.message_id, *manner(message), None, message)
+            self._now = _StatusMessage(message.message_id, *message_flags(message), None, message)
 
     def settle(self) -> None:
-        """Makes the task what it is after the events so far."""
+        """Bring the task up to date with the events so far."""
         self._growing.settle()
         status = self._task.status
         if self._newest is not None:
@@ -158,7 +162,7 @@ class _Folding:
     def _status(self, event: Event) -> None:
         if event.generation in self._known:
             said = self._known[event.generation]
-            spoken = _Spoken(*said, event) if said is not None else None
+            spoken = _StatusMessage(*said, event) if said is not None else None
         else:
             spoken = self._read(event)
         if spoken is not None:
@@ -167,7 +171,7 @@ class _Folding:
             self._supersede()
         self._newest = event
 
-    def _read(self, event: Event) -> _Spoken | None:
+    def _read(self, event: Event) -> _StatusMessage | None:
         update = a2a.StreamResponse.FromString(event.payload).status_update
         # Only the store makes a task SUBMITTED again.
         if event.state == SUBMITTED and LOST_ATTEMPT in update.metadata.fields:
@@ -175,15 +179,15 @@ class _Folding:
         if not update.status.HasField("message"):
             return None
         message = update.status.message
-        # What speaks is final.
-        partial, passing = (False, False) if event.speaks else manner(message)
-        return _Spoken(message.message_id, partial, passing, event, message)
+        # A message that speaks is final.
+        partial, is_status_text = (False, False) if event.speaks else message_flags(message)
+        return _StatusMessage(message.message_id, partial, is_status_text, event, message)
 
-    def _speak(self, new: _Spoken) -> None:
+    def _speak(self, new: _StatusMessage) -> None:
         now = self._now
         same = now is not None and now.id == new.id
         if now is not None and now.partial:
-            if new.passing:
+            if new.is_status_text:
                 return
             if new.partial:
                 self._growing.extend(now.message().parts, new.message().parts)
@@ -206,7 +210,7 @@ class _Folding:
         self._remember(message.message_id, lambda: message)
 
     def _forget_attempt(self, update: a2a.TaskStatusUpdateEvent) -> None:
-        """A lost attempt's artifacts start anew, and what it had said is marked."""
+        """Remove the artifacts of a lost attempt and mark its messages."""
         self._growing.settle()
         del self._task.artifacts[:]
         attempt = update.metadata.fields[LOST_ATTEMPT].number_value
@@ -217,10 +221,10 @@ class _Folding:
                 message.metadata.fields[LOST_ATTEMPT].number_value = attempt
 
     def _supersede(self) -> None:
-        """The status message makes way; a final one is kept in the history."""
+        """Remove the status message; keep a final one in the history."""
         now = self._now
         if now is not None:
-            if not now.partial and not now.passing:
+            if not now.partial and not now.is_status_text:
                 self._remember(now.id, now.message)
             self._growing.settle()
             self._now = None

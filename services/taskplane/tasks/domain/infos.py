@@ -1,4 +1,4 @@
-"""A task as the list of its session's turns shows it: its state, how it came to it, and why it failed. Pure."""
+"""Tasks as the list of a session's turns shows them: state, changes of state, and the error. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, TERMINAL
 
 
 class Change(NamedTuple):
-    """A change of state, at a time (microseconds), by the event `generation`; 0: it is not known by which."""
+    """A change of state, at a time (microseconds), by the event `generation`; 0: the event is not known."""
 
     state: int
     at: int
@@ -43,15 +43,15 @@ class Info(NamedTuple):
 
     @property
     def completed_at(self) -> int | None:
-        """When it came to its end; None while it has not."""
+        """Return the time of its end; None before that."""
         return self.task.status_at if self.task.state in TERMINAL else None
 
 
 def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
-    """All changes of state that are known, oldest first.
+    """Return all known changes of state, oldest first.
 
-    `stored` are those that the row does not tell. A managed task begins as SUBMITTED, and its row says how it ended.
-    What changed before changes were kept is known by the row alone.
+    `stored` are those that the row does not have. A managed task begins as SUBMITTED, and its row has its end. Of
+    tasks older than the recording of changes only the changes in the row are known.
     """
     changes = list(stored)
     if task.origin != DOCUMENT:
@@ -62,16 +62,16 @@ def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
 
 
 def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int]:
-    """Another one for every set of tasks whose states and marks are others: a state changes at a later time."""
-    count = changed = superseded = steered = 0
+    """Return numbers that differ for sets of tasks with different states or marks: a state changes at a later time."""
+    count = changed = superseded = applied = 0
     for info in infos:
         count += 1
         changed += info.task.status_at - info.task.created_at
         superseded += info.task.superseded
-        steered += info.task.superseded_seq
-    return count, changed, superseded, steered
+        applied += info.task.superseded_seq
+    return count, changed, superseded, applied
 
 
 def text_of(message: a2a.Message) -> str:
-    """The text parts of a message, one per line."""
+    """Return the text parts of a message, one per line."""
     return "\n".join(part.text for part in message.parts if part.HasField("text"))

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
-from taskplane.tasks.domain.task import FAILED, MANAGED, SUBMITTED, TERMINAL, Row, changed_by
+from taskplane.tasks.domain.task import FAILED, MANAGED, RERUN_ON_ORPHAN, SUBMITTED, TERMINAL, Row, changed_by
 
 STORE_ACTOR: Final = "taskplane"
-_RERUN: Final = int(pb.ON_ORPHAN_RERUN)
+
 _SECOND: Final = 1_000_000
 
 
@@ -55,7 +54,7 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     attempts = row.attempt - 1 if op.released else row.attempt
     draft = Draft(row, STORE_ACTOR, now)
     draft.lose_lease()
-    if row.started and row.on_orphan != _RERUN:
+    if row.started and row.on_orphan != RERUN_ON_ORPHAN:
         return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")
     if attempts >= row.max_attempts:
         return _failed(draft, found, "POISON", f"This task lost its process {attempts} times and is not tried again.")

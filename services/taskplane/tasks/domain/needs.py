@@ -1,13 +1,13 @@
-"""What deciding an operation takes beside the rows: what the store then reads of the log. As a rule nothing."""
+"""The needs of `decide` beside the rows, for the store to read from the log before. As a rule there are none."""
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import ArtifactUpdate
 from taskplane.tasks.domain.commands import Operation
-from taskplane.tasks.domain.task import ACTIVE, AT_REST, Row
+from taskplane.tasks.domain.task import ACTIVE, AT_REST, RERUN_ON_ORPHAN, Row
 
 
 def needs_open_text(row: Row, op: Operation) -> bool:
-    """Whether deciding `op` on `row` takes the text that is open on it (`Found.open_text`)."""
+    """Return whether deciding `op` on `row` needs the text that is open on it (`Found.open_text`)."""
     if row.partial_generation is None:
         return False
     if isinstance(op, commands.Append):
@@ -20,9 +20,9 @@ def needs_open_text(row: Row, op: Operation) -> bool:
 
 
 def needs_artifacts(row: Row, op: Operation) -> list[str]:
-    """Ids of the artifacts of which deciding `op` on `row` takes whether the task has them (`Found.artifacts`).
+    """Return the ids of artifacts of which `decide` needs to know whether the task has them (`Found.artifacts`).
 
-    As a rule there are none: an item goes on with the artifact that was written to last, or begins its own.
+    As a rule there are none: an item continues the artifact that was written to last, or begins its own.
     """
     asked: list[str] = []
     if isinstance(op, commands.Append):
@@ -36,15 +36,15 @@ def needs_artifacts(row: Row, op: Operation) -> list[str]:
 
 
 def needs_lost_messages(row: Row, op: Operation) -> bool:
-    """Whether deciding `op` on `row` takes the ids of what was said under its fence (`Found.lost_messages`)."""
-    return isinstance(op, commands.Orphan) and row.started and row.on_orphan == 2
+    """Return whether deciding `op` on `row` needs the ids of the messages under its fence (`Found.lost_messages`)."""
+    return isinstance(op, commands.Orphan) and row.started and row.on_orphan == RERUN_ON_ORPHAN
 
 
 def needs_order(row: Row, op: Operation) -> bool:
-    """Whether deciding `op` on `row` takes whether it has to wait for others of its session (`Found.waits`)."""
+    """Return whether deciding `op` on `row` needs to know if it waits for others of its session (`Found.waits`)."""
     return row.in_turn and isinstance(op, commands.Claim)
 
 
 def needs_turn(row: Row, op: Operation) -> bool:
-    """Whether deciding `op` on `row` takes the invocation of its newest user message (`Found.turn`)."""
+    """Return whether deciding `op` on `row` needs the invocation of its newest user message (`Found.turn`)."""
     return isinstance(op, commands.Orphan) and row.input_generation > 1

@@ -1,21 +1,13 @@
-"""What a new task does about those of its agent in its session that are SUBMITTED or WORKING."""
+"""The strategies for a new task beside those of its agent in its session that are SUBMITTED or WORKING."""
 
-from typing import Final
-
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError, Refused
 from taskplane.tasks.domain.commands import Create, Found, Write
 from taskplane.tasks.domain.ending import canceled
 from taskplane.tasks.domain.task import ACTIVE
 
-PARALLEL: Final = int(pb.STRATEGY_PARALLEL)
-QUEUE: Final = int(pb.STRATEGY_QUEUE)
-REJECT: Final = int(pb.STRATEGY_REJECT)
-INTERRUPT: Final = int(pb.STRATEGY_INTERRUPT)
-
 
 def session_busy(op: Create) -> PlaneError:
-    """Why no second task is begun."""
+    """Return the error for a second task where the strategy is REJECT."""
     return Refused(
         f"{op.agent} is at work in this session already",
         reason="SESSION_BUSY",
@@ -24,7 +16,7 @@ def session_busy(op: Create) -> PlaneError:
 
 
 def interrupted(found: Found, op: Create, now: int) -> list[Write]:
-    """The others, each as it ends."""
+    """Return the writes that cancel the other tasks."""
     writes: list[Write] = []
     for other in found.others:
         row = other.row

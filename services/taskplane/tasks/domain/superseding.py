@@ -1,4 +1,4 @@
-"""The rules of a rewind's mark: what a session cut is hidden, and comes back when the session takes that back."""
+"""The rules for the marks of a rewind: tasks that it cut are hidden, and shown again when the rewind is undone."""
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Found, Write, Writes
@@ -8,7 +8,7 @@ from taskplane.tasks.domain.task import ACTIVE, MANAGED, changed_by
 
 
 def mark_superseded(found: Found, op: commands.MarkSuperseded, now: int) -> Writes:
-    """Brings each task of the session in line, those that are not there yet; the answer has those that changed."""
+    """Hide or show each task of the session that is not in line with it yet; answer with those that changed."""
     writes = [write for each in found.others if (write := _in_line(each, op, now)) is not None]
     return Writes(writes, commands.Marked([write.row for write in writes if write.events]))
 
@@ -22,7 +22,7 @@ def _in_line(found: Found, op: commands.MarkSuperseded, now: int) -> Write | Non
     if found.cut == row.superseded:
         values = {"superseded_seq": op.steered_seq}
         return Write(changed_by(row, values), (), None, values)
-    # What runs elsewhere is not canceled from here.
+    # Document tasks run elsewhere and are not canceled from here.
     runs = found.cut and row.origin == MANAGED and row.state in ACTIVE
     draft = canceled(row, op.scope.actor, now, found.open_text) if runs else Draft(row, op.scope.actor, now)
     draft.mark(superseded=found.cut)

@@ -1,4 +1,4 @@
-"""The nouns: a task's row, an event, the states and which may follow which."""
+"""Tasks, their events, their states and which state may follow which, and the numbers that stand for all of these."""
 
 import base64
 import hashlib
@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 
 MANAGED: Final = "managed"
 DOCUMENT: Final = "document"
@@ -28,8 +27,8 @@ ACTIVE: Final = frozenset({SUBMITTED, WORKING})
 STATES: Final = ACTIVE | AT_REST
 
 _FROM_ACTIVE: Final = frozenset({WORKING, INPUT_REQUIRED, AUTH_REQUIRED, COMPLETED, FAILED, CANCELED, REJECTED})
-# Which state may follow which, for managed tasks. WORKING may follow itself; SUBMITTED follows WORKING only when the
-# store queues a lost attempt again. The database triggers are generated from this table.
+# The states that may follow each state of a managed task. WORKING may follow itself; SUBMITTED follows WORKING only
+# when the store queues a lost attempt again. The database triggers are generated from this table.
 NEXT: Final[dict[int, frozenset[int]]] = {
     SUBMITTED: _FROM_ACTIVE,
     WORKING: _FROM_ACTIVE,
@@ -41,23 +40,33 @@ NEXT: Final[dict[int, frozenset[int]]] = {
     REJECTED: frozenset(),
 }
 
-# Kinds of events, as stored.
-CREATED: Final = int(pb.EVENT_KIND_CREATED)
-MESSAGE: Final = int(pb.EVENT_KIND_MESSAGE)
-STATUS: Final = int(pb.EVENT_KIND_STATUS)
-ARTIFACT: Final = int(pb.EVENT_KIND_ARTIFACT)
-REPLACED: Final = int(pb.EVENT_KIND_REPLACED)
-SUPERSEDED: Final = int(pb.EVENT_KIND_SUPERSEDED)
-RESTORED: Final = int(pb.EVENT_KIND_RESTORED)
-# They say how a session shows the task and nothing about the task; no other event follows a terminal one.
+# Kinds of events as they are stored; a test compares these and the numbers below with the contract.
+CREATED: Final = 1
+MESSAGE: Final = 2
+STATUS: Final = 3
+ARTIFACT: Final = 4
+REPLACED: Final = 5
+SUPERSEDED: Final = 6
+RESTORED: Final = 7
+# Marks say how a session shows the task and nothing about the task. No other event follows a terminal one.
 MARKS: Final = frozenset({SUPERSEDED, RESTORED})
-# What is left of a log that was trimmed, beside its end, its head and every change of the state: what makes turns
-# idempotent, and marks.
+# Kinds that stay in a trimmed log, beside its end, its head and every change of the state: marks, and the events that
+# make turns idempotent.
 LASTING: Final = MARKS | {CREATED, MESSAGE}
+
+# The policy for a task whose executor is lost: it fails, or runs again.
+FAIL_ON_ORPHAN: Final = 1
+RERUN_ON_ORPHAN: Final = 2
+
+# The strategy for a new task beside those of its agent in its session that are SUBMITTED or WORKING.
+PARALLEL: Final = 1
+QUEUE: Final = 2
+REJECT: Final = 3
+INTERRUPT: Final = 4
 
 
 class Scope(NamedTuple):
-    """Whose tasks an operation may touch, and who is named in what it writes."""
+    """The owner whose tasks an operation may touch, and the actor that its events name."""
 
     tenant: str
     owner: str
@@ -67,7 +76,7 @@ class Scope(NamedTuple):
 class Row(NamedTuple):
     """A task without its content. Times are microseconds since 1970, UTC; the field order is the table's.
 
-    A tuple, since every operation reads and copies some: `changed(row, ...)` makes the changed copy.
+    It is a tuple because every operation reads and copies rows; `changed(row, ...)` returns a changed copy.
     """
 
     uid: str
@@ -87,14 +96,14 @@ class Row(NamedTuple):
     consumed_generation: int
     message_generation: int
     copied_generation: int
-    # The newest message that speaks, so that a terminal status which repeats it is known for a repetition.
+    # The newest message that speaks. A terminal status with the same message repeats it.
     message_id: str | None
     # The open text: its first event and its message id.
     partial_generation: int | None
     partial_id: str | None
-    # The artifact that was written to last, so that what goes on with it is allowed without asking the log.
+    # The artifact that was written to last: appending to it needs no look into the log.
     artifact_id: str | None
-    # The event that made the task start anew after a lost attempt: artifacts that began before it are gone. 0: none.
+    # The event that made the task start again after a lost attempt: artifacts begun before it are gone. 0: none.
     restart_generation: int
     fence: int
     item_fence: int | None
@@ -113,17 +122,17 @@ class Row(NamedTuple):
     created_at: int
     updated_at: int
     snapshot_generation: int
-    # Bytes of the stored snapshot, of all event payloads, trimmed ones, too, and of those that the snapshot contains.
+    # Bytes of the stored snapshot, of all event payloads (also of trimmed ones), and of those that the snapshot has.
     snapshot_bytes: int
     event_bytes: int
     folded_bytes: int
     # A rewind of its session cut it.
     superseded: bool
-    # The newest entry of its session that it was brought in line with. 0: none.
+    # The newest rewind or undo of its session that was applied to it, by entry number. 0: none.
     superseded_seq: int
-    # It is assigned only when its agent is done with what was begun before it in its session.
+    # It is assigned only once its agent has finished the tasks begun before it in its session.
     in_turn: bool
-    # Events up to it may be missing, but for those that stay as long as the task; after it the log is whole.
+    # Events up to this one may be missing, except those that stay as long as the task; after it the log is whole.
     trimmed_generation: int
 
 
@@ -131,7 +140,7 @@ _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
 
 
 def changed_by(row: Row, values: Mapping[str, object]) -> Row:
-    """A copy of `row` with other `values`, by the names of their fields. KeyError: there is no such field."""
+    """Return a copy of `row` with other `values`, by the names of their fields. KeyError: there is no such field."""
     fields: list[object] = list(row)
     for name, value in values.items():
         fields[_PLACES[name]] = value
@@ -139,24 +148,24 @@ def changed_by(row: Row, values: Mapping[str, object]) -> Row:
 
 
 if TYPE_CHECKING:
-    # The method it stands for: so the names and types of the values are checked.
+    # Type checkers see the method that it replaces, and check the names and types of the values.
     changed = Row._replace
 else:
 
     def changed(row: Row, /, **values: object) -> Row:
-        """Like `row._replace`, at the cost of the values and not of all forty. KeyError: there is no such field."""
+        """Return `row._replace(...)`, at the cost of the given values, not of all forty. KeyError: no such field."""
         return changed_by(row, values)
 
 
 class Event(NamedTuple):
-    """One event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks.
+    """An event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks.
 
-    `state` is the one that the event puts its task in, or finds it in; 0 where it says nothing about it.
+    `state` is the state of the task after the event; 0 if the event says nothing about it.
 
     `tenant`, `owner`, `invocation_id` and `request_hash` are set on CREATED and MESSAGE events only: together they are
-    the record that makes a turn idempotent. `artifact_id` is set where the event begins an artifact or replaces it.
+    the record that makes a turn idempotent. `artifact_id` is set if the event begins an artifact or replaces it.
 
-    `changed_to`: the state that the task has since this event and had not before; None where it has the same.
+    `changed_to`: the new state, if the event changed it; None otherwise.
     """
 
     task_uid: str
@@ -178,11 +187,11 @@ class Event(NamedTuple):
 
 
 def cursor_of(incarnation: str, generation: int) -> str:
-    """The place after `generation` in the log that `incarnation` names."""
+    """Return the cursor after `generation` in the log that `incarnation` names."""
     return f"{incarnation}-{generation}"
 
 
 @lru_cache(4096)
 def incarnation(salt: str, epoch: str) -> str:
-    """Names one log of one task: ten characters of lower-case base32, other ones for every row and every epoch."""
+    """Return the name of one log of one task: ten characters of lower-case base32, others for each row and epoch."""
     return base64.b32encode(hashlib.sha256(f"{salt}{epoch}".encode()).digest()[:10])[:10].decode().lower()

@@ -1,4 +1,4 @@
-"""The rules of retention: what may go of a log, and when. What a client sees as the task is never touched."""
+"""The rules of retention: which events of a log may be deleted, and when. The task that clients see never changes."""
 
 from typing import Final
 
@@ -6,12 +6,12 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Found, Trimmed, Write
 from taskplane.tasks.domain.task import DOCUMENT, Row, changed_by
 
-# So many of a document's newest counters stay, so that it is not trimmed for each that it gets.
+# The newest counters of a document that stay, so that it is not trimmed for each new one.
 COUNTERS: Final = 64
 
 
 def trim(found: Found, op: commands.Trim, now: int) -> Write | Trimmed:
-    """Forgets events of the log, those of a document task or of one that ended long ago, from its oldest on."""
+    """Delete the oldest events of a log, of a document task or of one that ended long ago."""
     row = found.row
     if row is None or (last := trimmable_to(row, op.ended_before)) <= row.trimmed_generation:
         return Trimmed()
@@ -24,7 +24,7 @@ def trim(found: Found, op: commands.Trim, now: int) -> Write | Trimmed:
 
 
 def trimmable_to(row: Row, ended_before: int) -> int:
-    """The newest generation that may go; 0: none may."""
+    """Return the newest generation that may be deleted; 0: none may."""
     if row.origin == DOCUMENT:
         return row.generation - COUNTERS
     if row.terminal_generation is None or row.status_at >= ended_before:

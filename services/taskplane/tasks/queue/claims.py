@@ -15,7 +15,7 @@ from taskplane.storage.bell import Listener
 from taskplane.tasks.domain.commands import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, MESSAGE, Row
 from taskplane.tasks.queue.leases import Leases, settled
-from taskplane.tasks.store import Committed, TaskLog
+from taskplane.tasks.store import Committed, QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64
@@ -61,7 +61,7 @@ class Claims:
     """
 
     def __init__(
-        self, log: TaskLog, leases: Leases, records: Records, *, poll_every: float, keepalive: float = 5.0
+        self, log: QueueLog, leases: Leases, records: Records, *, poll_every: float, keepalive: float = 5.0
     ) -> None:
         self._log = log
         self._leases = leases

@@ -7,7 +7,7 @@ from typing import Final
 from taskplane.runtime.errors import DeadlineExceeded, Exhausted, PlaneError, Unavailable
 from taskplane.tasks.domain.commands import Answer, Orphan, Renew, Renewed
 from taskplane.tasks.domain.task import Row
-from taskplane.tasks.store import TaskLog
+from taskplane.tasks.store import QueueLog
 
 # How the id of an executor begins that lives in the process of a store that is alone on its database.
 RESIDENT: Final = "resident:"
@@ -29,7 +29,7 @@ class Leases:
     it still lists is never taken away, since a busy event loop is no death.
     """
 
-    def __init__(self, log: TaskLog, *, ttl: float, resident: str | None = None) -> None:
+    def __init__(self, log: QueueLog, *, ttl: float, resident: str | None = None) -> None:
         self._log = log
         self._resident = resident
         self._renewals: tuple[_Renewal, ...] = ()

@@ -9,7 +9,7 @@ from typing import Final
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain.commands import Orphan
 from taskplane.tasks.queue.leases import Leases, settled
-from taskplane.tasks.store import TaskLog
+from taskplane.tasks.store import QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_ORPHANS: Final = 1000
@@ -23,7 +23,7 @@ class Sweeper:
     was half over before may have run out meanwhile, so it takes nothing back for one TTL.
     """
 
-    def __init__(self, log: TaskLog, leases: Leases, *, every: float) -> None:
+    def __init__(self, log: QueueLog, leases: Leases, *, every: float) -> None:
         self._log = log
         self._leases = leases
         self._every = every

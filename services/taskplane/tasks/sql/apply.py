@@ -1,4 +1,4 @@
-"""One transaction of the task log: read what the operations concern, decide each, write what was decided.
+"""One transaction of the task log: read the rows of a batch of operations, decide each operation, write the results.
 
 The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
 """
@@ -31,16 +31,16 @@ from taskplane.tasks.sql.trimming import trim
 from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import Changed, Committed
 
-# Tasks whose content one transaction reads and folds; what would be more than this waits for the next one.
+# Bytes of the tasks that one transaction reads and folds; operations on more than that wait for the next one.
 _CONTENT_BYTES: Final = 64 * 1024 * 1024
 _by_key: Final = attrgetter("row.tenant", "row.id")
 
 
 @dataclass(slots=True)
 class Parts:
-    """What `apply_batch` works with, made once for an engine.
+    """The tools of `apply_batch`, made once for an engine.
 
-    `recent`: what was written last, where nobody else writes and each commit is told to it.
+    `recent`: a cache of the rows written last; only for a store that sees every commit to its database.
     """
 
     locking: sql.Locking
@@ -50,16 +50,16 @@ class Parts:
 
     @classmethod
     def of(cls, dialect: Dialect, recent: Recent | None = None) -> Self:
-        """For an engine that speaks `dialect`."""
+        """Make the parts for an engine of this dialect."""
         return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect), recent)
 
 
 def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts) -> Batch[Answer]:
-    """Carries out the operations in their order, each as if it were alone. `effects` is a `Committed`.
+    """Apply the operations in their order, each as if it were alone. `effects` is a `Committed`.
 
-    At most one operation of a batch changes a task or begins a turn; another one is left for the next batch, and so is
-    one whose task another process holds just now (if nothing else is there to do, those are waited for), and what would
-    read more content than fits into memory comfortably.
+    At most one operation of a batch changes a task or begins a turn; another one is left for the next batch. So is one
+    whose task another process has locked (if there is nothing else to do, the lock is waited for), and one that would
+    read more content than `_CONTENT_BYTES`.
     """
     gathered = gather(conn, operations, parts.locking, parts.recent)
     decided = _Decided(conn, operations, gathered, parts)
@@ -70,17 +70,17 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts)
 
 
 class _Decided:
-    """The outcomes so far, and what is to be written for them."""
+    """The outcomes so far, and the writes for them."""
 
     def __init__(self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, parts: Parts) -> None:
         self.outcomes: list[Answer | PlaneError | Later] = [LATER] * len(operations)
         self.writes: dict[int, Write] = {}
-        # Those of operations on sessions.
+        # The writes of operations on sessions.
         self.of_sessions: dict[int, Sequence[Write]] = {}
         self.rows = gathered.rows
         self._targets = gathered.targets
         self._recent = parts.recent
-        # Tasks as stored, folded, where that was read already.
+        # Stored tasks that were read already, folded.
         self._stored: dict[str, a2a.Task] = {}
         self._now = parts.clock.now(conn)
         self._taken: set[object] = set()
@@ -95,11 +95,11 @@ class _Decided:
         self._read_log(conn, operations)
 
     def take(self, index: int, op: Operation) -> None:
-        """Decides `op`, unless it has to wait for the next batch."""
+        """Decide `op`, unless it has to wait for the next batch."""
         target = self._targets[index]
         if target.waits or target.uid in self._too_much or not self._taken.isdisjoint(target.names):
             return
-        # Each at a microsecond of its own: tasks of one batch are listed in the order in which they came.
+        # Each at a microsecond of its own, so that the tasks of one batch are listed in the order of the operations.
         outcome = decide(self._found(target), op, self._now + index)
         if isinstance(outcome, Writes):
             self._take_all(index, outcome.writes)
@@ -121,31 +121,31 @@ class _Decided:
 
     def _take_all(self, index: int, writes: Sequence[Write]) -> None:
         for write in writes:
-            # Whoever reads a task folds what its snapshot lacks.
+            # Readers of a task fold the events that its snapshot lacks.
             if write.refold and write.row.uid not in self._stored and not self._has_room(write.row):
                 write.refold = False
         self.of_sessions[index] = writes
 
     def all_writes(self) -> Sequence[Write]:
-        """What is to be written, each task once."""
+        """Return all writes, each task once."""
         if not self.of_sessions:
             return list(self.writes.values())
         return [*self.writes.values(), *chain.from_iterable(self.of_sessions.values())]
 
     def later(self, index: int) -> None:
-        """Takes back what was decided: it is for the next batch."""
+        """Take back a decision and leave the operation for the next batch."""
         del self.writes[index]
         self.of_sessions.pop(index, None)
         self.outcomes[index] = LATER
 
     def refuse(self, index: int, refusal: PlaneError) -> None:
-        """Takes back what was decided: it cannot be written."""
+        """Take back a decision that cannot be written, and refuse the operation."""
         del self.writes[index]
         self.of_sessions.pop(index, None)
         self.outcomes[index] = refusal
 
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
-        """The tasks whose stored snapshot is rewritten, folded with their new events."""
+        """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
         unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
         stored = self._contents(conn, unread) if unread else {}
@@ -195,7 +195,7 @@ class _Decided:
         return text
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
-        """What operations need of the log: open texts, what lost attempts said, and which artifacts there are."""
+        """Read what operations need of the log: open texts, messages of lost attempts, artifacts, turns, order."""
         texts: set[str] = set()
         lost: set[str] = set()
         turns: set[str] = set()
@@ -228,7 +228,7 @@ class _Decided:
                 self._artifacts.setdefault(uid, set()).add(artifact_id)
 
     def _has_room(self, row: Row) -> bool:
-        """Whether the content of one more task may be read in this batch; of the first one always."""
+        """Return whether this batch may read the content of one more task; the first one is always allowed."""
         size = row.snapshot_bytes + row.event_bytes - row.folded_bytes
         if self._content and self._content + size > _CONTENT_BYTES:
             return False
@@ -269,9 +269,9 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
 
 
 def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
-    """Inserts the tasks that are new, in the order of their keys, so that two processes cannot deadlock.
+    """Insert the new tasks in the order of their keys, so that two processes cannot deadlock.
 
-    One whose id another process has taken meanwhile is decided again in the next batch, against what is there.
+    One whose id another process has taken meanwhile is decided again in the next batch, against the other's task.
     """
     known = decided.rows
     new = {index: write for index, write in decided.writes.items() if write.row.uid not in known}

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, select
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain.conversation import ids_spoken, once, spoken
+from taskplane.tasks.domain.conversation import message_ids, messages_of, without_repeats
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
@@ -108,7 +108,7 @@ def _weight(said: Mapping[str, _Said]) -> int:
 
 
 def list_messages(conn: Connection, scope: Scope, query: MessageFilter, sayings: Sayings) -> MessagePage:
-    """See `TaskLog.messages`."""
+    """Implement `TaskLog.messages`."""
     if not 1 <= query.page_size <= MAX_MESSAGES:
         raise Invalid(
             f"a page has 1 to {MAX_MESSAGES} messages",
@@ -121,7 +121,7 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, sayings:
         rows = conn.execute(_OUTLINES, {**owner(scope), "context_id": query.context_id})
         outlines = [_Outline._make(row) for row in rows]
     said = _ids(conn, outlines, key, sayings)
-    places = once(said, set(query.without))
+    places = without_repeats(said, set(query.without))
     end = len(places)
     if query.before:
         found = (at for at, (number, place) in enumerate(places) if said[number][place] == query.before)
@@ -165,9 +165,9 @@ def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, sayings: Say
 def _read_ids(conn: Connection, outlines: Sequence[_Outline]) -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
     for uid, snapshot in conn.execute(_SNAPSHOTS, {"uids": [one.uid for one in outlines if one.is_folded]}):
-        found[uid] = ids_spoken(pb.TaskOutline.FromString(unpack(snapshot)))
+        found[uid] = message_ids(pb.TaskOutline.FromString(unpack(snapshot)))
     for uid, content in contents(conn, [one.uid for one in outlines if not one.is_folded]).items():
-        found[uid] = ids_spoken(content.folded())
+        found[uid] = message_ids(content.folded())
     return found
 
 
@@ -198,7 +198,7 @@ def _messages(
     for some in _in_parts([outlines[number] for number in wanted]):
         tasks = contents(conn, [one.uid for one in some])
         for one in some:
-            messages = spoken(tasks[one.uid].folded())
+            messages = messages_of(tasks[one.uid].folded())
             for place in by_uid[one.uid]:
                 size += messages[place].ByteSize()
                 if found and size > _PAGE_BYTES and found[-1].message_id:

@@ -1,4 +1,4 @@
-"""Makes the tasks of what was staged of them, in one transaction that holds one task at a time."""
+"""Import of staged tasks in one transaction, with one task in memory at a time."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,9 @@ from taskplane.runtime.ids import new_id
 from taskplane.storage import staging
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.staging import Stage
-from taskplane.tasks.domain import importing
-from taskplane.tasks.domain.importing import Making
+from taskplane.tasks import importing
 from taskplane.tasks.domain.task import Row, Scope
+from taskplane.tasks.importing import TaskReader
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.reads import owned, owner
@@ -24,7 +24,7 @@ from taskplane.tasks.tables import task, task_import
 _AT_ONCE: Final = 1000
 _OF_SESSION: Final = owned(select(task.c.uid)).where(task.c.context_id == bindparam("context_id")).limit(1)
 _UNFINISHED: Final = (
-    select(task_import.c.tenant, task_import.c.owner, task_import.c.context_id, task_import.c.import_id)
+    select(*(task_import.c[name] for name in Unfinished._fields))
     .where(task_import.c.number == 0, task_import.c.created_at <= bindparam("before"))
     .order_by(task_import.c.created_at)
     .limit(100)
@@ -32,12 +32,12 @@ _UNFINISHED: Final = (
 
 
 def stage(conn: Connection, of: Stage, number: int, data: bytes, dialect: Dialect) -> None:
-    """See `TaskLog.stage_import`."""
+    """Implement `TaskLog.stage_import`."""
     staging.stage(conn, task_import, dialect, of, number, data)
 
 
 def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: Writing) -> Sequence[Row]:
-    """See `TaskLog.commit_import`; the rows that were made."""
+    """Implement `TaskLog.commit_import`; return the rows that were inserted."""
     staging.lock(conn, dialect, of)
     scope = Scope(of.tenant, of.owner, "")
     if conn.execute(_OF_SESSION, {**owner(scope), "context_id": of.context_id}).first() is not None:
@@ -50,7 +50,7 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: W
         return ()
     now = time.time_ns() // 1000
     records = staging.records(conn, task_import, of, pages)
-    rows = [_write(conn, making, writing) for making in _tasks(records, of, scope, now)]
+    rows = [_write(conn, reader, writing) for reader in _tasks(records, of, scope, now)]
     staging.drop(conn, task_import, of)
     uids = "\n".join(row.uid for row in rows).encode()
     conn.execute(task_import.insert(), {**of._asdict(), "number": 0, "created_at": now, "data": uids})
@@ -58,13 +58,13 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: W
 
 
 def finish(conn: Connection, of: Stage, dialect: Dialect) -> None:
-    """See `TaskLog.finish_import`."""
+    """Implement `TaskLog.finish_import`."""
     staging.lock(conn, dialect, of)
     staging.drop(conn, task_import, of, number=0)
 
 
 def dropped(conn: Connection, of: Stage, dialect: Dialect) -> Sequence[str]:
-    """Forgets the pages; the uids of the tasks that are in although their session is not, if it is this import."""
+    """Delete the pages; return the uids of stored tasks whose session is not stored, if they are of this import."""
     staging.lock(conn, dialect, of)
     kept = staging.page(conn, task_import, of, 0)
     staging.drop_pages(conn, task_import, of)
@@ -74,56 +74,56 @@ def dropped(conn: Connection, of: Stage, dialect: Dialect) -> Sequence[str]:
 
 
 def unfinished(conn: Connection, before: int) -> Sequence[Unfinished]:
-    """See `TaskLog.unfinished_imports`. `before`: microseconds since 1970."""
+    """Implement `TaskLog.unfinished_imports`. `before`: microseconds since 1970."""
     return [Unfinished._make(row) for row in conn.execute(_UNFINISHED, {"before": before})]
 
 
-def _tasks(records: Iterator[bytes], of: Stage, scope: Scope, now: int) -> Iterator[Making]:
-    making: Making | None = None
+def _tasks(records: Iterator[bytes], of: Stage, scope: Scope, now: int) -> Iterator[TaskReader]:
+    reader: TaskReader | None = None
     for record in records:
         given = importing.read(record)
         which = given.WhichOneof("record")
         if which == "task":
-            if making is not None:
-                yield _whole(making, given.line)
-            making = Making(given.line, given.task, scope, of.context_id, new_id(), now)
-        elif which == "event" and making is not None:
-            making.event(given.line, given.event)
+            if reader is not None:
+                yield _whole(reader, given.line)
+            reader = TaskReader(given.line, given.task, scope, of.context_id, new_id(), now)
+        elif which == "event" and reader is not None:
+            reader.event(given.line, given.event)
         else:
             raise importing.wrong(given.line, "a task comes before its events", "IMPORT_ORDER")
-    if making is not None:
-        yield _whole(making, making.line)
+    if reader is not None:
+        yield _whole(reader, reader.line)
 
 
-def _whole(making: Making, line: int) -> Making:
-    if not making.complete:
+def _whole(reader: TaskReader, line: int) -> TaskReader:
+    if not reader.complete:
         raise importing.wrong(line, "the task before has not all the events that it says it has", "IMPORT_ORDER")
-    return making
+    return reader
 
 
-def _write(conn: Connection, making: Making, writing: Writing) -> Row:
-    row, snapshot, events = making.made()
-    _check_turns(conn, row, making)
+def _write(conn: Connection, reader: TaskReader, writing: Writing) -> Row:
+    row, snapshot, events = reader.finished()
+    _check_turns(conn, row, reader)
     if not writing.insert_tasks(conn, [(row, pack(snapshot))]):
         raise AlreadyExists(
             f"task {row.id} exists already",
             reason="TASK_EXISTS",
             suggestion="import the session under another id",
-            metadata={"line": str(making.line)},
+            metadata={"line": str(reader.line)},
         )
     for first in range(0, len(events), _AT_ONCE):
         writing.insert_events(conn, events[first : first + _AT_ONCE])
     return row
 
 
-def _check_turns(conn: Connection, row: Row, making: Making) -> None:
-    turns = list(making.turns)
+def _check_turns(conn: Connection, row: Row, reader: TaskReader) -> None:
+    turns = list(reader.turns)
     if len(set(turns)) < len(turns):
-        raise importing.wrong(making.line, "one turn is recorded twice")
+        raise importing.wrong(reader.line, "one turn is recorded twice")
     if conn.execute(sql.TURNS_OF_OWNER, {"turns": turns, "tenants": [row.tenant], "owner": row.owner}).first():
         raise AlreadyExists(
             f"a turn of task {row.id} is recorded already",
             reason="TURN_EXISTS",
             suggestion="import the session under another id",
-            metadata={"line": str(making.line)},
+            metadata={"line": str(reader.line)},
         )

@@ -74,7 +74,7 @@ _AT_ONCE: Final = 1000
 
 
 def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: bytes) -> InfoPage:
-    """See `TaskLog.infos`."""
+    """Implement `TaskLog.infos`."""
     if not 1 <= query.page_size <= MAX_INFOS:
         raise Invalid(
             f"a page has 1 to {MAX_INFOS} tasks",
@@ -105,7 +105,7 @@ def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: byte
 
 
 def session_infos(conn: Connection, scope: Scope, context_id: str) -> Sequence[Info]:
-    """See `TaskLog.session`."""
+    """Implement `TaskLog.session`."""
     if has_nul(context_id):
         return ()
     rows = conn.execute(_OF_SESSION.order_by(*_BY_CREATION), {**owner(scope), "context_id": context_id})
@@ -113,7 +113,7 @@ def session_infos(conn: Connection, scope: Scope, context_id: str) -> Sequence[I
 
 
 def infos_of(conn: Connection, uids: Sequence[str]) -> Sequence[Info]:
-    """See `TaskLog.infos_of`."""
+    """Implement `TaskLog.infos_of`."""
     return _infos(conn, [Brief._make(values) for values in conn.execute(_OF_TASKS, {"uids": uids})])
 
 
@@ -147,7 +147,7 @@ def _errors(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
 
 
 def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
-    """See `TaskLog.summaries`."""
+    """Implement `TaskLog.summaries`."""
     known = [each for each in set(context_ids) if not has_nul(each)]
     states: dict[str, dict[int, int]] = {}
     updated: dict[str, int] = {}
@@ -160,7 +160,7 @@ def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Seq
 
 
 def fingerprints(conn: Connection, sessions: Sequence[Session]) -> dict[Session, Sequence[int]]:
-    """See `TaskLog.fingerprints`."""
+    """Implement `TaskLog.fingerprints`."""
     found: dict[Session, Sequence[int]] = {}
     for first in range(0, len(sessions), _AT_ONCE):
         tenants, owners, contexts = zip(*sessions[first : first + _AT_ONCE], strict=True)

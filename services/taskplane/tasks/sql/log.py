@@ -1,4 +1,4 @@
-"""The one implementation of the port: a committer above `apply_batch`, and the reads."""
+"""The implementation of the port: a committer on top of `apply_batch`, and the reads."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -64,7 +64,7 @@ class SqlTaskLog:
         queue_ops: int = 10_000,
         queue_bytes: int = 64 * 1024 * 1024,
     ) -> None:
-        """One transaction takes at most `max_ops` operations or about `max_bytes`; so much may wait at most."""
+        """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`."""
         self._engine = engine
         self._on_commit = on_commit
         self._recent = Recent() if engine.dialect.alone else None
@@ -95,14 +95,14 @@ class SqlTaskLog:
         await self._committer.__aexit__(kind, error, trace)
 
     async def submit(self, op: Operation) -> Answer:
-        """See `TaskLog.submit`."""
+        """Implement `TaskLog.submit`."""
         refusal = nul_in_operation(op)
         if refusal is not None:
             raise refusal
         return await self._committer.submit(op)
 
     async def submit_all(self, ops: Sequence[Operation]) -> list[Answer | PlaneError]:
-        """See `TaskLog.submit_all`."""
+        """Implement `TaskLog.submit_all`."""
         refusals = [nul_in_operation(op) for op in ops]
         if not any(refusals):
             return await self._committer.submit_all(ops)
@@ -112,112 +112,112 @@ class SqlTaskLog:
         return [next(answers) if refusal is None else refusal for refusal in refusals]
 
     async def get(self, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
-        """See `TaskLog.get`."""
+        """Implement `TaskLog.get`."""
         return await self._engine.read(reads.get_task, scope, task_id)
 
     async def row(self, scope: Scope, task_id: str) -> Row:
-        """See `TaskLog.row`."""
+        """Implement `TaskLog.row`."""
         return await self._engine.read(reads.get_row, scope, task_id)
 
     async def row_by_uid(self, uid: str) -> Row:
-        """See `TaskLog.row_by_uid`."""
+        """Implement `TaskLog.row_by_uid`."""
         return await self._engine.read(watching.get_row_by_uid, _known_text(uid))
 
     async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
-        """See `TaskLog.list`."""
+        """Implement `TaskLog.list`."""
         return await self._engine.read(reads.list_tasks, scope, query, self._opened().page_key)
 
     async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
-        """See `TaskLog.infos`."""
+        """Implement `TaskLog.infos`."""
         return await self._engine.read(infos.list_infos, scope, query, self._opened().page_key)
 
     async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
-        """See `TaskLog.messages`."""
+        """Implement `TaskLog.messages`."""
         return await self._engine.read(conversation.list_messages, scope, query, self._sayings)
 
     async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
-        """See `TaskLog.session`."""
+        """Implement `TaskLog.session`."""
         return await self._engine.read(infos.session_infos, scope, context_id)
 
     async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
-        """See `TaskLog.infos_of`."""
+        """Implement `TaskLog.infos_of`."""
         return await self._engine.read(infos.infos_of, uids)
 
     async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
-        """See `TaskLog.fingerprints`."""
+        """Implement `TaskLog.fingerprints`."""
         return await self._engine.read(infos.fingerprints, sessions)
 
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
-        """See `TaskLog.summaries`."""
+        """Implement `TaskLog.summaries`."""
         return await self._engine.read(infos.summaries, scope, context_ids)
 
     async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
-        """See `TaskLog.events`."""
+        """Implement `TaskLog.events`."""
         return await self._engine.read(reads.list_events, scope, task_id, query)
 
     async def read_after(
         self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES, *, gaps: bool = False
     ) -> Page:
-        """See `TaskLog.read_after`."""
+        """Implement `TaskLog.read_after`."""
         return await self._engine.read(watching.read_after, _known_text(uid), generation, limit, max_bytes, gaps)
 
     async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
-        """See `TaskLog.heads`."""
+        """Implement `TaskLog.heads`."""
         return await self._engine.read(watching.heads, uids)
 
     async def uncopied(self, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
-        """See `TaskLog.uncopied`."""
+        """Implement `TaskLog.uncopied`."""
         if context is not None and has_nul(*context):
             return []
         return await self._engine.read(watching.uncopied, context, limit)
 
     async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
-        """See `TaskLog.claimable`."""
+        """Implement `TaskLog.claimable`."""
         wanted = [agent for agent in agents if not has_nul(agent)]
         return await self._engine.read(watching.claimable, self._clock, wanted, limit)
 
     async def in_turn(self) -> Sequence[str]:
-        """See `TaskLog.in_turn`."""
+        """Implement `TaskLog.in_turn`."""
         return await self._engine.read(watching.in_turn)
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
-        """See `TaskLog.trimmable`."""
+        """Implement `TaskLog.trimmable`."""
         return await self._engine.read(trimming.trimmable, ended_before, after, limit)
 
     async def untrimmed_documents(self, after: str, limit: int) -> Sequence[Row]:
-        """See `TaskLog.untrimmed_documents`."""
+        """Implement `TaskLog.untrimmed_documents`."""
         return await self._engine.read(trimming.untrimmed_documents, after, limit)
 
     async def removable(self, trims: Sequence[tuple[str, int, int]]) -> tuple[int, int]:
-        """See `TaskLog.removable`."""
+        """Implement `TaskLog.removable`."""
         return await self._engine.read(trimming.removable, trims)
 
     async def expired(self, limit: int) -> Sequence[Row]:
-        """See `TaskLog.expired`."""
+        """Implement `TaskLog.expired`."""
         return await self._engine.read(watching.expired, self._clock, limit)
 
     async def held(self, process_id: str | None = None) -> Sequence[Row]:
-        """See `TaskLog.held`."""
+        """Implement `TaskLog.held`."""
         if process_id is not None and has_nul(process_id):
             return []
         return await self._engine.read(watching.held, process_id)
 
     async def now(self) -> int:
-        """See `TaskLog.now`."""
+        """Implement `TaskLog.now`."""
         carried = self._clock.carried()
         return await self._engine.read(self._clock.now) if carried is None else carried
 
     async def epoch(self) -> str:
-        """See `TaskLog.epoch`."""
+        """Implement `TaskLog.epoch`."""
         return self._opened().epoch
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """See `TaskLog.stage_import`."""
+        """Implement `TaskLog.stage_import`."""
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> int:
-        """See `TaskLog.commit_import`."""
+        """Implement `TaskLog.commit_import`."""
         dialect = self._engine.dialect
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         with contested(context_id):
@@ -227,12 +227,12 @@ class SqlTaskLog:
         return len(rows)
 
     async def finish_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """See `TaskLog.finish_import`."""
+        """Implement `TaskLog.finish_import`."""
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.finish, of, self._engine.dialect)
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """See `TaskLog.drop_import`."""
+        """Implement `TaskLog.drop_import`."""
         if not context_id:
             while some := await self._engine.read(staging.staged, task_import, scope.tenant, scope.owner):
                 for each in some:
@@ -247,11 +247,11 @@ class SqlTaskLog:
         await self.finish_import(scope, context_id, import_id)
 
     async def drop_abandoned_imports(self) -> int:
-        """See `TaskLog.drop_abandoned_imports`."""
+        """Implement `TaskLog.drop_abandoned_imports`."""
         return await staging.drop_abandoned(self._engine, task_import)
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
-        """See `TaskLog.unfinished_imports`."""
+        """Implement `TaskLog.unfinished_imports`."""
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(importing.unfinished, before)
 
@@ -269,9 +269,9 @@ class SqlTaskLog:
 
 
 def key_of(op: Operation) -> Hashable:
-    """What at most one operation of a batch may name: its task, or the turn that makes one.
+    """Return the name that at most one operation of a batch may have: its task, or the turn that makes one.
 
-    Two names of one task are told apart only in `apply_batch`, which leaves the second for the next batch.
+    If two operations name one task differently, `apply_batch` leaves the second for the next batch.
     """
     if isinstance(op, commands.MarkSuperseded):
         return session_of(op)
@@ -280,7 +280,7 @@ def key_of(op: Operation) -> Hashable:
 
 
 def size_of(op: Operation) -> int:
-    """About how many bytes the operation writes."""
+    """Return roughly how many bytes the operation writes."""
     size = _OVERHEAD
     if isinstance(op, commands.Append | commands.Create):
         for change in op.changes:

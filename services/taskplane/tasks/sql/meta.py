@@ -1,4 +1,4 @@
-"""The one row about the store itself."""
+"""The table with one row about the store itself."""
 
 import secrets
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from taskplane.tasks.tables import store_meta
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """`epoch` names this history of the log, `page_key` signs page tokens."""
+    """The row about the store: `epoch` names this history of the log, `page_key` signs page tokens."""
 
     epoch: str
     page_key: bytes
 
 
 def read_or_make_meta(conn: Connection, dialect: Dialect) -> Meta:
-    """The row, made where there is none; of several processes that start at once one makes it."""
+    """Return the row; insert it if there is none. Of several processes that start at once one inserts it."""
     query = select(store_meta.c.epoch, store_meta.c.page_key)
     found = conn.execute(query).one_or_none()
     if found is None:
         new = {"id": 1, "epoch": _random_epoch(), "page_key": secrets.token_bytes(32), "created_at": dialect.now(conn)}
         conn.execute(dialect.insert_ignore(store_meta), new)
         found = conn.execute(query).one()
-    return Meta(*found)
+    return Meta(epoch=found.epoch, page_key=found.page_key)
 
 
 def draw_epoch(conn: Connection) -> str:
-    """A new epoch: the last step of putting back a backup. Every cursor made before is then known to be foreign.
+    """Draw a new epoch, so that every cursor made before is recognised as foreign: the last step of a restore.
 
     Processes that serve the store read the epoch when they start.
     """

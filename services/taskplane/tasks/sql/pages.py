@@ -1,4 +1,4 @@
-"""Page tokens: a place in a listing, signed, and good only for the caller and the filters it was made for."""
+"""Page tokens: a signed place in a listing, valid only for the caller and the filters that it was made for."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ from typing import Final
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.task import Scope
 
-# What a listing is about, but for the caller and the page size.
+# The filters of a listing, without the caller and the page size.
 Bound = tuple[str | int, ...]
 
 _SIGNATURE: Final = 16
@@ -20,7 +20,7 @@ _HEAD: Final = struct.Struct("!qI")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """After the task `id` whose time is `at` (microseconds); `total` was counted when the first page was read."""
+    """The place after task `id`, whose time is `at` (microseconds). `total` was counted for the first page."""
 
     at: int
     id: str
@@ -28,13 +28,13 @@ class Place:
 
 
 def token_of(place: Place, key: bytes, scope: Scope, query: Bound) -> str:
-    """URL-safe text that `place_of` gives back to the same caller for the same `query`. The page size may differ."""
+    """Return URL-safe text for `place_of`, for the same caller and the same `query`. The page size may differ."""
     body = _HEAD.pack(place.at, place.total) + place.id.encode()
     return base64.urlsafe_b64encode(_signature(body, key, scope, query) + body).decode().rstrip("=")
 
 
 def place_of(token: str, key: bytes, scope: Scope, query: Bound) -> Place:
-    """Invalid `BAD_PAGE_TOKEN`: not a token of ours, or one of another caller or listing."""
+    """Return the place of a token. Invalid `BAD_PAGE_TOKEN`: not a token of ours, or of another caller or listing."""
     try:
         data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

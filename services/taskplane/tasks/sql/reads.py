@@ -1,4 +1,4 @@
-"""Reads of clients. Whatever is about a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
+"""Reads of clients. Every read of a caller's tasks goes through `owned`, which puts the scope into its WHERE."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVarTuple
@@ -24,12 +24,12 @@ _PAGE_BYTES: Final = 16 * 1024 * 1024
 
 
 def owned(query: Select[*Ts]) -> Select[*Ts]:
-    """`query` on `task`, for the tasks of one caller only; execute it with the parameters of `owner`."""
+    """Restrict a query on `task` to the tasks of one caller; execute it with the parameters of `owner`."""
     return query.where(task.c.tenant == bindparam("tenant"), task.c.owner == bindparam("owner"))
 
 
 def owner(scope: Scope) -> dict[str, object]:
-    """The parameters of `owned`."""
+    """Return the parameters of `owned`."""
     return {"tenant": scope.tenant, "owner": scope.owner}
 
 
@@ -37,7 +37,7 @@ _ROW: Final = owned(select(*ROW_COLUMNS)).where(task.c.id == bindparam("id"))
 
 
 def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
-    """See `TaskLog.row`."""
+    """Implement `TaskLog.row`."""
     if has_nul(task_id):
         raise task_not_found(task_id)
     values = conn.execute(_ROW, {**owner(scope), "id": task_id}).one_or_none()
@@ -47,13 +47,13 @@ def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
 
 
 def get_task(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
-    """See `TaskLog.get`."""
+    """Implement `TaskLog.get`."""
     row = get_row(conn, scope, task_id)
     return row, contents(conn, [row.uid])[row.uid].folded()
 
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
-    """See `TaskLog.list`."""
+    """Implement `TaskLog.list`."""
     if not 1 <= query.page_size <= MAX_PAGE_SIZE:
         raise Invalid(
             f"a page has 1 to {MAX_PAGE_SIZE} tasks",
@@ -108,7 +108,7 @@ def _count(conn: Connection, where: Sequence[ColumnElement[bool]], parameters: d
 
 
 def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
-    """As many as stay within `_PAGE_BYTES`, one at least."""
+    """Return as many rows as stay within `_PAGE_BYTES`, at least one."""
     size = 0
     for count, row in enumerate(rows):
         size += row.snapshot_bytes + row.event_bytes - row.folded_bytes
@@ -118,7 +118,7 @@ def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
-    """See `TaskLog.events`."""
+    """Implement `TaskLog.events`."""
     if not 1 <= query.limit <= MAX_EVENTS:
         raise Invalid(
             f"at most {MAX_EVENTS} events are read at once",

@@ -1,4 +1,4 @@
-"""What an operation on a session concerns: which tasks, and what of each it is about."""
+"""The tasks that an operation on a whole session concerns."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,27 +7,27 @@ from sqlalchemy import Connection
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Operation
-from taskplane.tasks.domain.strategy import INTERRUPT, PARALLEL
+from taskplane.tasks.domain.task import INTERRUPT, PARALLEL
 from taskplane.tasks.sql import statements as sql
 
 
 @dataclass(slots=True)
 class Session:
-    """`tasks`: by uid, whether they have an invocation that was cut. `busy`: see `Found`."""
+    """The session of one operation. `tasks`: by uid, whether they have a cut invocation. `busy`: see `Found`."""
 
     tasks: Mapping[str, bool] = field(default_factory=dict[str, bool])
     busy: int = 0
 
 
 def session_of(op: Operation) -> Hashable:
-    """Names the session that an operation concerns as a whole; None: it does not."""
+    """Return a name of the session that an operation concerns as a whole; None if it concerns none."""
     if type(op) is commands.MarkSuperseded or (type(op) is commands.Create and op.strategy > PARALLEL):
         return "session", op.scope.tenant, op.scope.owner, op.context_id
     return None
 
 
 def sessions(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> dict[int, Session]:
-    """The session of each operation on one, by its place. As a rule there is none, and nothing is read."""
+    """Return the session of each operation on one, by index. As a rule there is none, and nothing is read."""
     found = {index: op for index, op in enumerate(operations) if session_of(op) is not None}
     # Two processes must not begin tasks that exclude one another at once.
     for name in sorted({repr(session_of(op)) for op in found.values() if type(op) is commands.Create}):

@@ -1,4 +1,4 @@
-"""No text may hold U+0000: PostgreSQL refuses it with an error of its own, SQLite stores it. Here both refuse it."""
+"""Refusal of texts with U+0000, which PostgreSQL would refuse with an error of its own and SQLite would store."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -9,7 +9,7 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Operation, Write
 
 
-def _of_session(op: Any) -> tuple[str, ...]:
+def _texts_of_mark(op: Any) -> tuple[str, ...]:
     return *op.scope, op.context_id, *op.cut
 
 
@@ -25,23 +25,23 @@ _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
     commands.Renew: attrgetter("task_uid", "process_id"),
     commands.Orphan: attrgetter("task_uid", "process_id"),
     commands.MarkCopied: attrgetter("task_uid", "task_uid"),
-    commands.MarkSuperseded: _of_session,
+    commands.MarkSuperseded: _texts_of_mark,
     commands.Trim: attrgetter("task_uid", "task_uid"),
 }
 
 
 def has_nul(*texts: str) -> bool:
-    """Whether one of them holds U+0000."""
+    """Return whether one of the texts holds U+0000."""
     return "\0" in "".join(texts)
 
 
 def nul_in_operation(op: Operation) -> Invalid | None:
-    """Why `op` cannot be carried out, if one of the texts it names holds U+0000."""
+    """Return the refusal of `op` if one of the texts that it names holds U+0000."""
     return _refusal() if has_nul(*_TEXTS[type(op)](op)) else None
 
 
 def nul_in_write(write: Write) -> Invalid | None:
-    """Why `write` cannot be stored, if the id of a message or an artifact in it holds U+0000."""
+    """Return the refusal of `write` if the id of a message or an artifact in it holds U+0000."""
     row = write.row
     if "\0" in (row.message_id or "") or "\0" in (row.partial_id or ""):
         return _refusal()

@@ -1,4 +1,4 @@
-"""What retention looks for, and what it takes of a log."""
+"""Reads and deletions of retention."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -38,32 +38,37 @@ _in_range: Final = (
     text(f"NOT {lasting()}"),
 )
 # Both engines know the size of a payload without reading it.
-_REMOVABLE: Final = select(func.count(), func.coalesce(func.sum(func.length(event.c.payload)), 0)).where(*_in_range)
+_REMOVABLE: Final = select(
+    func.count().label("events"), func.coalesce(func.sum(func.length(event.c.payload)), 0).label("bytes")
+).where(*_in_range)
 _TRIM: Final = delete(event).where(*_in_range)
 
 
 def trimmable(conn: Connection, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
-    """See `TaskLog.trimmable`."""
+    """Implement `TaskLog.trimmable`."""
     parameters = {"ended_before": ended_before, "after_at": after[0], "after_uid": after[1], "limit": limit}
     return [to_row(values) for values in conn.execute(_TRIMMABLE, parameters)]
 
 
 def untrimmed_documents(conn: Connection, after: str, limit: int) -> Sequence[Row]:
-    """See `TaskLog.untrimmed_documents`."""
+    """Implement `TaskLog.untrimmed_documents`."""
     return [to_row(values) for values in conn.execute(_DOCUMENTS, {"after": after, "limit": limit})]
 
 
 def removable(conn: Connection, trims: Sequence[tuple[str, int, int]]) -> tuple[int, int]:
-    """See `TaskLog.removable`."""
+    """Implement `TaskLog.removable`."""
     events = size = 0
     for uid, after, up_to in trims:
         found = conn.execute(_REMOVABLE, {"uid": uid, "after": after, "up_to": up_to}).one()
-        events, size = events + found[0], size + int(found[1])
+        events, size = events + found.events, size + int(found.bytes)
     return events, size
 
 
 def trim(conn: Connection, uid: str, after: int, up_to: int) -> tuple[int, int]:
-    """Deletes what may go of a range of a log whose row says so already; how many events, and their bytes."""
+    """Delete the events of a range that do not last; return how many there were, and their bytes.
+
+    The row of the task must say already that its log is trimmed that far.
+    """
     events, size = removable(conn, [(uid, after, up_to)])
     if events:
         conn.execute(_TRIM, {"uid": uid, "after": after, "up_to": up_to})

@@ -1,4 +1,4 @@
-"""Reads of our own processes: the log after a place, and what the queue and the sweeps look for."""
+"""Reads of the store's own parts: the log after a generation, and the searches of the queue and the sweeps."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _AFTER: Final = (
     .order_by(event.c.generation)
     .limit(bindparam("limit"))
 )
-# How far a page may go: both engines know the size of a payload without reading it.
+# The number of events that fit a page; both engines know the size of a payload without reading it.
 _sizes: Final = (
     select(event.c.generation, func.length(event.c.payload).label("size"))
     .where(event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after"))
@@ -42,7 +42,7 @@ _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
     task.c.owner == bindparam("owner"),
     task.c.context_id == bindparam("context_id"),
 )
-# Also those whose time has not come: how long that takes is wanted, too.
+# It returns tasks whose time has not come, too, to tell how long that takes.
 _CLAIMABLE: Final = (
     select(task.c.uid, task.c.ready_at)
     .where(
@@ -65,7 +65,7 @@ _HELD: Final = select(*ROW_COLUMNS).where(task.c.lease_owner == bindparam("proce
 
 
 def get_row_by_uid(conn: Connection, uid: str) -> Row:
-    """See `TaskLog.row_by_uid`."""
+    """Implement `TaskLog.row_by_uid`."""
     values = conn.execute(_ROW, {"uid": uid}).one_or_none()
     if values is None:
         raise NotFound("no such task", reason="TASK_NOT_FOUND")
@@ -73,7 +73,7 @@ def get_row_by_uid(conn: Connection, uid: str) -> Row:
 
 
 def read_after(conn: Connection, uid: str, generation: int, limit: int, max_bytes: int, gaps: bool = False) -> Page:
-    """See `TaskLog.read_after`."""
+    """Implement `TaskLog.read_after`."""
     row = get_row_by_uid(conn, uid)
     if generation > row.generation:
         raise OutOfRange(
@@ -93,12 +93,12 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
 
 
 def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:
-    """See `TaskLog.heads`."""
+    """Implement `TaskLog.heads`."""
     return dict(conn.execute(_HEADS, {"uids": uids}).all())
 
 
 def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
-    """See `TaskLog.uncopied`."""
+    """Implement `TaskLog.uncopied`."""
     if context is None:
         found = conn.execute(_UNCOPIED, {"limit": limit})
     else:
@@ -109,7 +109,7 @@ def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int)
 
 
 def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int) -> Claimable:
-    """See `TaskLog.claimable`."""
+    """Implement `TaskLog.claimable`."""
     if not agents:
         return Claimable((), None)
     now = clock.now(conn)
@@ -119,17 +119,17 @@ def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit:
 
 
 def in_turn(conn: Connection) -> Sequence[str]:
-    """See `TaskLog.in_turn`."""
+    """Implement `TaskLog.in_turn`."""
     return list(conn.execute(_IN_TURN).scalars())
 
 
 def expired(conn: Connection, clock: LeaseClock, limit: int) -> Sequence[Row]:
-    """See `TaskLog.expired`."""
+    """Implement `TaskLog.expired`."""
     return [to_row(values) for values in conn.execute(_EXPIRED, {"now": clock.now(conn), "limit": limit})]
 
 
 def held(conn: Connection, process_id: str | None) -> Sequence[Row]:
-    """See `TaskLog.held`."""
+    """Implement `TaskLog.held`."""
     if process_id is None:
         return [to_row(values) for values in conn.execute(_LEASED)]
     return [to_row(values) for values in conn.execute(_HELD, {"process_id": process_id})]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from taskplane.storage.bell import Listener
 from taskplane.tasks.domain.infos import Info, fingerprint
 from taskplane.tasks.domain.task import MARKS, Scope
-from taskplane.tasks.store import Changed, Committed, Session, TaskLog
+from taskplane.tasks.store import Changed, Committed, Session, WatchLog
 
 # Changed tasks of one session are read by name up to this many; the whole session otherwise.
 _BY_NAME: Final = 200
@@ -28,7 +28,7 @@ class WatchedSession:
     now. Whoever is woken first reads for all.
     """
 
-    def __init__(self, log: TaskLog, scope: Scope, context_id: str) -> None:
+    def __init__(self, log: WatchLog, scope: Scope, context_id: str) -> None:
         self.number = 0
         self.listeners: set[Listener] = set()
         self._log = log
@@ -127,7 +127,7 @@ class WatchedSessions:
     may have happened is found by `check`, in one statement for all of them.
     """
 
-    def __init__(self, log: TaskLog) -> None:
+    def __init__(self, log: WatchLog) -> None:
         self._log = log
         self._sessions: dict[Session, WatchedSession] = {}
 

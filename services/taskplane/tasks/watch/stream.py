@@ -10,7 +10,7 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, cursor_of
-from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, TaskLog
+from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, ReadLog
 from taskplane.tasks.watch import cursor as cursors
 from taskplane.tasks.watch.hot import Hot
 from taskplane.tasks.watch.ring import Ring, batch
@@ -41,7 +41,7 @@ class Watch:
     """
 
     def __init__(
-        self, log: TaskLog, hot: Hot, watched: Watched, records: Records, *, alone: bool, bookmark_after: float = 5.0
+        self, log: ReadLog, hot: Hot, watched: Watched, records: Records, *, alone: bool, bookmark_after: float = 5.0
     ) -> None:
         self._log = log
         self._hot = hot

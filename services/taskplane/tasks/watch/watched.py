@@ -9,7 +9,7 @@ from typing import Final
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.storage.bell import Listener
 from taskplane.tasks.domain.task import REPLACED, Event
-from taskplane.tasks.store import Committed, TaskLog
+from taskplane.tasks.store import Committed, WatchLog
 from taskplane.tasks.watch.sessions import WatchedSessions
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Watched:
     seconds: a bell that is lost costs at most that.
     """
 
-    def __init__(self, log: TaskLog, *, poll_every: float) -> None:
+    def __init__(self, log: WatchLog, *, poll_every: float) -> None:
         self._log = log
         self._poll_every = poll_every
         self._tasks: dict[str, _Known] = {}

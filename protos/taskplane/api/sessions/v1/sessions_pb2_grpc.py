@@ -175,7 +175,7 @@ class SessionHistoryServicer:
     """Missing associated documentation comment in .proto file."""
 
     def CreateSession(self, request, context):
-        """Creates a session, or updates agent, title and source of the one that has this id; an empty field leaves its own.
+        """Creates a session, or updates agent, title and source of the one with this id; an empty field changes nothing.
         INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -183,21 +183,21 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """NOT_FOUND.
+        """Returns a session. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """The caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSession(self, request, context):
-        """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT if nothing is to be changed.
+        """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT: the request changes nothing.
         NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -205,20 +205,20 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session with all its entries. Its tasks are the executor's DeleteSession's business; that some of them are
-        to follow is remembered with `tasks_until`, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at
-        `expected_version` (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for
-        executors. INVALID_ARGUMENT `BAD_TIME`.
+        """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records those
+        that are to follow, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its
+        `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
+        INVALID_ARGUMENT `BAD_TIME`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AppendEntries(self, request, context):
-        """Appends entries, all or none, and creates the session where `create` is given and there is none. An entry whose id
-        is stored already is answered with what is stored; where both name a request hash and the hashes differ, or it is
-        in another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
-        `expected_version` (its `version` is in the error's metadata); not asked where everything is stored already.
+        """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry whose id is
+        stored already is answered with the stored entry; if both have a request hash and the hashes differ, or if it is in
+        another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
+        `expected_version` (its `version` is in the error's metadata); not checked if everything is stored already.
         NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
         kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
         `TOO_MANY_ENTRIES` (more than 1,000).
@@ -228,40 +228,40 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListEntries(self, request, context):
-        """Entries of one session, oldest first unless asked otherwise: the log itself, or what is in effect of it in the
-        order in which a conversation reads. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
+        """Lists entries of one session, oldest first unless asked otherwise: the log itself, or the entries in effect in
+        reading order. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSessionTask(self, request, context):
-        """The session as one completed A2A Task, `id` equal to the context id, `history` the effective history; computed
-        now, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it does
-        not fit one reply; use ListEntries.
+        """Returns the session as one completed A2A Task, with the context id as `id` and the effective history as `history`;
+        computed for each call, never stored; of equal messageIds the first message. NOT_FOUND. RESOURCE_EXHAUSTED
+        `HISTORY_TOO_LARGE`: it does not fit one reply; use ListEntries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMessageIds(self, request, context):
-        """The ids of the messages of the session task, in its order; empty for a message that has none. NOT_FOUND.
+        """Lists the ids of the messages of the session task, in its order; empty for a message without an id. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUnsettled(self, request, context):
-        """Turns of all sessions of all owners that may have come to nothing: begun or taken up again some time ago, not
-        answered directly, and nothing was said in them since. Whether there is a task, the task store knows. Oldest first,
-        from where MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """Lists turns of all sessions of all owners that may have come to nothing: begun or resumed some time ago, not answered
+        directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
+        MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MarkSettled(self, request, context):
-        """Records that every turn up to `until`, as ListUnsettled gave it, needs no further look. For executors only.
+        """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
         INVALID_ARGUMENT `BAD_TIME`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -270,8 +270,8 @@ class SessionHistoryServicer:
 
     def Rewind(self, request, context):
         """Cuts an invocation and every one first seen after it from the effective history, by one more entry; that entry is
-        the commit point of a rewind, its effects on tasks are the executor's business. It carries the state delta that
-        restores the session's state as it was. An invocation that is itself a rewind takes that rewind back. Idempotent by
+        the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores the earlier
+        state of the session. Rewinding before an invocation that is itself a rewind takes that one back. Idempotent by
         `id`: a repeat is answered as the first call was, refused or not. A refused one is an entry, too, without effect.
         NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED `VERSION_MISMATCH`.
         FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
@@ -281,10 +281,10 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Undo(self, request, context):
-        """Takes the newest rewind that counts back, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
+        """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
         is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
         `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
-        refused one leaves nothing, and is decided anew.
+        refused one leaves no trace, and a repeat is decided again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -292,8 +292,8 @@ class SessionHistoryServicer:
 
     def Fork(self, request, context):
         """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
-        is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the state of
-        the new session is what the copied events made. Idempotent where `new_context_id` is given. NOT_FOUND; NOT_FOUND
+        is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the copied
+        events make the state of the new session. Idempotent if `new_context_id` is given. NOT_FOUND; NOT_FOUND
         `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -301,15 +301,15 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCut(self, request, context):
-        """The invocations that are not in effect now although there is a message, an outcome or an event of them: cut, voided,
-        or replaced by a pushed history. Oldest first. NOT_FOUND.
+        """Lists the invocations with a message, an outcome or an event that are not in effect now: cut, voided, or replaced by
+        a pushed history. Oldest first. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUnapplied(self, request, context):
-        """Sessions of all owners with a newest steering entry that was not applied to their tasks, oldest change first. For
+        """Lists sessions of all owners whose entry `steered_seq` was not applied to their tasks, oldest change first. For
         executors only. INVALID_ARGUMENT `BAD_LIMIT`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -327,16 +327,16 @@ class SessionHistoryServicer:
     def WatchEntries(self, request, context):
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
         caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
-        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has not so many
-        entries, so it is another session than the caller knew.
+        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries,
+        so it is another session than the one that the caller knew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetState(self, request, context):
-        """The state that the events in effect made, as ADK reads it: keys of the session as they are, those of the user with
-        the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
+        """Returns the state made by the events in effect, as ADK reads it: keys of the session as they are, those of the user
+        with the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
         RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -344,9 +344,9 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StageImport(self, request, context):
-        """Keeps a page of a session that is being brought in, where nobody sees it. Page 1 replaces what another import of the
-        same session had staged, which can then go on no more. A page sent again changes nothing. ALREADY_EXISTS
-        `SESSION_EXISTS`. ABORTED `IMPORT_REPLACED`: another import took its place, or nobody went on for an hour.
+        """Stages a page of a session that is being imported; no read shows it. Page 1 replaces what another import of the same
+        session had staged, which then cannot continue. A page sent again changes nothing. ALREADY_EXISTS `SESSION_EXISTS`.
+        ABORTED `IMPORT_REPLACED`: another import took its place, or it was not continued for an hour.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -354,7 +354,7 @@ class SessionHistoryServicer:
 
     def CommitImport(self, request, context):
         """Makes the session of the staged pages, all of it or nothing, as it was: numbers, times and actors are kept, the owner
-        is the caller. What events changed of the owner's or the agent's state is not carried out again. ALREADY_EXISTS
+        is the caller. Changes of the owner's or the agent's state by events are not applied again. ALREADY_EXISTS
         `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -362,46 +362,46 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DropImport(self, request, context):
-        """Forgets the pages; those of any import where none is named, and of any session of the caller where that is not
-        named, either. Does nothing where there are none.
+        """Deletes the pages: those of any import if none is named, and of any session of the caller if that is not named,
+        either. Does nothing if there are none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropAbandonedImports(self, request, context):
-        """Forgets the pages of all owners with which nobody went on for an hour. For services only.
+        """Deletes the pages of all owners' imports that were not continued for an hour. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListExpired(self, request, context):
-        """Sessions of all owners to which nothing was written for a while, those first that were created first. For executors
-        only, which delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
+        delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRemains(self, request, context):
-        """Of sessions of all owners that were deleted: which of their tasks are to be deleted yet. For executors only, which
-        do it. INVALID_ARGUMENT `BAD_LIMIT`.
+        """Lists deleted sessions of all owners whose tasks are still to be deleted. For executors only, which delete them.
+        INVALID_ARGUMENT `BAD_LIMIT`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropRemains(self, request, context):
-        """Those of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`.
+        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteUserState(self, request, context):
-        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and what
-        ListRemains has of them. For services only.
+        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and the
+        owner's sessions in ListRemains. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

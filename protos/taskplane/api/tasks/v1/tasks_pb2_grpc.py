@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TaskStoreStub:
-    """The log of tasks and what it folds to.
+    """The log of tasks, and the tasks that it folds to.
     """
 
     def __init__(self, channel):
@@ -168,7 +168,7 @@ class TaskStoreStub:
 
 
 class TaskStoreServicer:
-    """The log of tasks and what it folds to.
+    """The log of tasks, and the tasks that it folds to.
     """
 
     def CreateTask(self, request, context):
@@ -186,8 +186,8 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AppendEvents(self, request, context):
-        """Appends what executors produced. Each item is accepted or refused by itself; answered items are committed and
-        synced. An item sent again under its fence and number is answered with what it was answered before.
+        """Appends the changes of executors. Each item is accepted or refused by itself; answered items are committed and
+        synced. An item sent again under its fence and number gets the same answer again.
         RESOURCE_EXHAUSTED: the store's write queue is full; nothing was appended, retry after RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -216,14 +216,14 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTask(self, request, context):
-        """The task as the log stands. NOT_FOUND.
+        """Returns the task as of now. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTasks(self, request, context):
-        """The caller's tasks, a page at a time. No change feed: a task may move between pages while it changes.
+        """Lists the caller's tasks, a page at a time. It is no change feed: a changing task may move between pages.
         INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -231,7 +231,7 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListEvents(self, request, context):
-        """Events of one task, at most 1,000 a call. NOT_FOUND.
+        """Lists events of one task, at most 1,000 a call. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -246,9 +246,10 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PutTask(self, request, context):
-        """Writes a whole document task (one an external runtime keeps), creating or replacing it at any state. Each call is
-        one more generation, or two where it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another owner. FAILED_PRECONDITION `MANAGED`: it
-        is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Writes a whole document task (one that an external runtime keeps), creating or replacing it in any state. Each call
+        is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
+        owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
+        `expected_generation`.
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
         newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
         until it names another turn or another context.
@@ -266,8 +267,8 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListUncopied(self, request, context):
-        """Managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
-        PERMISSION_DENIED `SERVICE_ONLY`: without `context_id`, which lists those of every session, it is for services.
+        """Lists managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+        PERMISSION_DENIED `SERVICE_ONLY`: only services may omit `context_id`, which lists the tasks of every session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -282,43 +283,45 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MarkSuperseded(self, request, context):
-        """Brings the tasks of a session in line with what is cut from its history: those that have a cut invocation are
-        superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one
-        transaction. A document has the turn that it named last (PutTask), or none and is left alone. Both are
-        events; neither touches the state of a task at rest. Idempotent; a task keeps the greatest `steered_seq` it was
-        brought in line with, and a lower or equal one changes nothing about it. For executors only. INVALID_ARGUMENT.
+        """Brings the tasks of a session in line with its history after rewinds: tasks with a cut invocation are superseded,
+        and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one transaction. A
+        document has the turn that it named last (PutTask); one that named none is left alone. Both are events; neither
+        changes the state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and
+        a lower or equal one does not change it. For executors only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTaskInfos(self, request, context):
-        """The tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its changes
-        of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
+        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
+        `BAD_PAGE_SIZE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMessages(self, request, context):
-        """What the tasks of one session say, superseded ones left out: oldest task first, each its history and then the message
-        of its status, unless that one still grows, is a status text or stands in the history; of messages with one id the
-        first one. The newest page first, each page oldest first. INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+        """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history and
+        then the message of its status, unless that one still grows, is a status text or stands in the history; of messages
+        with one id the first one. The newest page comes first, each page is oldest first. INVALID_ARGUMENT
+        `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchSession(self, request, context):
-        """Streams the task infos of one session: all that there are, then each that is new or has changed its state or its
-        being superseded, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+        """Streams the task infos of one session: all of them, then each that is new, has another state, or was superseded or
+        restored, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SummarizeSessions(self, request, context):
-        """How many tasks in which states each of these sessions has, and which was last, in a fixed number of queries.
+        """Counts the tasks of each of these sessions by state, and returns the newest state, in a fixed number of queries.
         Superseded tasks are left out. INVALID_ARGUMENT: more than 1,000 sessions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -326,23 +329,23 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSessionFigures(self, request, context):
-        """Figures over the tasks of one session, superseded ones left out.
+        """Returns figures over the tasks of one session, superseded ones left out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportTask(self, request, context):
-        """A task as it was at a generation, to be kept outside: the task, then its events in order, those that are left where
-        its log was trimmed. A document task comes as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT
-        `BEYOND_HEAD`. ABORTED `TRIMMED_MEANWHILE`.
+        """Exports a task as it was at a generation: the task, then its events in order; of a trimmed log those that are left.
+        A document task is exported as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        ABORTED `TRIMMED_MEANWHILE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StageImport(self, request, context):
-        """Keeps a page of the tasks of a session that is being brought in, where nobody sees it. Page 1 replaces what another
+        """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces what another
         import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -352,7 +355,7 @@ class TaskStoreServicer:
     def CommitImport(self, request, context):
         """Makes the tasks of the staged pages, all or none, as they were; the owner is the caller. Managed tasks that were
         SUBMITTED or WORKING end FAILED with reason IMPORTED, by one more event: their run is elsewhere. Until FinishImport the
-        store remembers which they are. ALREADY_EXISTS `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. ABORTED
+        store remembers these tasks. ALREADY_EXISTS `TASK_EXISTS`, `TURN_EXISTS`, `SESSION_HAS_TASKS`. ABORTED
         `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -360,29 +363,29 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FinishImport(self, request, context):
-        """Their session is there, too: nothing of the import needs to be remembered.
+        """Finishes an import: the session is stored, too, and nothing of the import needs to be remembered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropImport(self, request, context):
-        """Forgets the pages, and deletes the tasks of an import that was not finished; of any import where none is named, and
-        of any session of the caller where that is not named, either. Does nothing where there is none.
+        """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
+        session of the caller if that is not named, either. Does nothing if there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropAbandonedImports(self, request, context):
-        """Forgets the pages of all owners with which nobody went on for an hour. For services only.
+        """Deletes the pages of all owners' imports that were not continued for an hour. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUnfinishedImports(self, request, context):
-        """Imports of all owners whose tasks are in and which were not finished, the oldest first. For executors only.
+        """Lists imports of all owners whose tasks are stored and which were not finished, oldest first. For executors only.
         INVALID_ARGUMENT `BAD_AGE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -390,10 +393,10 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CollectGarbage(self, request, context):
-        """Trims the logs of tasks of all owners as the store's settings say, now and not at the next sweep: of managed tasks
-        that ended long enough ago and are copied, and of document tasks. What remains of such a log are the events that
-        made it, messages of users, changes of the state, marks, its end and its head; the task stays as it is. Works for
-        some seconds a call. For services only.
+        """Trims the logs of all owners' tasks by the store's settings, now and not at the next sweep: those of managed tasks
+        that ended long enough ago and are copied, and those of document tasks. The first event, messages of users, changes
+        of the state, marks, the end and the head of such a log remain; the task does not change. Works for some seconds a
+        call. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -541,7 +544,7 @@ def add_TaskStoreServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TaskStore:
-    """The log of tasks and what it folds to.
+    """The log of tasks, and the tasks that it folds to.
     """
 
     @staticmethod
@@ -1279,26 +1282,26 @@ class TaskQueueServicer:
     """
 
     def Claim(self, request, context):
-        """Announces an executor process and streams what it shall run and when to renew, until either side ends it. Slots in
+        """Announces an executor process and streams assignments and hints to renew, until either side ends it. The slots in
         use are the leases held. A second stream with the same process id replaces the first, which ends ABORTED
-        `REPLACED`. Leases live by Renew, not by this stream: a cut stream loses nothing. A message arrives at least every
-        5 seconds.
+        `REPLACED`. Leases are kept alive by Renew, not by this stream: a broken stream loses nothing. A message arrives at
+        least every 5 seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Renew(self, request, context):
-        """Extends every named lease and tells what became of each. The control channel of an executor: a cancel, a lost
-        lease and a new message are told here within one renewal period, and at once after a hint on Claim.
+        """Extends every named lease and returns the state of each. It is the control channel of an executor: it reports a
+        cancel, a lost lease and a new message within one renewal period, and at once after a hint on Claim.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Gives leases up before they expire. What then happens to each task is its own orphan policy. The attempt does not
-        count, unless its run was lost. Leases that are no longer held are ignored.
+        """Gives leases up before they expire. The orphan policy of each task decides what follows. The attempt does not count,
+        unless its run was lost. Leases that are no longer held are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,32 +1,29 @@
-"""What a store accepts: lengths, characters, and which payload belongs to which kind. Each refusal is typed."""
+"""Validation of what the store is asked: lengths, characters, and which payload belongs to which kind of entry.
+
+Each function raises Invalid, with a reason and with the field that is wrong.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
-from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import is_segment
+from taskplane.runtime.validation import MAX_ID, has_control, is_segment
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.errors import no_segment
-from taskplane.sessions.domain.ids import MAX_ID, has_control
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
+from taskplane.sessions.store import MAX_PAGE_SIZE, REPLY_BYTES
 
 MAX_TITLE: Final = 1000
 MAX_ENTRIES: Final = 1000
-MAX_PAGE_SIZE: Final = 1000
 # A year, in seconds.
 MAX_AGE: Final = 366 * 86_400
 DIGEST: Final = 32
-
-# Bytes of payload that one answer may hold: the replies on our channels are limited to 64 MiB.
-PAGE_BYTES: Final = 8 * 1024 * 1024
-REPLY_BYTES: Final = 60 * 1024 * 1024
-# Bytes of payload that an entry may have: what a request may have.
+# Bytes of payload that an entry may have, the limit of a request.
 MAX_ENTRY: Final = 4 * 1024 * 1024
 
 
 def check_id(field: str, value: str, *, required: bool = True) -> None:
-    """Invalid `BAD_ID`: empty where it is required, longer than 255 characters, or with a control character in it."""
+    """Raise Invalid `BAD_ID` for a missing id, one of more than 255 characters, and one with a control character."""
     if not value:
         if required:
             raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
@@ -37,7 +34,7 @@ def check_id(field: str, value: str, *, required: bool = True) -> None:
 
 
 def check_text(field: str, value: str) -> None:
-    """Invalid `BAD_TEXT`: longer than 1,000 characters, or with U+0000 in it, which no database text may hold."""
+    """Raise Invalid `BAD_TEXT` for a text of more than 1,000 characters, and for U+0000, which no database stores."""
     if len(value) > MAX_TITLE:
         raise Invalid(f"{field} is too long", reason="BAD_TEXT", fields={field: f"has at most {MAX_TITLE} characters"})
     if "\0" in value:
@@ -45,7 +42,7 @@ def check_text(field: str, value: str) -> None:
 
 
 def check_page_size(size: int) -> None:
-    """Invalid `BAD_PAGE_SIZE` unless it is 1 to 1,000."""
+    """Raise Invalid `BAD_PAGE_SIZE` unless the size is 1 to 1,000."""
     if not 0 < size <= MAX_PAGE_SIZE:
         raise Invalid(
             f"a page of {size} cannot be given",
@@ -55,7 +52,7 @@ def check_page_size(size: int) -> None:
 
 
 def check_stage(context_id: str, import_id: str, number: int) -> None:
-    """Invalid where there could be no such page of an import."""
+    """Raise Invalid if no page of an import could have this session, import and number."""
     check_id("context_id", context_id)
     check_id("import_id", import_id)
     if number < 1:
@@ -63,13 +60,13 @@ def check_stage(context_id: str, import_id: str, number: int) -> None:
 
 
 def check_new_session(field: str, context_id: str) -> None:
-    """Invalid `BAD_ID`: no client could name such a session in a path."""
+    """Raise Invalid `BAD_ID` if no client could name the session in a path."""
     if not is_segment(context_id):
         raise no_segment(field)
 
 
 def check_after_expired(tenant: str, owner: str, context_id: str, created_at: int) -> None:
-    """Invalid unless it can be what `expired` gave."""
+    """Raise Invalid unless these can be the fields of a session that `SessionLog.expired` returned."""
     check_text("after.tenant", tenant)
     check_text("after.owner", owner)
     check_text("after.context_id", context_id)
@@ -77,7 +74,7 @@ def check_after_expired(tenant: str, owner: str, context_id: str, created_at: in
 
 
 def check_expired(min_age: float, limit: int) -> None:
-    """Invalid `BAD_AGE`: not 0 to a hundred years; `BAD_LIMIT`: not 1 to 1,000."""
+    """Raise Invalid `BAD_AGE` unless the age is 0 to a hundred years, `BAD_LIMIT` unless the limit is 1 to 1,000."""
     if not 0 <= min_age <= 100 * MAX_AGE:
         raise Invalid(
             f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {100 * MAX_AGE} seconds"}
@@ -86,7 +83,7 @@ def check_expired(min_age: float, limit: int) -> None:
 
 
 def check_unsettled(min_age: float, limit: int) -> None:
-    """Invalid `BAD_AGE`: not 0 to a year; `BAD_LIMIT`: not 1 to 1,000."""
+    """Raise Invalid `BAD_AGE` unless the age is 0 to a year, `BAD_LIMIT` unless the limit is 1 to 1,000."""
     if not 0 <= min_age <= MAX_AGE:
         raise Invalid(
             f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {MAX_AGE} seconds"}
@@ -95,19 +92,19 @@ def check_unsettled(min_age: float, limit: int) -> None:
 
 
 def check_limit(limit: int) -> None:
-    """Invalid `BAD_LIMIT` unless it is 1 to 1,000."""
+    """Raise Invalid `BAD_LIMIT` unless the limit is 1 to 1,000."""
     if not 0 < limit <= MAX_PAGE_SIZE:
         raise Invalid(f"{limit} cannot be looked at", reason="BAD_LIMIT", fields={"limit": f"is 1 to {MAX_PAGE_SIZE}"})
 
 
 def check_time(field: str, micros: int) -> None:
-    """Invalid `BAD_TIME` unless `micros` is after 1970 and can be stored."""
+    """Raise Invalid `BAD_TIME` unless `micros` is after 1970 and can be stored."""
     if not 0 < micros < 1 << 62:
         raise Invalid(f"{field} is no time", reason="BAD_TIME", fields={field: "is required"})
 
 
 def check_fork(op: commands.Fork) -> None:
-    """Invalid where there could be no such fork."""
+    """Raise Invalid for a fork that could not be stored."""
     check_id("context_id", op.context_id)
     check_id("new_context_id", op.new_context_id)
     check_new_session("new_context_id", op.new_context_id)
@@ -116,19 +113,19 @@ def check_fork(op: commands.Fork) -> None:
 
 
 def check_after(seq: int | None) -> None:
-    """Invalid unless it is the number of an entry, 0, or None."""
+    """Raise Invalid unless `seq` is the number of an entry, 0, or None."""
     if seq is not None and seq < 0:
         raise Invalid("a number is not negative", fields={"after_seq": "is not negative"})
 
 
 def check_distinct(effective: bool, distinct: bool) -> None:
-    """Invalid `BAD_FILTER`: of the log itself everything is listed, repeated or not."""
+    """Raise Invalid `BAD_FILTER` for `distinct` without `effective`: the log itself is listed with its repetitions."""
     if distinct and not effective:
         raise _bad_filter("distinct", "needs effective")
 
 
 def check_before(distinct: bool, newest_first: bool, before_message_id: str) -> None:
-    """Invalid `BAD_FILTER`: only a conversation that is read backwards has what comes before a message."""
+    """Raise Invalid `BAD_FILTER` for `before_message_id` in another listing than a conversation, newest first."""
     if before_message_id and not (distinct and newest_first):
         raise _bad_filter("before_message_id", "needs distinct and newest_first")
 
@@ -138,7 +135,7 @@ def _bad_filter(field: str, what: str) -> Invalid:
 
 
 def check(op: commands.Operation) -> None:
-    """Invalid where the operation could not be stored whatever the session looks like."""
+    """Raise Invalid for an operation that could not be stored whatever the state of its session."""
     check_id("context_id", op.context_id)
     match op:
         case commands.Append():
@@ -159,9 +156,9 @@ def check(op: commands.Operation) -> None:
             _check_version(op.expected_version)
         case commands.Rewind():
             check_id("before_invocation_id", op.entry.target)
-            _check_steering(op.entry, op.expected_version)
+            _check_cut(op.entry, op.expected_version)
         case commands.Undo():
-            _check_steering(op.entry, op.expected_version)
+            _check_cut(op.entry, op.expected_version)
         case commands.MarkApplied():
             if op.seq < 0:
                 raise Invalid("a number is not negative", fields={"seq": "is not negative"})
@@ -171,7 +168,7 @@ def check(op: commands.Operation) -> None:
                 check_time("tasks_until", op.tasks_until)
 
 
-def _check_steering(entry: Entry, expected_version: int) -> None:
+def _check_cut(entry: Entry, expected_version: int) -> None:
     check_id("id", entry.id)
     if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
         raise Invalid("that is no SHA-256", fields={"request_hash": f"has {DIGEST} bytes"})
@@ -204,9 +201,9 @@ def _check_entries(entries: Sequence[Entry]) -> None:
 
 
 def check_imported(entry: Entry, size: int) -> None:
-    """Invalid where the entry could not be stored, or (`ENTRY_TOO_LARGE`) not have come in a request.
+    """Raise Invalid for an entry that could not be stored, `ENTRY_TOO_LARGE` for one that would fit no request.
 
-    `size`: bytes of its payload, without the state that the store adds to one that steers.
+    `size`: bytes of its payload, without the state that the store adds to a rewind.
     """
     if size > MAX_ENTRY or len(entry.payload or b"") > REPLY_BYTES:
         raise Invalid(
@@ -217,9 +214,9 @@ def check_imported(entry: Entry, size: int) -> None:
 
 
 def _is_plain(entry: Entry) -> bool:
-    """Whether there is nothing wrong with it, seen at a glance; False: it needs a closer look.
+    """Return whether an entry is valid at first sight; False means that it needs a closer look.
 
-    Where all its ids together are as short and as printable as one may be, each is.
+    All its ids are checked at once: if together they are short and printable, each of them is.
     """
     ids = entry.id + entry.invocation_id + entry.task_id + entry.task_invocation_id + entry.actor + entry.target
     return (
@@ -233,7 +230,7 @@ def _is_plain(entry: Entry) -> bool:
 
 
 # Kinds of entries that need no target.
-_PLAIN: Final = KINDS - {REWIND, VOID}
+_PLAIN: Final = KINDS.keys() - {REWIND, VOID}
 
 
 def _check_entry(where: str, entry: Entry) -> None:
@@ -241,7 +238,7 @@ def _check_entry(where: str, entry: Entry) -> None:
         raise Invalid(
             f"{where} is of no known kind",
             reason="BAD_KIND",
-            fields={f"{where}.kind": "is one of " + ", ".join(_kind_name(kind) for kind in sorted(KINDS))},
+            fields={f"{where}.kind": "is one of " + ", ".join(KINDS.values())},
         )
     check_id(f"{where}.id", entry.id)
     check_id(f"{where}.invocation_id", entry.invocation_id, required=False)
@@ -255,7 +252,8 @@ def _check_entry(where: str, entry: Entry) -> None:
         raise Invalid(f"{where} has no such generation", fields={f"{where}.generation": "is not negative"})
 
 
-# Which payload an entry of a kind has; None: it may have none. Kinds that are not here may have any but a pushed one.
+# The payloads that an entry of a kind may have; None: it may have none. Kinds that are missing here may have any but a
+# pushed history.
 _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     MESSAGE: ("message",),
     OUTCOME: ("message", None),
@@ -266,17 +264,13 @@ _ANY: Final = ("message", "data", None)
 
 
 def check_payload(index: int, kind: int, payload: str | None) -> None:
-    """Invalid `BAD_PAYLOAD`: an entry of this kind (a known one) has another payload, or has to have one."""
+    """Raise Invalid `BAD_PAYLOAD` if entries of this kind have another payload, or need one. Ignores unknown kinds."""
     allowed = _PAYLOADS.get(kind, _ANY)
     if payload in allowed or kind not in KINDS:
         return
     names = " or ".join(name or "nothing" for name in allowed)
     raise Invalid(
-        f"an entry of kind {_kind_name(kind)} carries {names}, not {payload or 'nothing'}",
+        f"an entry of kind {KINDS[kind]} carries {names}, not {payload or 'nothing'}",
         reason="BAD_PAYLOAD",
         fields={f"entries[{index}].{payload or allowed[0]}": f"the payload is {names}"},
     )
-
-
-def _kind_name(kind: int) -> str:
-    return pb.EntryKind.Name(kind).removeprefix("ENTRY_KIND_")  # type: ignore[arg-type]

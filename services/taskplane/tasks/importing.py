@@ -1,4 +1,4 @@
-"""A task that was kept outside and comes back: its row made of its events, and what they may not say. Pure."""
+"""Import of exported tasks: a row made of its events, and the checks that the events go together. Pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import is_segment
+from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.append import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
 from taskplane.tasks.domain.leases import STORE_ACTOR
-from taskplane.tasks.domain.messages import manner, turn_of
+from taskplane.tasks.domain.messages import message_flags, turn_of
 from taskplane.tasks.domain.task import (
     ACTIVE,
     ARTIFACT,
@@ -43,13 +43,12 @@ from taskplane.tasks.domain.task import (
 )
 
 _SECOND: Final = 1_000_000
-_LONGEST: Final = 255
+
 _MOST: Final = 1 << 62
-# Beyond what an executor may write come messages of users, marks and the end, and what was streamed is said once more
-# where a run is lost.
+# Beyond the limits of an executor: messages of users, marks, the end, and streamed texts that a lost run repeats.
 _MOST_EVENTS: Final = MAX_EVENTS + 1000
 _MOST_LOGGED: Final = 2 * MAX_BYTES
-# A task has to fit into a reply with its record around it, and an event, too.
+# A task or an event must fit into a reply with its record around it.
 _MOST_CONTENT: Final = MAX_BYTES - 64 * 1024
 _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     CREATED: ("task",),
@@ -59,8 +58,8 @@ _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
 }
 
 
-class Made(NamedTuple):
-    """A task as it is to be stored, its `snapshot` being that at the head."""
+class ImportedTask(NamedTuple):
+    """A task as it is to be stored. Its `snapshot` is that at the head."""
 
     row: Row
     snapshot: bytes
@@ -68,18 +67,18 @@ class Made(NamedTuple):
 
 
 def read(record: bytes) -> pb.ImportRecord:
-    """A staged record. Invalid: it is none."""
+    """Parse a staged record. Invalid: it is none."""
     try:
         return pb.ImportRecord.FromString(record)
     except DecodeError:
         raise Invalid("a record cannot be read", reason="IMPORT_UNREADABLE") from None
 
 
-class Making:
-    """Makes one task of its line and the lines of its events, in their order."""
+class TaskReader:
+    """Reads one task: its line, then the lines of its events, in their order."""
 
     def __init__(self, line: int, given: pb.ExportedTask, scope: Scope, context_id: str, salt: str, now: int) -> None:
-        """`now`: microseconds since 1970. Invalid, with the `line`: there could be no such task."""
+        """Read the line of the task. `now`: microseconds since 1970. Invalid, with the `line`: no task could be so."""
         self.line = line
         self._given = given
         self._scope = scope
@@ -87,7 +86,7 @@ class Making:
         self._context_id = context_id
         self._managed = given.origin == pb.ORIGIN_MANAGED
         self._now = now
-        # Above every fence that a task of this uid had here before it was deleted: somebody may still hold one.
+        # Above every fence that a deleted task of this uid had here: an executor may still hold one.
         self._fence = now if self._managed else 0
         self._events: list[Event] = []
         self._state = 0
@@ -116,7 +115,7 @@ class Making:
 
     @property
     def complete(self) -> bool:
-        """Every event that the task says it has was read."""
+        """Return whether every event that the task says it has was read."""
         return self._at == self._given.generation
 
     @property
@@ -125,15 +124,15 @@ class Making:
 
     @property
     def turns(self) -> Sequence[str]:
-        """The invocations that its events recorded."""
+        """Return the invocations that its events recorded."""
         return [event.invocation_id for event in self._events if event.invocation_id is not None]
 
     def event(self, line: int, given: pb.ExportedEvent) -> None:
-        """The next event. Invalid, with the `line`: it is not the next one, or could not follow those before."""
+        """Read the next event. Invalid, with the `line`: it is not the next one, or cannot follow those before."""
         one = given.event
         at = one.generation
         trimmed = self._given.trimmed_generation
-        # In the part that was trimmed there may be gaps, but the first event and the first one after it are there.
+        # The trimmed part may have gaps, but the first event of the log and the first one after that part are there.
         gap = 1 <= self._at < at <= trimmed
         if (at != max(self._at, trimmed if self._at else 0) + 1 and not gap) or self.complete:
             raise wrong(line, f"event {at} comes where event {self._at} was the last", "IMPORT_ORDER")
@@ -191,7 +190,7 @@ class Making:
             return "nothing but marks follows the end of a task"
         if which not in _PAYLOADS.get(one.kind, ()) or (one.kind == CREATED) != (not self._events):
             return "its content is not that of its kind, or it is not the kind that comes here"
-        if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= _LONGEST):
+        if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= MAX_ID):
             return "it names no turn"
         if _named(one.event) != (self._given.id, self._context_id):
             return "it is the event of another task"
@@ -233,19 +232,19 @@ class Making:
             self._values["artifact_id"] = None
         if update.status.HasField("message"):
             message = update.status.message
-            partial, passing = manner(message)
+            partial, status_text = message_flags(message)
             if partial:
                 self._partial = self._partial or (at, message.message_id)
-            elif self._partial is not None and message.message_id == self._partial[1] and not passing:
+            elif self._partial is not None and message.message_id == self._partial[1] and not status_text:
                 self._partial = None
 
-    def made(self) -> Made:
-        """The task, once it is complete; one that was to run on has ended. Invalid, with the `line`."""
+    def finished(self) -> ImportedTask:
+        """Return the task, once it is complete; fail one that was still to run. Invalid, with the `line`."""
         given = self._given
         events = self._events
         row = self._row()
         if not self._managed:
-            return Made(row, given.task.SerializeToString(), events)
+            return ImportedTask(row, given.task.SerializeToString(), events)
         if row.state in PAUSED | {COMPLETED} and row.consumed_generation < row.input_generation:
             raise wrong(self.line, "it rests before it has read what it was told")
         if not given.trimmed_generation:
@@ -256,7 +255,7 @@ class Making:
                 raise wrong(self.line, "a log is trimmed up to before the end of its task only")
             task = given.task
             agrees = _agrees(task, events)
-            # How a text went that was open on the way is gone.
+            # The pieces of a text that was open on the way are trimmed.
             row = row._replace(partial_generation=None, partial_id=None)
         if not agrees:
             raise wrong(self.line, "its content is not what its events make of it", "CONTENT_DIFFERS")
@@ -270,7 +269,7 @@ class Making:
         row = row._replace(
             snapshot_generation=row.generation, snapshot_bytes=len(snapshot), event_bytes=size, folded_bytes=size
         )
-        return Made(row, snapshot, events)
+        return ImportedTask(row, snapshot, events)
 
     def _row(self) -> Row:
         given, values = self._given, self._values
@@ -325,7 +324,7 @@ class Making:
 
 
 def _ended(row: Row, events: Sequence[Event], now: int) -> tuple[Row, Sequence[Event]]:
-    """A task that was to run on, as it ends here: its run is elsewhere, and nobody here goes on with it."""
+    """End a task that was still to run: its run is elsewhere, and no executor here continues it."""
     draft = Draft(row, STORE_ACTOR, now)
     if row.partial_id is not None:
         draft.interrupt(text_so_far(events[(row.partial_generation or 1) - 1 :], row.partial_id))
@@ -344,8 +343,10 @@ def _ended(row: Row, events: Sequence[Event], now: int) -> tuple[Row, Sequence[E
 
 
 def _agrees(task: a2a.Task, left: Sequence[Event]) -> bool:
-    """Whether a task that has ended is what is `left` of its trimmed log, as far as that tells: how it was made, what
-    its user said, and how it ended."""
+    """Return whether a task that has ended agrees with the events `left` of its trimmed log.
+
+    These tell how it was created, the messages of its user, and how it ended.
+    """
     made = fold(a2a.Task(), left[:1])
     end = next(event for event in reversed(left) if event.changed_to is not None)
     said = [*made.history]
@@ -357,7 +358,7 @@ def _agrees(task: a2a.Task, left: Sequence[Event]) -> bool:
                 known.add(message.message_id)
                 said.append(message)
     history = iter(task.history)
-    # Each is looked for behind the one before.
+    # `any` consumes the iterator: each message is looked for after the one before.
     in_order = all(any(each == message for each in history) for message in said)
     given = a2a.Task()
     given.CopyFrom(task)
@@ -384,17 +385,17 @@ def _named(payload: a2a.StreamResponse) -> tuple[str, str]:
 
 
 def micros(stamp: Timestamp) -> int:
-    """Microseconds since 1970."""
+    """Return a time in microseconds since 1970."""
     return stamp.seconds * _SECOND + stamp.nanos // 1000
 
 
 def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
-    """Why a line cannot be taken."""
+    """Return the error for a line that cannot be imported."""
     return Invalid(f"line {line}: {what}", reason=reason, metadata={"line": str(line)})
 
 
 def _check_content(line: int, size: int) -> None:
-    """Invalid `TASK_TOO_LARGE`: nobody could read it again."""
+    """Raise Invalid `TASK_TOO_LARGE` if the content would fit no reply."""
     if size > _MOST_CONTENT:
         raise wrong(line, f"has a content of {size} bytes; {_MOST_CONTENT} is the most", "TASK_TOO_LARGE")
 
@@ -403,5 +404,5 @@ def _are_ids(*ids: str) -> bool:
     return all(one and _is_text(one) for one in ids)
 
 
-def _is_text(text: str, longest: int = _LONGEST) -> bool:
+def _is_text(text: str, longest: int = MAX_ID) -> bool:
     return len(text) <= longest and "\0" not in text

@@ -1,4 +1,4 @@
-"""A session that was kept outside and comes back: what is stored of each line, and what no line may say. Pure."""
+"""Import of exported sessions: an entry made of each line, and the checks that the lines go together. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -16,23 +16,23 @@ from taskplane.sessions.domain.session import (
     Scope,
     Session,
     begins_session_task,
-    steers,
+    changes_history,
 )
 from taskplane.sessions.domain.state import read_delta
-from taskplane.sessions.domain.validation import check_id, check_imported, check_payload, check_text, check_time
+from taskplane.sessions.validation import check_id, check_imported, check_payload, check_text, check_time
 
 _SECOND: Final = 1_000_000
 
 
-class Given(NamedTuple):
-    """An entry as it is to be stored, and what it changes of the state of its session; empty: nothing."""
+class ImportedEntry(NamedTuple):
+    """An entry as it is to be stored. `own`: its change of the session's state (`Delta.own`); empty: none."""
 
     entry: Entry
     own: bytes
 
 
 def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
-    """The session of the first record. Invalid: it is none, or one that could not be."""
+    """Read the session from the first record. Invalid: it is none, or no session could be so."""
     given = _record(record)
     with_line = f"line {given.line}"
     if given.WhichOneof("record") != "session":
@@ -64,18 +64,18 @@ def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
     )
 
 
-class Reading:
-    """Reads the entries of `session` one after the other, and knows in the end whether they are those it says."""
+class SessionReader:
+    """Reads the entries of `session` one after the other, and checks in the end that none is missing."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._seq = 0
         self._line = 0
-        self._steered = 0
+        self._changed_at = 0
         self._has_task = False
 
-    def entry(self, record: bytes) -> Given:
-        """The next entry. Invalid, with the `line`: it is none, not the next one, or cannot be stored."""
+    def entry(self, record: bytes) -> ImportedEntry:
+        """Read the next entry. Invalid, with the `line`: it is none, not the next one, or cannot be stored."""
         given = _record(record)
         self._line = line = given.line
         if given.WhichOneof("record") != "entry":
@@ -87,20 +87,20 @@ class Reading:
             found = _entry(given.entry, self._session)
         except Invalid as error:
             raise wrong(line, error.message, error.reason) from error
-        if steers(found.entry):
-            self._steered = self._seq
+        if changes_history(found.entry):
+            self._changed_at = self._seq
         self._has_task = self._has_task or begins_session_task(found.entry)
         return found
 
     def check_end(self) -> None:
-        """Invalid: the entries are not those that the session says it has."""
+        """Raise Invalid if the entries are not those that the session says it has."""
         of = self._session
-        # A copy of a part of another session has its session task from the beginning, whatever it is made of.
-        if self._seq != of.seq or self._steered != of.steered_seq or (self._has_task and not of.has_session_task):
+        # A fork has its session task from the beginning, whatever its entries are.
+        if self._seq != of.seq or self._changed_at != of.steered_seq or (self._has_task and not of.has_session_task):
             raise wrong(self._line, "the session does not have the entries that it says it has")
 
 
-def _entry(given: pb.Entry, of: Session) -> Given:
+def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
     kind, which = int(given.kind), given.WhichOneof("payload")
     check_payload(0, kind, which)
     own, listing, target = b"", "", given.target
@@ -139,11 +139,11 @@ def _entry(given: pb.Entry, of: Session) -> Given:
         created_at,
     )
     check_imported(entry, len(said_here))
-    return Given(entry, own)
+    return ImportedEntry(entry, own)
 
 
 def check_new(chunk: Sequence[tuple[int, Entry]], stored: Iterator[Entry], context_id: str) -> None:
-    """Invalid `DUPLICATE_ID`: an id comes twice; AlreadyExists `ENTRY_EXISTS`: the owner has one of them elsewhere."""
+    """Raise Invalid `DUPLICATE_ID` if an id comes twice, AlreadyExists `ENTRY_EXISTS` if the owner has it elsewhere."""
     seen: set[str] = set()
     lines = {entry.id: line for line, entry in chunk}
     for line, entry in chunk:
@@ -162,17 +162,17 @@ def check_new(chunk: Sequence[tuple[int, Entry]], stored: Iterator[Entry], conte
 
 
 def line_of(record: bytes) -> int:
-    """Where a record stood."""
+    """Return the line of a record."""
     return _record(record).line
 
 
 def micros(stamp: Timestamp) -> int:
-    """Microseconds since 1970."""
+    """Return a time in microseconds since 1970."""
     return stamp.seconds * _SECOND + stamp.nanos // 1000
 
 
 def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
-    """Why a line cannot be taken."""
+    """Return the error for a line that cannot be imported."""
     return Invalid(f"line {line}: {what}", reason=reason, metadata={"line": str(line)})
 
 

@@ -1,0 +1,52 @@
+"""The rules for ids, names and hosts that every process applies alike."""
+
+import pytest
+
+from taskplane.runtime.validation import MAX_ID, has_control, id_problem, is_id, is_loopback, is_request_id, is_segment
+
+
+@pytest.mark.parametrize("character", ["\0", "\t", "\n", "\x1f", "\x7f", "\x80", "\x9f", "\ud800", "\udfff"])
+def test_no_id_has_a_control_character(character: str) -> None:
+    """U+0000 to U+001F, U+007F to U+009F, and the halves of a surrogate pair."""
+    assert has_control(f"a{character}b")
+    assert not is_id(f"a{character}b")
+    assert id_problem(f"a{character}b") == "has control characters"
+
+
+@pytest.mark.parametrize("value", ["a", "a b", "ä/ö", "\u2028", "\u00a0", "\U0001f600", "x" * MAX_ID])
+def test_an_id_may_have_any_other_character(value: str) -> None:
+    """Also those that Python does not call printable, such as U+2028."""
+    assert is_id(value)
+    assert not id_problem(value)
+
+
+def test_an_id_has_1_to_255_characters() -> None:
+    """Characters, not bytes."""
+    assert not is_id("")
+    assert not id_problem("")
+    assert is_id("ä" * 255)
+    assert not is_id("ä" * 256)
+    assert id_problem("ä" * 256) == "is longer than 255 characters"
+
+
+def test_two_ids_are_no_segment_of_a_path() -> None:
+    """A client removes them from the path before it sends it."""
+    assert [value for value in (".", "..", "...", ".a", "a..", "") if not is_segment(value)] == [".", ".."]
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]"])
+def test_these_hosts_are_loopback(host: str) -> None:
+    """With and without the brackets of a URL."""
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "[::]", "10.0.0.1", "127.example.com", "localhost.example"])
+def test_no_other_host_is_loopback(host: str) -> None:
+    """Also not one whose name only looks like an address of loopback."""
+    assert not is_loopback(host)
+
+
+def test_a_request_id_is_short_ascii_without_spaces() -> None:
+    """So it can stand in a header and in a line of the log."""
+    assert all(map(is_request_id, ["a", "x" * 128, "req_1.2:3/4+5=6-7"]))
+    assert not any(map(is_request_id, ["", "x" * 129, "a b", "a\n", "ä", "a%"]))
