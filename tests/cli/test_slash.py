@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, session_of, taskplane
 
-from taskplane.cli.slash import Command, read_line
+from taskplane.cli.slash import Command, parse_line
 
 
 def talked(url: str, *lines: str, session: str = "") -> "subprocess.CompletedProcess[str]":
@@ -42,7 +42,7 @@ def tasks_of(url: str, session: str) -> list[str]:
     ],
 )
 def test_a_line_is_a_message_or_a_command_and_two_slashes_are_one(line: str, meaning: Command | str) -> None:
-    assert read_line(line) == meaning
+    assert parse_line(line) == meaning
 
 
 def test_r11_a_rewind_lists_the_turns_then_cuts_and_tells_the_text_that_was_cut(url: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taskplane.gateway.errors import envelope, error_0_3, error_1_0, http_status
+from taskplane.gateway.errors import error_0_3, error_1_0, error_api, http_status
 from taskplane.runtime.errors import Conflict, Invalid, NotFound, PlaneError, Refused
 
 REFUSALS = [
@@ -22,7 +22,7 @@ REFUSALS = [
 def test_a_refusal_has_its_code_reason_and_version_everywhere(error: PlaneError, status: int, code: int) -> None:
     """R9, T9: a client decides by the reason, and has the version at hand."""
     assert http_status(error) == status
-    body = envelope(error, "r")
+    body = error_api(error, "r")
     assert (body["code"], body.get("metadata", {})) == (error.reason, error.metadata)
     assert body["retryable"] is (error.reason == "REWIND_IN_FLIGHT")
     old = error_0_3(error, "r")

@@ -18,13 +18,13 @@ def asked(*if_none_match: str) -> Request:
     [("", 0), ("*", 0), ("7", 7), ('"7"', 7), ('W/"7"', 7), ("abc-7", 7), ('"abc-17"', 17)],
 )
 def test_what_if_match_names(text: str, number: int) -> None:
-    assert etags.named(text, "version") == number
+    assert etags.parse_if_match(text, "version") == number
 
 
 @pytest.mark.parametrize("text", ["x", '"x"', "0", "1.5", '"1", "2"', "9" * 19, "²"])
 def test_what_if_match_cannot_name(text: str) -> None:
     with pytest.raises(Invalid, match="version"):
-        etags.named(text, "version")
+        etags.parse_if_match(text, "version")
 
 
 async def test_what_a_client_has_is_not_sent_again() -> None:
@@ -37,5 +37,5 @@ async def test_what_a_client_has_is_not_sent_again() -> None:
         assert (again.status, again.body, dict(again.headers)[b"etag"].decode()) == (304, b"", tag)
     changed = etags.if_changed(asked(tag), json_reply(200, {"a": 2}))
     assert (changed.status, dict(changed.headers)[b"etag"].decode() == tag) == (200, False)
-    numbered = etags.if_changed(asked('"3"'), json_reply(200, {}), etags.numbered(3))
+    numbered = etags.if_changed(asked('"3"'), json_reply(200, {}), etags.from_number(3))
     assert numbered.status == 304

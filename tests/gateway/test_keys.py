@@ -46,7 +46,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK", 0.0)
+    monkeypatch.setattr(module, "_RELOAD_INTERVAL", 0.0)
     path = written(tmp_path / "keys.toml", "one")
     keys = Keys(path, "default")
     one = keys.find("one.secret")

@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import descriptor_pool
 from tests.gateway.plane import Plane
 
-from taskplane.gateway.routes import ROUTES, MethodNotAllowed, Public, Route, Table
+from taskplane.gateway.routes import ROUTES, MethodNotAllowed, PublicRoute, Route, RouteTable
 from taskplane.runtime.errors import NotFound
 
 
@@ -18,7 +18,7 @@ def test_every_rpc_that_a_route_names_exists() -> None:
 
 
 def test_only_cards_and_probes_are_public() -> None:
-    public = {route.path for route in ROUTES if isinstance(route, Public)}
+    public = {route.path for route in ROUTES if isinstance(route, PublicRoute)}
     assert all(path.endswith((".json", "/healthz", "/readyz", "/metrics")) for path in public)
     assert {route.method for route in ROUTES if isinstance(route, Route) and route.writes} <= {
         "POST",
@@ -39,15 +39,15 @@ def test_only_cards_and_probes_are_public() -> None:
     ],
 )
 def test_ids_in_paths_are_decoded_after_the_path_was_matched(path: str, arguments: dict[str, str]) -> None:
-    assert Table().find("GET", path)[1] == arguments
+    assert RouteTable().find("GET", path)[1] == arguments
 
 
 def test_what_is_not_there_and_what_is_not_allowed_are_told_apart() -> None:
     for path in ("/none", "/api/tasks/a/b/c", "///", "/api/tasks//events"):
         with pytest.raises(NotFound):
-            Table().find("GET", path)
+            RouteTable().find("GET", path)
     with pytest.raises(MethodNotAllowed) as caught:
-        Table().find("PUT", "/api/tasks/a")
+        RouteTable().find("PUT", "/api/tasks/a")
     assert caught.value.allowed == "DELETE, GET"
 
 

@@ -175,7 +175,7 @@ async def test_a_client_that_does_not_read_holds_back_its_source_and_is_cut_off_
 
 
 async def test_credentials_that_die_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskplane.gateway.sse._CREDENTIALS_LOOK", 0.01)
+    monkeypatch.setattr("taskplane.gateway.sse._CREDENTIALS_INTERVAL", 0.01)
     async with serving(keep_alive=0.05, alive=lambda: False) as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
         assert await chunk(reader) == b""

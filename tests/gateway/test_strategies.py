@@ -203,7 +203,7 @@ async def test_a_chat_that_is_refused_after_its_rewind_shows_what_is_left(plane:
         with pytest.raises(Failure) as refused:
             await chat.rewind(2, three)
     assert refused.value.rewound
-    assert ([message.text for message in chat.conversation.messages], chat.offer) == ([one], three)
+    assert ([message.text for message in chat.conversation.messages], chat.draft) == ([one], three)
     assert not chat.conversation.rewinding
     client.agent.gates[one].set()
     await first

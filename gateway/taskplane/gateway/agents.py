@@ -13,7 +13,7 @@ from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.runtime.errors import NotFound, Unavailable
 
 # Seconds between two questions about agents that are not known.
-_MISS_PAUSE: Final = 1.0
+_MISS_INTERVAL: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Agents:
         since = time.monotonic() - self._asked_at
         agent = self._found.get(name)
         if agent is None:
-            if since >= _MISS_PAUSE or not self._found:
+            if since >= _MISS_INTERVAL or not self._found:
                 await self._ask()
         elif since >= self._age:
             try:
@@ -72,7 +72,7 @@ class Agents:
         if self._asking is None or self._asking.done():
             # As the gateway itself, whoever happens to ask first.
             self._asking = asyncio.create_task(self._load(), context=contextvars.Context())
-            self._asking.add_done_callback(_seen)
+            self._asking.add_done_callback(_retrieve_exception)
         await asyncio.shield(self._asking)
 
     async def _load(self) -> None:
@@ -90,7 +90,7 @@ class Agents:
         self._asked_at = time.monotonic()
 
 
-def _seen(task: asyncio.Task[None]) -> None:
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
     """Takes notice of a failure whose askers have all gone."""
     if not task.cancelled():
         task.exception()

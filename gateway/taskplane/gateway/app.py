@@ -8,11 +8,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.errors import envelope, http_status
+from taskplane.gateway.errors import error_api, http_status
 from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.routes import MethodNotAllowed, Public, Route, Table
+from taskplane.gateway.routes import MethodNotAllowed, PublicRoute, Route, RouteTable
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
 from taskplane.runtime.principal import Principal, enter
@@ -34,7 +34,7 @@ _CORS_HEADERS: Final = (
 
 
 # Who calls a public route: it may read what concerns no owner.
-NOBODY: Final = Principal("", "", "anonymous")
+ANONYMOUS: Final = Principal("", "", "anonymous")
 
 
 class App:
@@ -42,7 +42,7 @@ class App:
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
-        self._table = Table()
+        self._table = RouteTable()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
@@ -53,8 +53,8 @@ class App:
         logs.request_id.set(shown if is_request_id(shown) else logs.new_request_id())
         try:
             route, request.arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
-            if isinstance(route, Public):
-                answering, principal = route.handler(self._plane, request), NOBODY
+            if isinstance(route, PublicRoute):
+                answering, principal = route.handler(self._plane, request), ANONYMOUS
             else:
                 caller = self._caller(route, request)
                 answering, principal = route.handler(self._plane, request, caller), caller.principal
@@ -115,4 +115,4 @@ def _failure(error: PlaneError) -> Content:
         headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after or 1))))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
-    return json_reply(status, envelope(error, logs.request_id.get()), headers)
+    return json_reply(status, error_api(error, logs.request_id.get()), headers)

@@ -32,7 +32,7 @@ async def well_known(plane: Plane, request: Request) -> Reply:
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),
         (b"last-modified", formatdate(agent.seen_at, usegmt=True).encode()),
     ]
-    if etags.has(request, etag):
+    if etags.is_current(request, etag):
         reply = empty_reply(304)
         reply.headers = headers
         return reply

@@ -10,11 +10,11 @@ from taskplane.gateway.streams import Streams
 from taskplane.runtime.errors import Unavailable
 
 # Most requests are answered before it is worth looking whether the client is still there. In seconds.
-_LOOK_AFTER: Final = 1.0
+_WATCH_AFTER: Final = 1.0
 
 
 @asynccontextmanager
-async def attended(request: Request, streams: Streams) -> AsyncGenerator[None]:
+async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGenerator[None]:
     """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. Unavailable
     `SHUTTING_DOWN`: this process drains meanwhile, or did already, when nothing inside has begun."""
     if streams.draining:
@@ -26,30 +26,30 @@ async def attended(request: Request, streams: Streams) -> AsyncGenerator[None]:
         )
     task = asyncio.current_task()
     assert task is not None
-    attendance = _Attendance(request, task)
-    with streams.running(attendance):
-        timer = asyncio.get_running_loop().call_later(_LOOK_AFTER, attendance.look)
+    watcher = _DisconnectWatcher(request, task)
+    with streams.running(watcher):
+        timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, watcher.start)
         try:
             yield
         except asyncio.CancelledError:
-            if attendance.end is None:
+            if watcher.end is None:
                 raise
             task.uncancel()
-            raise attendance.end from None
+            raise watcher.end from None
         finally:
             timer.cancel()
-            attendance.close()
+            watcher.close()
 
 
-class _Attendance:
+class _DisconnectWatcher:
     def __init__(self, request: Request, task: asyncio.Task[Any]) -> None:
         self.end: Exception | None = None
         self._request = request
         self._task = task
-        self._looking: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
-        self._looking = asyncio.create_task(self._look())
+    def start(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
 
     def drain(self) -> None:
         self._stop(
@@ -62,10 +62,10 @@ class _Attendance:
         )
 
     def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
 
-    async def _look(self) -> None:
+    async def _watch(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
         self._stop(ClientGone())

@@ -121,7 +121,7 @@ def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
     return {"code": a2a_error(error).code, "message": error.message, "data": _details(error, request_id)}
 
 
-def envelope(error: PlaneError, request_id: str) -> dict[str, Any]:
+def error_api(error: PlaneError, request_id: str) -> dict[str, Any]:
     """The body of an error under /api."""
     return {"error": error.message, "code": error.reason, **_details(error, request_id)}
 

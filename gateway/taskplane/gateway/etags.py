@@ -19,12 +19,12 @@ def digest(body: bytes) -> bytes:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
 
 
-def numbered(number: int) -> bytes:
+def from_number(number: int) -> bytes:
     """The tag of what has a generation or a version."""
     return b'"%d"' % number
 
 
-def named(if_match: str, what: str) -> int:
+def parse_if_match(if_match: str, what: str) -> int:
     """The generation or version (`what` of them) that If-Match names, as a number, a tag or the end of a cursor; 0:
     any. Invalid for anything else."""
     text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
@@ -35,7 +35,7 @@ def named(if_match: str, what: str) -> int:
     return int(text)
 
 
-def has(request: Request, tag: bytes) -> bool:
+def is_current(request: Request, tag: bytes) -> bool:
     """The client has what bears this tag already, as If-None-Match says; weakly compared."""
     known = [one.removeprefix("W/") for one in request.headers(b"if-none-match")]
     return bool(known) and ("*" in known or tag.decode() in known)
@@ -45,7 +45,7 @@ def if_changed(request: Request, reply: Content, tag: bytes = b"") -> Content:
     """The reply with its tag, by default that of its content; 304 without a body where the client has that already."""
     tag = tag or digest(reply.body)
     headers: Headers = [(b"etag", tag), *_PRIVATE]
-    if has(request, tag):
+    if is_current(request, tag):
         reply = empty_reply(304)
     reply.headers = [*reply.headers, *headers]
     return reply

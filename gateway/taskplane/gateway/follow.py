@@ -1,6 +1,5 @@
 """Following a task: what WatchTask sends, as the elements of a stream, through restarts of the store."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Set
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Payload
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 
@@ -28,12 +28,10 @@ TERMINAL: Final[States] = frozenset(
 RESYNC: Final = "taskplane.dev/resync"
 
 # What the log of a document may end with: that it was replaced, or a mark.
-_OF_DOCUMENTS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED})
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
+_DOCUMENT_KINDS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED})
 
 
-class Flow:
+class PayloadStream:
     """The elements of a stream, in batches; to be closed with `aclose`, at the end or before."""
 
     __slots__ = ("_batches", "_first", "whole")
@@ -52,7 +50,7 @@ class Flow:
             return []
         return self._first
 
-    def __aiter__(self) -> "Flow":
+    def __aiter__(self) -> "PayloadStream":
         return self
 
     async def __anext__(self) -> list[Item]:
@@ -71,7 +69,7 @@ async def single(payload: Payload) -> AsyncGenerator[list[Item], None]:
     yield [("", payload)]
 
 
-async def opened(payload: Payload, batches: AsyncGenerator[list[Item], None]) -> AsyncGenerator[list[Item], None]:
+async def prepend(payload: Payload, batches: AsyncGenerator[list[Item], None]) -> AsyncGenerator[list[Item], None]:
     """A stream that begins with an element without a place, before these."""
     yield [("", payload)]
     async with aclosing(batches):
@@ -80,7 +78,7 @@ async def opened(payload: Payload, batches: AsyncGenerator[list[Item], None]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WatchedBatch:
     """What the store sent: a snapshot or a batch of events, and the place before it. `resync` says why a snapshot
     stands for events that can no longer be told; empty: it does not."""
 
@@ -89,45 +87,20 @@ class Seen:
     resync: str
 
 
-class Patience:
-    """How long a store that drains or cannot be reached is waited for."""
-
-    __slots__ = ("_lost_at", "_pause", "_seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._lost_at: float | None = None
-        self._pause = _FIRST_PAUSE
-
-    def renew(self) -> None:
-        """The store answers."""
-        self._lost_at, self._pause = None, _FIRST_PAUSE
-
-    async def pause(self) -> bool:
-        """Waits before it is asked once more; False, and it does not wait, when that has gone on for too long."""
-        now = asyncio.get_running_loop().time()
-        self._lost_at = now if self._lost_at is None else self._lost_at
-        if now - self._lost_at >= self._seconds:
-            return False
-        await asyncio.sleep(self._pause)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        return True
-
-
 async def watch(
     tasks: TaskStoreStub, task_id: str, cursor: str, stop: States, *, patience: float, begun: bool = False
-) -> AsyncGenerator[Seen, None]:
+) -> AsyncGenerator[WatchedBatch, None]:
     """Everything after `cursor` until the task is in a state of `stop`; a snapshot first where the cursor is empty or
     cannot be honoured. While the store restarts or cannot be reached it waits up to `patience` seconds, then ends.
     NotFound; Unavailable before the first response, unless the caller has `begun`."""
     resync = ""
-    waiting = Patience(patience)
+    reconnect = ReconnectPolicy(patience)
     while True:
         unseen = False
         call = tasks.WatchTask(pb.WatchTaskRequest(task_id=task_id, cursor=cursor, stop_at=state_values(stop)))
         try:
             async for response in call:
-                waiting.renew()
+                reconnect.reset()
                 begun = True
                 before = cursor
                 which = response.WhichOneof("response")
@@ -135,7 +108,7 @@ async def watch(
                     events = response.events.events
                     last = events[-1]
                     # What a document became follows as a snapshot; until that came, nothing was told.
-                    if last.kind in _OF_DOCUMENTS:
+                    if last.kind in _DOCUMENT_KINDS:
                         unseen = unseen or any(event.kind == pb.EVENT_KIND_REPLACED for event in events)
                     if not unseen:
                         cursor = f"{cursor.rpartition('-')[0]}-{last.generation}"
@@ -145,7 +118,7 @@ async def watch(
                     return
                 else:
                     continue
-                yield Seen(response, before, resync)
+                yield WatchedBatch(response, before, resync)
                 resync = ""
         except OutOfRange as error:
             if not cursor:
@@ -158,7 +131,7 @@ async def watch(
         finally:
             call.cancel()
         # The same place, once more.
-        if not await waiting.pause():
+        if not await reconnect.wait():
             return
 
 
@@ -170,7 +143,7 @@ async def follow(
     *,
     patience: float,
     begin: a2a.Task | None = None,
-    told: bool = False,
+    task_sent: bool = False,
 ) -> AsyncGenerator[list[Item], None]:
     """The visible events of a task after `cursor`, until one leads into a state of `stop`, or the task is in one and
     there are no more.
@@ -181,7 +154,7 @@ async def follow(
     `watch`.
     """
     about: Payload | None = begin
-    batches = _batches(tasks, task_id, cursor, stop, patience=patience, begin=begin, told=told)
+    batches = _batches(tasks, task_id, cursor, stop, patience=patience, begin=begin, task_sent=task_sent)
     try:
         async with aclosing(batches):
             async for items in batches:
@@ -201,26 +174,26 @@ async def _batches(
     *,
     patience: float,
     begin: a2a.Task | None,
-    told: bool,
+    task_sent: bool,
 ) -> AsyncGenerator[list[Item], None]:
     emitted = begin is not None
     # The messages told of a document, whose versions may be skipped by who is slow to take them.
-    said: set[str] = set()
+    sent_ids: set[str] = set()
     if begin is not None:
         yield [(cursor, begin)]
     async with aclosing(watch(tasks, task_id, cursor, stop, patience=patience, begun=emitted)) as seen:
         async for one in seen:
             items: list[Item]
             if one.response.WhichOneof("response") == "events":
-                items, ended = _visible(one, stop, first=not emitted, told=told)
+                items, ended = _visible(one, stop, first=not emitted, task_sent=task_sent)
             else:
                 snapshot = one.response.snapshot
                 task = snapshot.record.task
                 if emitted and not one.resync:
-                    items = _updates(task, one.before, snapshot.cursor, said)
+                    items = _updates(task, one.before, snapshot.cursor, sent_ids)
                 else:
-                    items = [(snapshot.cursor, marked(task, one.resync))]
-                said.update(message.message_id for message in (*task.history, task.status.message))
+                    items = [(snapshot.cursor, mark_resync(task, one.resync))]
+                sent_ids.update(message.message_id for message in (*task.history, task.status.message))
                 ended = task.status.state in stop
             if items:
                 emitted = True
@@ -229,7 +202,7 @@ async def _batches(
                 return
 
 
-def size_of(items: Iterable[Item]) -> int:
+def total_bytes(items: Iterable[Item]) -> int:
     """Bytes of the elements."""
     return sum(payload.ByteSize() for _, payload in items)
 
@@ -239,7 +212,7 @@ def state_values(states: Iterable[int]) -> list[a2a.TaskState.ValueType]:
     return [a2a.TaskState.ValueType(state) for state in states]
 
 
-def _visible(seen: Seen, stop: States, *, first: bool, told: bool) -> tuple[list[Item], bool]:
+def _visible(seen: WatchedBatch, stop: States, *, first: bool, task_sent: bool) -> tuple[list[Item], bool]:
     """The elements that events are on a stream, up to the one that ends it, and whether one does."""
     incarnation = seen.before.rpartition("-")[0]
     items: list[Item] = []
@@ -254,7 +227,7 @@ def _visible(seen: Seen, stop: States, *, first: bool, told: bool) -> tuple[list
         elif which == "artifact_update":
             items.append((f"{incarnation}-{event.generation}", content.artifact_update))
         elif which == "task" and first and not items:
-            beginning = _submitted(content.task) if told else content.task
+            beginning = _submitted(content.task) if task_sent else content.task
             items.append((f"{incarnation}-{event.generation}", beginning))
     return items, False
 
@@ -276,8 +249,8 @@ def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:
     return update
 
 
-def _updates(task: a2a.Task, before: str, after: str, said: Set[str]) -> list[Item]:
-    """A replaced document for those who have the one before: each message of its history that was not `said`, each
+def _updates(task: a2a.Task, before: str, after: str, sent_ids: Set[str]) -> list[Item]:
+    """A replaced document for those who have the one before: each message of its history that was not `sent_ids`, each
     artifact whole, then the status. Only the last one moves the place on, so that nobody who resumes in between misses
     the rest."""
     items: list[Item] = []
@@ -285,7 +258,7 @@ def _updates(task: a2a.Task, before: str, after: str, said: Set[str]) -> list[It
     def update(status: a2a.TaskStatus) -> a2a.TaskStatusUpdateEvent:
         return a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=status)
 
-    told = {*said, task.status.message.message_id, ""}
+    told = {*sent_ids, task.status.message.message_id, ""}
     for message in task.history:
         if message.message_id not in told:
             told.add(message.message_id)
@@ -299,7 +272,7 @@ def _updates(task: a2a.Task, before: str, after: str, said: Set[str]) -> list[It
     return items
 
 
-def marked(task: a2a.Task, resync: str) -> a2a.Task:
+def mark_resync(task: a2a.Task, resync: str) -> a2a.Task:
     """The task itself or, with a reason, a copy that says it stands for events that were lost."""
     if not resync:
         return task

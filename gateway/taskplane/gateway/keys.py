@@ -15,8 +15,8 @@ from taskplane.runtime.errors import Invalid, Unauthenticated
 _FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
 _SCOPES: Final = frozenset({"read", "write"})
 # Seconds between two looks at the file.
-_LOOK: Final = 5.0
-_NOBODY: Final = "0" * 64
+_RELOAD_INTERVAL: Final = 5.0
+_NO_DIGEST: Final = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Keys:
         self._path = path
         self._tenant = tenant
         self._stamp = 0
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._keys: Mapping[str, Key] = {}
         self._load()
 
@@ -53,24 +53,24 @@ class Keys:
         name, _, secret = token.partition(".")
         key = self._keys.get(name)
         shown = hashlib.sha256(secret.encode()).hexdigest()
-        right = hmac.compare_digest(shown, key.sha256 if key else _NOBODY)
-        if key is None or not right or not self._lives(key):
+        right = hmac.compare_digest(shown, key.sha256 if key else _NO_DIGEST)
+        if key is None or not right or not self._is_valid(key):
             raise Unauthenticated("the API key is not valid", reason="BAD_CREDENTIALS")
         return key
 
     def alive(self, key: Key) -> bool:
         """The key is still in the file, unchanged, and has not expired."""
         self._refresh()
-        return self._keys.get(key.id) == key and self._lives(key)
+        return self._keys.get(key.id) == key and self._is_valid(key)
 
-    def _lives(self, key: Key) -> bool:
+    def _is_valid(self, key: Key) -> bool:
         return not key.expires or time.time() < key.expires
 
     def _refresh(self) -> None:
         now = time.monotonic()
-        if now - self._looked < _LOOK:
+        if now - self._checked_at < _RELOAD_INTERVAL:
             return
-        self._looked = now
+        self._checked_at = now
         try:
             changed = self._path.stat().st_mtime_ns != self._stamp
         except OSError:

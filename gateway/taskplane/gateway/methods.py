@@ -10,9 +10,9 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.gateway import etags, operations, sse
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.disconnect import attended
+from taskplane.gateway.disconnect import cancel_on_disconnect
 from taskplane.gateway.errors import error_0_3, error_1_0
-from taskplane.gateway.follow import Flow, Item, size_of
+from taskplane.gateway.follow import Item, PayloadStream, total_bytes
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
@@ -75,7 +75,7 @@ def _error_event(call: Call, error: PlaneError) -> bytes:
     return sse.event(orjson.dumps(body))
 
 
-async def _stream(call: Call, begin: Callable[[], Awaitable[Flow]], history_length: int | None) -> Reply:
+async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], history_length: int | None) -> Reply:
     """The stream that `begin` opens. Errors before its first event are an ordinary answer, except in 0.3, whose
     official client reads nothing but event streams."""
     plane = call.plane
@@ -104,7 +104,7 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[Flow]], history_leng
     )
 
 
-async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGenerator[bytes, None]:
+async def _events(call: Call, flow: PayloadStream, history_length: int | None) -> AsyncGenerator[bytes, None]:
     write = call.dialect.event
     head = b'{"jsonrpc":"2.0","id":' + call.id + b',"result":'
 
@@ -117,7 +117,7 @@ async def _events(call: Call, flow: Flow, history_length: int | None) -> AsyncGe
     try:
         async for items in flow:
             EVENTS.inc(len(items))
-            yield await call.plane.worker.run(size_of(items), written, items, length)
+            yield await call.plane.worker.run(total_bytes(items), written, items, length)
             length = history_length
     except PlaneError as error:
         yield _error_event(call, error)
@@ -142,7 +142,7 @@ def _addressed(call: Call, send: Send) -> Send:
         submit.create_unknown_task = True
     if_match = call.request.header(b"if-match")
     if if_match:
-        submit.expected_version = _agreed(submit.expected_version, etags.named(if_match, "version"))
+        submit.expected_version = _agreed(submit.expected_version, etags.parse_if_match(if_match, "version"))
     return send
 
 
@@ -158,8 +158,8 @@ async def _send(call: Call) -> Reply:
     request = call.request
     if request.header(b"last-event-id"):
         raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
-    if send.wait is Wait.REST:
-        async with attended(request, call.plane.streams):
+    if send.wait is Wait.AT_REST:
+        async with cancel_on_disconnect(request, call.plane.streams):
             answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     else:
         answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)

@@ -13,30 +13,31 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.follow import TERMINAL, Flow, Patience, States, follow, opened, single, state_values
+from taskplane.gateway.follow import TERMINAL, PayloadStream, States, follow, prepend, single, state_values
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.runtime.errors import Invalid, Refused, Unavailable
 from taskplane.runtime.services import MAX_REQUEST
 from taskplane.runtime.validation import MAX_ID
 
 
-def _end_in(states: Iterable[int]) -> bytes:
+def _watch_until(states: Iterable[int]) -> bytes:
     """A request to wait until a task is in one of these states, as bytes: from them it is made faster than anew."""
     return pb.WatchTaskRequest(stop_at=state_values(states), end_only=True).SerializeToString()
 
 
 _PAUSED: Final[States] = frozenset({a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STATE_AUTH_REQUIRED})
 AT_REST: Final[States] = TERMINAL | _PAUSED
-_END_AT_REST: Final = _end_in(AT_REST)
-_END_BEGUN: Final = _end_in(AT_REST | {a2a.TASK_STATE_WORKING})
+_UNTIL_AT_REST: Final = _watch_until(AT_REST)
+_UNTIL_BEGUN: Final = _watch_until(AT_REST | {a2a.TASK_STATE_WORKING})
 # A send's stream ends where the agent is done or waits for the user, and stays open while it waits for a login.
-_SEND_STOPS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
+_SEND_ENDS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 
 # What the services add to a message on its way must fit into their requests, too.
-LARGEST: Final = MAX_REQUEST - 64 * 1024
+MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
 # No JSON becomes more than so many times larger as protobuf. What grows most is `0,` in a list, to 11 bytes.
-MOST_GROWTH: Final = 8
+MAX_GROWTH: Final = 8
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
 
@@ -67,23 +68,23 @@ async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
         if not reply.rewound.HasField("next"):
             return Answer(reply.rewound.task, whole=True)
         reference = reply.rewound.next
-    return Answer(await _awaited(plane, sent.wait, reference, accepted))
+    return Answer(await _wait_for_task(plane, sent.wait, reference, accepted))
 
 
-async def _awaited(plane: Plane, wait: Wait, reference: xb.TaskReference, accepted: float) -> a2a.Task:
+async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, accepted: float) -> a2a.Task:
     if wait is Wait.EXISTS:
         return reference.task if reference.HasField("task") else await get(plane, reference.task_id, None)
-    if wait is Wait.REST:
-        return await _at_end(plane, reference, _END_AT_REST)
+    if wait is Wait.AT_REST:
+        return await _wait_until(plane, reference, _UNTIL_AT_REST)
     until = accepted + plane.settings.v03_send_grace_ms / 1000
     try:
         async with asyncio.timeout_at(until):
-            return await _at_end(plane, reference, _END_BEGUN)
+            return await _wait_until(plane, reference, _UNTIL_BEGUN)
     except TimeoutError:
         return await get(plane, reference.task_id, None)
 
 
-async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Flow:
+async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> PayloadStream:
     """Sends a message and returns what comes of it: one direct answer, or the task and its events, or after a rewind
     the session as a task and the events of the next one. `cursor` is the place a repeated send goes on from, `size` as
     in `send`. Errors as in `send`; Invalid for a cursor without a key."""
@@ -96,32 +97,32 @@ async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Flow:
         )
     reply = await _submit(plane, sent, size)
     if reply.HasField("message"):
-        return Flow(single(reply.message))
+        return PayloadStream(single(reply.message))
     if reply.HasField("rewound"):
-        return await _after_rewind(plane, reply.rewound, cursor)
+        return await _rewind_stream(plane, reply.rewound, cursor)
     reference = reply.task
     patience = plane.settings.store_patience
     if cursor:
-        return Flow(follow(plane.tasks, reference.task_id, cursor, _SEND_STOPS, patience=patience))
+        return PayloadStream(follow(plane.tasks, reference.task_id, cursor, _SEND_ENDS, patience=patience))
     begin = reference.task if reference.cursor and reference.HasField("task") else None
     place = reference.cursor if begin is not None else ""
-    flow = Flow(follow(plane.tasks, reference.task_id, place, _SEND_STOPS, patience=patience, begin=begin))
+    flow = PayloadStream(follow(plane.tasks, reference.task_id, place, _SEND_ENDS, patience=patience, begin=begin))
     await flow.prime()
     return flow
 
 
-async def _after_rewind(plane: Plane, rewound: xb.Rewound, cursor: str) -> Flow:
+async def _rewind_stream(plane: Plane, rewound: xb.Rewound, cursor: str) -> PayloadStream:
     """What a rewind left, then the new task from its first event on. A client that has a place in that one has seen the
     rest."""
     if not rewound.HasField("next"):
-        return Flow(single(rewound.task), whole=True)
+        return PayloadStream(single(rewound.task), whole=True)
     task_id = rewound.next.task_id
-    place = cursor or await _beginning(plane, rewound.next)
-    events = follow(plane.tasks, task_id, place, _SEND_STOPS, patience=plane.settings.store_patience, told=True)
-    return Flow(events) if cursor else Flow(opened(rewound.task, events), whole=True)
+    place = cursor or await _first_cursor(plane, rewound.next)
+    events = follow(plane.tasks, task_id, place, _SEND_ENDS, patience=plane.settings.store_patience, task_sent=True)
+    return PayloadStream(events) if cursor else PayloadStream(prepend(rewound.task, events), whole=True)
 
 
-async def _beginning(plane: Plane, reference: xb.TaskReference) -> str:
+async def _first_cursor(plane: Plane, reference: xb.TaskReference) -> str:
     """The place before the first event of a task."""
     incarnation = reference.cursor.rpartition("-")[0]
     if not incarnation:
@@ -162,11 +163,11 @@ async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Tas
         raise
 
 
-async def subscribe(plane: Plane, task_id: str, cursor: str) -> Flow:
+async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
     """A task and its further events, or with `cursor` only the events after it, until the task ends. Refused
     `UNSUPPORTED_OPERATION`: it has ended, and no cursor says what is still missing. NotFound; Invalid."""
     check_cursor(cursor)
-    flow = Flow(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
+    flow = PayloadStream(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
     if cursor:
         # A task that is silent would never say that it is not the caller's.
         record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
@@ -207,12 +208,12 @@ def check_key(key: str) -> None:
 def check_size(message: Message) -> None:
     """Invalid `REQUEST_TOO_LARGE` if the services would not take a request this large."""
     size = message.ByteSize()
-    if size > LARGEST:
+    if size > MAX_REQUEST_BYTES:
         raise Invalid(
-            f"the request has {size} bytes of content; {LARGEST} is the most",
+            f"the request has {size} bytes of content; {MAX_REQUEST_BYTES} is the most",
             reason="REQUEST_TOO_LARGE",
             suggestion="send large content by URL, or in several messages",
-            metadata={"limit": str(LARGEST)},
+            metadata={"limit": str(MAX_REQUEST_BYTES)},
         )
 
 
@@ -221,7 +222,7 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
         raise Refused("push notifications are not supported", reason="PUSH_NOTIFICATION_NOT_SUPPORTED")
     request = sent.submit
     check_key(request.idempotency_key)
-    if size * MOST_GROWTH > LARGEST:
+    if size * MAX_GROWTH > MAX_REQUEST_BYTES:
         check_size(request.request)
     reply = await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
     if _log.isEnabledFor(logging.DEBUG) and reply.HasField("task") and not request.request.message.task_id:
@@ -229,19 +230,19 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
     return reply
 
 
-async def _at_end(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.Task:
-    """Wait until the task is in one of the states of `end`, which `_end_in` made, and return it. A store that cannot be
-    reached is waited for as long as the settings have patience, then Unavailable."""
+async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.Task:
+    """Wait until the task is in one of the states of `end`, a request made by `_watch_until`, and return it. Raise
+    Unavailable if the store cannot be reached for `store_patience` seconds."""
     request = pb.WatchTaskRequest.FromString(end)
     request.task_id = reference.task_id
     request.cursor = reference.cursor
-    patience = Patience(plane.settings.store_patience)
+    reconnect = ReconnectPolicy(plane.settings.store_patience)
     while True:
         lost = Unavailable("the task store drains, and does not come back")
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:
-                patience.renew()
+                reconnect.reset()
                 if response.HasField("end"):
                     record = response.end.record
                     return record.task if record.HasField("task") else await get(plane, reference.task_id, None)
@@ -250,5 +251,5 @@ async def _at_end(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.
         finally:
             call.cancel()
         # The store restarts, or the connection has reached its age.
-        if not await patience.pause():
+        if not await reconnect.wait():
             raise lost

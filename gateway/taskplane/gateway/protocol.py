@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from taskplane.gateway.sse import ABORT
 
-MOST_HEADERS: Final = 16 * 1024
+MAX_HEADER_BYTES: Final = 16 * 1024
 HEADER_TIMEOUT: Final = 10.0
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
@@ -65,5 +65,5 @@ class Protocol(HttpToolsProtocol):
 
     def _count(self, size: int) -> None:
         self._size += size
-        if self._size > MOST_HEADERS:
+        if self._size > MAX_HEADER_BYTES:
             raise HeadersTooLarge

@@ -9,17 +9,17 @@ from urllib.parse import unquote
 from taskplane.gateway import card, jsonrpc, probes
 from taskplane.gateway.api import (
     artifacts,
-    events,
-    exporting,
-    history,
-    importing,
+    effective_history,
     messages,
-    rewinding,
+    rewinds,
+    session_export,
+    session_import,
     session_list,
+    session_watch,
     sessions,
     task_infos,
+    task_log,
     tasks,
-    watch,
 )
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
@@ -28,7 +28,7 @@ from taskplane.runtime.errors import NotFound, PlaneError
 
 
 @dataclass(frozen=True, slots=True)
-class Public:
+class PublicRoute:
     """A route for everybody."""
 
     method: str
@@ -67,11 +67,11 @@ _CARDS: Final = ("agent-card.json", "agent.json")
 # Where an agent is found. The first one is the default agent.
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
 
-ROUTES: Final[Sequence[Public | Route]] = (
-    Public("GET", "/healthz", probes.healthz),
-    Public("GET", "/readyz", probes.readyz),
-    Public("GET", "/metrics", probes.metrics),
-    *(Public("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
+ROUTES: Final[Sequence[PublicRoute | Route]] = (
+    PublicRoute("GET", "/healthz", probes.healthz),
+    PublicRoute("GET", "/readyz", probes.readyz),
+    PublicRoute("GET", "/metrics", probes.metrics),
+    *(PublicRoute("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
     Route(
         "POST",
@@ -85,12 +85,12 @@ ROUTES: Final[Sequence[Public | Route]] = (
     Route("GET", "/api/tasks/{task}/messages", messages.of_task, (_TASKS + "GetTask", _TASKS + "ListEvents")),
     Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, (_TASKS + "GetTask", _TASKS + "ListEvents")),
     Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, (_TASKS + "GetTask",)),
-    Route("GET", "/api/tasks/{task}/events", events.serve, (_TASKS + "ListEvents", _TASKS + "WatchTask")),
+    Route("GET", "/api/tasks/{task}/events", task_log.serve, (_TASKS + "ListEvents", _TASKS + "WatchTask")),
     Route("GET", "/api/sessions", session_list.serve, (_SESSIONS + "ListSessions", _TASKS + "SummarizeSessions")),
     Route(
         "POST",
         "/api/sessions/import",
-        importing.serve,
+        session_import.serve,
         tuple(f"{_SESSIONS}{name}" for name in ("GetSession", "StageImport", "CommitImport", "DropImport"))
         + tuple(f"{_TASKS}{name}" for name in ("StageImport", "CommitImport", "FinishImport", "DropImport")),
         writes=True,
@@ -98,7 +98,7 @@ ROUTES: Final[Sequence[Public | Route]] = (
     Route(
         "GET",
         "/api/sessions/{session}/export",
-        exporting.serve,
+        session_export.serve,
         (_SESSIONS + "GetSession", _SESSIONS + "ListEntries", _TASKS + "ListTaskInfos", _TASKS + "ExportTask"),
     ),
     Route("POST", "/api/sessions", sessions.create, (_SESSIONS + "CreateSession",), writes=True),
@@ -134,33 +134,33 @@ ROUTES: Final[Sequence[Public | Route]] = (
     Route(
         "GET",
         "/api/sessions/{session}/watch",
-        watch.serve,
+        session_watch.serve,
         (_SESSIONS + "GetSession", _SESSIONS + "WatchEntries", _SESSIONS + "ListCut", _TASKS + "WatchSession"),
     ),
-    Route("GET", "/api/sessions/{session}/effective_history", history.get, (_SESSIONS + "ListEntries",)),
+    Route("GET", "/api/sessions/{session}/effective_history", effective_history.get, (_SESSIONS + "ListEntries",)),
     Route(
         "PUT",
         "/api/sessions/{session}/effective_history",
-        history.push,
+        effective_history.push,
         (_SESSIONS + "AppendEntries", _SESSIONS + "ListEntries", _EXECUTOR + "ApplySession"),
         writes=True,
     ),
-    Route("GET", "/api/sessions/{session}/state", history.state, (_SESSIONS + "GetState",)),
+    Route("GET", "/api/sessions/{session}/state", effective_history.state, (_SESSIONS + "GetState",)),
     Route(
         "POST",
         "/api/sessions/{session}/rewind",
-        rewinding.rewind,
+        rewinds.rewind,
         (_SESSIONS + "GetSession", _EXECUTOR + "RewindSession"),
         writes=True,
     ),
     Route(
         "POST",
         "/api/sessions/{session}/undo_rewind",
-        rewinding.undo,
+        rewinds.undo,
         (_SESSIONS + "GetSession", _EXECUTOR + "UndoRewind"),
         writes=True,
     ),
-    Route("POST", "/api/sessions/{session}/fork", rewinding.fork, (_SESSIONS + "Fork",), writes=True),
+    Route("POST", "/api/sessions/{session}/fork", rewinds.fork, (_SESSIONS + "Fork",), writes=True),
     Route(
         "POST",
         "/api/sessions/{session}/events",
@@ -170,14 +170,14 @@ ROUTES: Final[Sequence[Public | Route]] = (
     ),
 )
 
-_Methods = dict[str, Public | Route]
+_Methods = dict[str, PublicRoute | Route]
 
 
-class Table:
+class RouteTable:
     """Finds the route of a request. Paths are matched as they were sent; the named parts are decoded after that, so an
     id may contain anything."""
 
-    def __init__(self, routes: Sequence[Public | Route] = ROUTES) -> None:
+    def __init__(self, routes: Sequence[PublicRoute | Route] = ROUTES) -> None:
         self._exact: dict[str, _Methods] = {}
         self._patterns: list[tuple[re.Pattern[str], _Methods]] = []
         by_path: dict[str, _Methods] = {}
@@ -190,7 +190,7 @@ class Table:
             else:
                 self._exact[path] = methods
 
-    def find(self, method: str, path: str) -> tuple[Public | Route, Mapping[str, str]]:
+    def find(self, method: str, path: str) -> tuple[PublicRoute | Route, Mapping[str, str]]:
         """The route and the named parts of the path. NotFound `NO_SUCH_ROUTE`; MethodNotAllowed."""
         if path.endswith("/") and len(path) > 1:
             path = path[:-1]

@@ -25,7 +25,7 @@ HEADERS: Final[Headers] = [
 # A comment is one line without a blank line after it: some parsers take a blank line after an id for an event.
 _PING: Final = b": ping\n"
 _BREAKS: Final = re.compile("[\r\n\0]")
-_CREDENTIALS_LOOK: Final = 60.0
+_CREDENTIALS_INTERVAL: Final = 60.0
 _RETRY_MS: Final = (500, 3_000)
 _LAST_WRITE: Final = 1.0
 
@@ -94,11 +94,11 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the events until they end, the client leaves, or the process drains."""
         self._task = asyncio.current_task()
-        attendant: asyncio.Task[None] | None = None
+        supervisor: asyncio.Task[None] | None = None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
             with self._streams.running(self), STREAMS.track_inprogress():
-                attendant = asyncio.create_task(self._attend(receive, send))
+                supervisor = asyncio.create_task(self._supervise(receive, send))
                 if self._streams.draining:
                     self._stop(_End.DRAIN)
                 try:
@@ -110,8 +110,8 @@ class EventStream:
                     await self._finish(self._end, scope, receive, send)
         finally:
             self._task = None
-            if attendant is not None:
-                attendant.cancel()
+            if supervisor is not None:
+                supervisor.cancel()
             await self.close()
 
     async def _send_all(self, send: Send) -> None:
@@ -124,11 +124,11 @@ class EventStream:
         self._task = None
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _attend(self, receive: Receive, send: Send) -> None:
+    async def _supervise(self, receive: Receive, send: Send) -> None:
         """Sees the client leave, breaks the silence, and notices writes that block."""
         clock = asyncio.get_running_loop().time
         self._written = clock()
-        look_at = self._written + _CREDENTIALS_LOOK
+        look_at = self._written + _CREDENTIALS_INTERVAL
         wake_at = self._written + self._keep_alive
         while True:
             try:
@@ -140,7 +140,7 @@ class EventStream:
             except TimeoutError:
                 now = clock()
             if now >= look_at:
-                look_at = now + _CREDENTIALS_LOOK
+                look_at = now + _CREDENTIALS_INTERVAL
                 if not self._alive():
                     return self._stop(_End.EXPIRED)
             if self._writing:

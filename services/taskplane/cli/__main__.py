@@ -8,13 +8,13 @@ from taskplane.cli import exits
 def main() -> None:
     """Runs the command that the arguments name, and exits with its code."""
     from taskplane.cli.app import app
-    from taskplane.cli.delivery import delivered
+    from taskplane.cli.stdout import run_and_flush
 
     def command() -> int:
         app(prog_name="taskplane")
         return exits.OK
 
-    sys.exit(delivered(command))
+    sys.exit(run_and_flush(command))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.cut import Turn
 from taskplane.cli.client.events import Message, read_message, read_task
 from taskplane.cli.client.failures import Declined, Ended, Failure, Missing
-from taskplane.cli.client.session import Session, read_session
+from taskplane.cli.client.session_model import Session, read_session
 from taskplane.cli.client.states import PAUSED, State
 from taskplane.cli.connection import Connection
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, one_line
-from taskplane.cli.report import complain, note
+from taskplane.cli.report import note, report_error
 from taskplane.cli.screen import Screen
 from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
 
@@ -47,7 +47,7 @@ class Chat:
         self.conversation = Conversation("", self._a2a.endpoint)
         self.left = False
         """A second Ctrl-C ended the last turn."""
-        self.offer = ""
+        self.draft = ""
         """What the user wrote and may edit: it was cut by a rewind, or was not sent."""
 
     async def load(self, session: str) -> None:
@@ -70,7 +70,7 @@ class Chat:
         except Failure:
             self._a2a = before
             raise
-        self.offer = ""
+        self.draft = ""
         self.show(self.conversation.messages)
 
     @property
@@ -138,12 +138,12 @@ class Chat:
             self.conversation.restore()
         if self.conversation.notice:
             self.conversation.unsay(read_message(message))
-            self.offer = text
+            self.draft = text
             raise Declined(self.conversation.notice, code="NOT_REWOUND")
         if not text:
             left = len(self.conversation.messages)
             note(f"  rewound to before turn {number}; {left} messages left; /undo takes it back")
-            self.offer = cut
+            self.draft = cut
         return code
 
     async def undo(self) -> None:
@@ -155,7 +155,7 @@ class Chat:
         done = await self._sessions.undo_rewind(session)
         infos = await self._sessions.task_infos(session)
         self.conversation.undone(map(read_message, done["messages"]), read_session({"tasks": infos}).tasks)
-        self.offer = ""
+        self.draft = ""
         note(f"  undone; {len(self.conversation.messages)} messages in effect")
         self.show(message for message in self.conversation.messages if message.id not in before)
 
@@ -168,7 +168,7 @@ class Chat:
         """The newest sessions of the user."""
         return await self._sessions.find(limit=_SESSIONS)
 
-    def farewell(self) -> None:
+    def print_session(self) -> None:
         """Says how to go on with this conversation."""
         if self.conversation.context_id and self._options.output == "text":
             if self.asked:
@@ -188,7 +188,7 @@ class Chat:
 
     async def _exchange(self, message: dict[str, Any], text: str) -> int:
         """Sends a message and shows what comes. What the server did not take is taken back, and offered again."""
-        self.offer = ""
+        self.draft = ""
         sent = read_message(message)
         if text:
             self.conversation.say(sent)
@@ -203,7 +203,7 @@ class Chat:
         except Failure:
             if not accepted:
                 self.conversation.unsay(sent)
-                self.offer = text
+                self.draft = text
             raise
         finally:
             screen.end()
@@ -284,4 +284,4 @@ class Chat:
         except Ended:
             note("  the task had ended already")
         except Failure as failure:
-            complain(failure, self._options.output)
+            report_error(failure, self._options.output)

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 
 from taskplane.cli import exits
 from taskplane.cli.client.a2a import A2AClient
-from taskplane.cli.client.failures import Failure, Misused
+from taskplane.cli.client.failures import BadUsage, Failure
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.sessions import SessionsClient
+from taskplane.cli.client.sessions_api import SessionsClient
 from taskplane.cli.client.task_log import TaskLog
-from taskplane.cli.delivery import delivered
 from taskplane.cli.options import Options
-from taskplane.cli.report import complain
+from taskplane.cli.report import report_error
+from taskplane.cli.stdout import run_and_flush
 from taskplane.runtime.settings import environment
 
 
@@ -33,10 +33,10 @@ class Connection:
 
 @asynccontextmanager
 async def connected(options: Options) -> AsyncGenerator[Connection]:
-    """A connection as the options say. Misused: the URL is none, or the variable of `token_env` is not set."""
+    """A connection as the options say. BadUsage: the URL is none, or the variable of `token_env` is not set."""
     token = environment().get(options.token_env, "") if options.token_env else ""
     if options.token_env and not token:
-        raise Misused(
+        raise BadUsage(
             f"The variable {options.token_env} is not set.",
             code="NO_TOKEN",
             suggestion=f"export {options.token_env}=<your API key>",
@@ -53,8 +53,8 @@ def run(options: Options, command: Callable[[Connection], Awaitable[int]]) -> in
             return await command(connection)
 
     try:
-        return delivered(lambda: asyncio.run(main()), options.output)
+        return run_and_flush(lambda: asyncio.run(main()), options.output)
     except Failure as failure:
-        return complain(failure, options.output)
+        return report_error(failure, options.output)
     except KeyboardInterrupt:
         return exits.INTERRUPTED

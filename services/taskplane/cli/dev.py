@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from taskplane.cli import STARTED
 from taskplane.cli.client.failures import Failure
-from taskplane.cli.delivery import unwritable
 from taskplane.cli.ports import check_free
-from taskplane.cli.report import complain, first_of, note
+from taskplane.cli.report import note, report_error, single_refusal
+from taskplane.cli.stdout import unwritable
 from taskplane.runtime.errors import Invalid, PlaneError
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def dev(options: DevOptions) -> int:
         check_free(GRPC_HOST, options.grpc_port, "--grpc-port")
         return _run(options)
     except (Failure, PlaneError) as error:
-        return complain(error)
+        return report_error(error)
     except BaseExceptionGroup as group:
-        refusal = first_of(group)
+        refusal = single_refusal(group)
         if refusal is None:
             raise
-        return complain(refusal)
+        return report_error(refusal)
 
 
 def _run(options: DevOptions) -> int:
@@ -63,7 +63,7 @@ def _run(options: DevOptions) -> int:
 
     async def main(stop: asyncio.Event) -> None:
         async with open_plane(settings) as plane:
-            _welcome(options, plane)
+            _print_start(options, plane)
             await stop.wait()
             if plane.running:
                 note(f"  waiting for {plane.running} running task(s), Ctrl-C again to stop at once")
@@ -120,7 +120,7 @@ def _database(options: DevOptions, file: str) -> str | None:
     return f"sqlite:///{options.data.absolute() / file}" if options.data is not None else None
 
 
-def _welcome(options: DevOptions, plane: "Plane") -> None:
+def _print_start(options: DevOptions, plane: "Plane") -> None:
     from taskplane.storage.engine import shown
 
     url, agent = plane.gateway.url, plane.agents[0]

@@ -9,11 +9,11 @@ from taskplane.cli import exits
 from taskplane.cli.chat import Chat
 from taskplane.cli.client.failures import Failure
 from taskplane.cli.connection import Connection, connected, run
-from taskplane.cli.delivery import delivered
 from taskplane.cli.options import Options, Output
 from taskplane.cli.render import printable
-from taskplane.cli.report import complain, note
-from taskplane.cli.slash import Command, obey, read_line
+from taskplane.cli.report import note, report_error
+from taskplane.cli.slash import Command, parse_line, run_command
+from taskplane.cli.stdout import run_and_flush
 
 
 def chat(options: Options, text: str, session: str) -> int:
@@ -25,7 +25,7 @@ def chat(options: Options, text: str, session: str) -> int:
         talk = Chat(connection, options)
         await talk.load(session)
         code = await talk.turn(text)
-        talk.farewell()
+        talk.print_session()
         return code
 
     return run(options, once)
@@ -46,9 +46,9 @@ def _converse(options: Options, session: str) -> int:
             return _ask_and_answer(runner, talk, options.output)
 
         try:
-            return delivered(talked, options.output)
+            return run_and_flush(talked, options.output)
         except Failure as failure:
-            return complain(failure, options.output)
+            return report_error(failure, options.output)
         finally:
             runner.run(stack.aclose())
 
@@ -56,24 +56,24 @@ def _converse(options: Options, session: str) -> int:
 def _ask_and_answer(runner: asyncio.Runner, talk: Chat, output: Output) -> int:
     while True:
         try:
-            line = read_line(_ask(talk))
+            line = parse_line(_ask(talk))
         except (EOFError, KeyboardInterrupt):
             print(file=sys.stderr)
-            talk.farewell()
+            talk.print_session()
             return exits.OK
-        offered = talk.offer
+        draft = talk.draft
         try:
             if line and runner.run(_do(talk, line)) == exits.INTERRUPTED and talk.left:
-                talk.farewell()
+                talk.print_session()
                 return exits.INTERRUPTED
         except Failure as failure:
-            complain(failure, output)
-            if talk.offer and (isinstance(line, str) or talk.offer != offered):
+            report_error(failure, output)
+            if talk.draft and (isinstance(line, str) or talk.draft != draft):
                 note("  Your message was not sent.")
 
 
 async def _do(talk: Chat, line: Command | str) -> int:
-    return await (obey(talk, line) if isinstance(line, Command) else talk.turn(line))
+    return await (run_command(talk, line) if isinstance(line, Command) else talk.turn(line))
 
 
 def _ask(talk: Chat) -> str:
@@ -81,18 +81,18 @@ def _ask(talk: Chat) -> str:
     prompt = ("answer> " if talk.asked else "you> ") if sys.stdin.isatty() else ""
     readline = sys.modules.get("readline")
     if readline is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        if talk.offer:
-            note(f"  your text was: {printable(talk.offer)}")
-            talk.offer = ""
+        if talk.draft:
+            note(f"  your text was: {printable(talk.draft)}")
+            talk.draft = ""
         # Not by input(), which would write it to an stdout that is no terminal, among the results.
         print(prompt, end="", file=sys.stderr, flush=True)
         return input().strip()
-    offer = printable(talk.offer)
+    offer = printable(talk.draft)
     readline.set_startup_hook(lambda: readline.insert_text(offer))
     try:
         line = input(prompt).strip()
     finally:
         readline.set_startup_hook(None)
     if not line:
-        talk.offer = ""
+        talk.draft = ""
     return line

@@ -5,7 +5,7 @@ import sys
 from typing import Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import Ended, Failure, Missing, Misused, Unauthorized, Unreachable
+from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, Unauthorized, Unreachable
 from taskplane.cli.options import Output
 from taskplane.runtime.errors import DeadlineExceeded, Invalid, PlaneError
 
@@ -14,13 +14,13 @@ _EXITS: Final[dict[type[Exception], int]] = {
     Unauthorized: exits.UNAUTHORIZED,
     Missing: exits.NOT_FOUND,
     Ended: exits.FAILED,
-    Misused: exits.USAGE,
+    BadUsage: exits.USAGE,
     Invalid: exits.USAGE,
     DeadlineExceeded: exits.TIMED_OUT,
 }
 
 
-def complain(error: Failure | PlaneError, output: Output = "text") -> int:
+def report_error(error: Failure | PlaneError, output: Output = "text") -> int:
     """Says on stderr what went wrong, in words or as one JSON object, and gives the exit code that goes with it."""
     code = error.code if isinstance(error, Failure) else error.reason
     if output == "text":
@@ -38,13 +38,13 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Asks on stderr and reads the answer; whatever is not a yes is a no."""
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def first_of(group: BaseExceptionGroup[BaseException]) -> PlaneError | None:
+def single_refusal(group: BaseExceptionGroup[BaseException]) -> PlaneError | None:
     """The refusal in a group that has nothing worse: task groups wrap what ends them."""
     refused, rest = group.split(PlaneError)
     if rest is not None or refused is None:

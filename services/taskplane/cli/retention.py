@@ -11,8 +11,8 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.cli import exits
 from taskplane.cli.options import Output
-from taskplane.cli.plane import run
-from taskplane.cli.report import complain, confirmed, note
+from taskplane.cli.report import confirm, note, report_error
+from taskplane.cli.rpc import run
 from taskplane.runtime.errors import Invalid
 
 
@@ -48,8 +48,8 @@ def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> i
             reason="NOT_CONFIRMED",
             suggestion="Say that you mean it with --yes.",
         )
-        return complain(refusal, output)
-    if not yes and not confirmed(question):
+        return report_error(refusal, output)
+    if not yes and not confirm(question):
         note("Nothing was deleted.")
         return exits.FAILED
 

@@ -7,7 +7,7 @@ from taskplane.cli.client.failures import Missing
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump
-from taskplane.cli.report import complain, note
+from taskplane.cli.report import note, report_error
 from taskplane.cli.session import show_row
 from taskplane.runtime.errors import Invalid
 
@@ -23,7 +23,7 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
             reason="WHICH_TURN",
             suggestion="--before INVOCATION or --before-message N; `taskplane session show` lists both.",
         )
-        return complain(refusal, options.output)
+        return report_error(refusal, options.output)
 
     async def main(connection: Connection) -> int:
         history = await connection.sessions.history(session_id)

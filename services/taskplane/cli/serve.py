@@ -3,7 +3,7 @@
 from runpy import run_module
 
 from taskplane.cli import exits
-from taskplane.cli.report import complain, first_of
+from taskplane.cli.report import report_error, single_refusal
 from taskplane.cli.settings import ALSO, KNOWN
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.settings import check_unknown
@@ -18,10 +18,10 @@ def serve(room: str) -> int:
         check_unknown(None, KNOWN, ALSO)
         run_module(f"taskplane.{room}", run_name="__main__", alter_sys=True)
     except PlaneError as error:
-        return complain(error)
+        return report_error(error)
     except BaseExceptionGroup as group:
-        refusal = first_of(group)
+        refusal = single_refusal(group)
         if refusal is None:
             raise
-        return complain(refusal)
+        return report_error(refusal)
     return exits.OK

@@ -6,11 +6,11 @@ from typing import Any
 from taskplane.cli import exits
 from taskplane.cli.client.cut import turns
 from taskplane.cli.client.events import read_message, read_task
-from taskplane.cli.client.session import read_session
+from taskplane.cli.client.session_model import read_session
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import columns, dump, one_line
-from taskplane.cli.report import complain, confirmed, note
+from taskplane.cli.report import confirm, note, report_error
 from taskplane.cli.session_text import info_table, session_table, turn_lines
 from taskplane.cli.task import task_text
 from taskplane.runtime.errors import Invalid
@@ -81,14 +81,14 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
             reason="NOT_CONFIRMED",
             suggestion="Say that you mean it with --yes.",
         )
-        return complain(refusal, options.output)
+        return report_error(refusal, options.output)
 
     async def main(connection: Connection) -> int:
         if not yes:
             session = (await connection.sessions.get(session_id))["session"]
             tasks = len(await connection.sessions.task_infos(session_id, superseded=True))
             title = one_line(str(session.get("name") or session_id), 60)
-            if not confirmed(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
+            if not confirm(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.sessions.delete(session_id)

@@ -16,7 +16,7 @@ from taskplane.cli.client.failures import Declined, Unreachable
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump
-from taskplane.cli.report import complain, note
+from taskplane.cli.report import note, report_error
 from taskplane.cli.session import show_row
 from taskplane.runtime.errors import Invalid
 
@@ -40,7 +40,7 @@ def export_session(options: Options, session_id: str, file: Path | None) -> int:
                 with opened(file) as target:
                     await _write(pieces, target)
             except OSError as error:
-                return complain(_unusable(file, error), options.output)
+                return report_error(_unusable(file, error), options.output)
         note(f"Session {session_id} was written to {file}.")
         return exits.OK
 
@@ -53,9 +53,9 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
     async def main(connection: Connection) -> int:
         try:
             with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
-                made = await connection.sessions.bring_in(_pieces(source), new_id)
+                made = await connection.sessions.import_file(_pieces(source), new_id)
         except OSError as error:
-            return complain(_unusable(file, error), options.output)
+            return report_error(_unusable(file, error), options.output)
         except Declined as refusal:
             if refusal.code == "SESSION_EXISTS":
                 refusal.suggestion = "Name another id with --id."

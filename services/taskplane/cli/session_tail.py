@@ -7,8 +7,8 @@ from typing import Any
 
 from taskplane.cli import exits
 from taskplane.cli.client.events import read_message
-from taskplane.cli.client.session import TaskInfo, read_session, read_task_info
-from taskplane.cli.client.sessions import Rejoined, Watched
+from taskplane.cli.client.session_model import TaskInfo, read_session, read_task_info
+from taskplane.cli.client.sessions_api import Rejoined, Watched
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, one_line, text_of

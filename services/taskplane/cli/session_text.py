@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from taskplane.cli.client.cut import Turn
-from taskplane.cli.client.session import Session, TaskInfo
+from taskplane.cli.client.session_model import Session, TaskInfo
 from taskplane.cli.render import one_line
 
 

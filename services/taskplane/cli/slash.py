@@ -32,7 +32,7 @@ class Command:
     argument: str
 
 
-def read_line(line: str) -> Command | str:
+def parse_line(line: str) -> Command | str:
     """A command, or the message to be sent: two slashes at its beginning are one that belongs to it."""
     if line.startswith("//"):
         return line[1:]
@@ -42,7 +42,7 @@ def read_line(line: str) -> Command | str:
     return Command(name, argument.strip())
 
 
-async def obey(talk: Chat, command: Command) -> int:
+async def run_command(talk: Chat, command: Command) -> int:
     """Does what a command says; the exit code of the turn it began, if any. Failures are raised: nothing was sent.
 
     Declined `UNKNOWN_COMMAND`, `WRONG_ARGUMENT`, and what the server refuses.

@@ -9,7 +9,7 @@ from taskplane.cli.client.states import State
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, log_line, time_of
-from taskplane.cli.report import complain, note
+from taskplane.cli.report import note, report_error
 from taskplane.cli.session_tail import tail_session
 from taskplane.runtime.errors import Invalid
 
@@ -22,7 +22,7 @@ def tail(options: Options, task_id: str, session_id: str, after: str) -> int:
             reason="WHAT_TO_FOLLOW",
             suggestion="taskplane tail TASK [--after CURSOR]        taskplane tail --session ID",
         )
-        return complain(refusal, options.output)
+        return report_error(refusal, options.output)
     return tail_session(options, session_id) if session_id else tail_task(options, task_id, after)
 
 

@@ -13,7 +13,7 @@ from tests.support.ports import free_port, refusing_port
 from taskplane.cli.client.a2a import A2AClient, Received, Resumed, user_message
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.events import FullTask
-from taskplane.cli.client.failures import Ended, Missing, NobodyThere, Unreachable
+from taskplane.cli.client.failures import Ended, Missing, NotConnected, Unreachable
 from taskplane.cli.client.http import Http
 
 
@@ -91,7 +91,7 @@ async def test_a_terminal_task_is_refused_without_a_cursor_and_an_unknown_one_is
 async def test_a_server_that_never_was_there_is_not_waited_for() -> None:
     with refusing_port() as port:
         async with Http(f"http://127.0.0.1:{port}") as http, asyncio.timeout(20):
-            with pytest.raises(NobodyThere):
+            with pytest.raises(NotConnected):
                 await A2AClient(http).send(user_message("hello"))
 
 

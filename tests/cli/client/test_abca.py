@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.events import classify, read_message, read_task
-from taskplane.cli.client.session import TaskInfo
+from taskplane.cli.client.session_model import TaskInfo
 from taskplane.cli.client.states import State
 
 Json = dict[str, Any]
@@ -113,7 +113,7 @@ class Client(RuleBasedStateMachine):
         self.conversation.say(read_message(said))
         self.stream(turn, opened, repeated)
 
-    @precondition(lambda self: any(turn.offered for turn in self.conversation.turns))
+    @precondition(lambda self: any(turn.can_rewind for turn in self.conversation.turns))
     @rule(
         data=st.data(),
         end=st.sampled_from(["answered", "answered", "failed", "broken", "goes on"]),
@@ -121,7 +121,7 @@ class Client(RuleBasedStateMachine):
         shape=st.sampled_from(["wrapper", "kind", "task-like"]),
     )
     def rewind(self, data: st.DataObject, end: str, late: bool, shape: str) -> None:
-        offered = [turn for turn in self.conversation.turns if turn.offered]
+        offered = [turn for turn in self.conversation.turns if turn.can_rewind]
         invocation = data.draw(st.sampled_from(offered)).message.invocation_id
         place = next(index for index, turn in enumerate(self.turns) if f"i{turn.number}" == invocation)
         text = self.conversation.rewind(invocation)

@@ -6,8 +6,8 @@ import pytest
 
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.events import Message, classify, read_message
-from taskplane.cli.client.failures import Declined, Missing, of_rpc
-from taskplane.cli.client.session import TaskInfo
+from taskplane.cli.client.failures import Declined, Missing, failure_of_rpc
+from taskplane.cli.client.session_model import TaskInfo
 
 TEXTS = {"u1": "first", "u2": "second", "u3": "third"}
 
@@ -105,7 +105,7 @@ def test_r11_a_rewind_that_was_done_though_the_next_turn_was_refused_restores_no
         conversation.apply(classify(event))
     conversation.rewind("i2")
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "metadata": {"rewound": "true"}}
-    assert of_rpc({"code": -32004, "message": "busy", "data": [info]}).rewound
+    assert failure_of_rpc({"code": -32004, "message": "busy", "data": [info]}).rewound
     conversation.rewound()
     conversation.restore()
     conversation.apply(classify(status(2, "completed", "b2")))
@@ -125,7 +125,7 @@ def test_r11_only_one_rewind_at_a_time() -> None:
 def test_r11_a_rewind_is_not_offered_on_the_first_message_nor_without_an_invocation() -> None:
     conversation = three()
     conversation.say(Message("u4", "user", [{"text": "not sent yet"}]))
-    assert [(turn.number, turn.message.id, turn.offered) for turn in conversation.turns] == [
+    assert [(turn.number, turn.message.id, turn.can_rewind) for turn in conversation.turns] == [
         (1, "u1", False),
         (2, "u2", True),
         (3, "u3", True),

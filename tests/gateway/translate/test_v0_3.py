@@ -134,7 +134,7 @@ def test_roles_and_unknown_fields() -> None:
 
 @pytest.mark.parametrize(
     ("configuration", "wait"),
-    [({}, Wait.GRACE), (None, Wait.GRACE), ({"blocking": True}, Wait.REST), ({"blocking": False}, Wait.EXISTS)],
+    [({}, Wait.GRACE), (None, Wait.GRACE), ({"blocking": True}, Wait.AT_REST), ({"blocking": False}, Wait.EXISTS)],
 )
 def test_blocking_says_how_long_to_wait(configuration: Any, wait: Wait) -> None:
     params = {

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.gateway.translate.messages import responses, tasks, unhurried
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.operations import MOST_GROWTH
+from taskplane.gateway.operations import MAX_GROWTH
 from taskplane.gateway.translate import v0_3, v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
 from taskplane.gateway.translate.fields import Fields, Violations
-from taskplane.gateway.translate.struct import MOST_METADATA, fill_metadata
+from taskplane.gateway.translate.struct import MAX_METADATA_BYTES, fill_metadata
 from taskplane.runtime.errors import Invalid
 
 
@@ -113,7 +113,7 @@ GROWING: list[Any] = [
 @pytest.mark.parametrize("data", GROWING)
 def test_no_json_grows_more_than_its_size_is_checked_for(data: Any) -> None:
     params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": data}]}}
-    assert v1_0.read_send(params).request.ByteSize() <= MOST_GROWTH * len(orjson.dumps(params))
+    assert v1_0.read_send(params).request.ByteSize() <= MAX_GROWTH * len(orjson.dumps(params))
 
 
 def violations(params: Any) -> dict[str, str]:
@@ -214,7 +214,7 @@ def test_data_nested_so_deep_that_it_could_not_be_read_again_is_refused(levels: 
 def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}]}
     plain = v1_0.read_send({"message": message})
-    assert (plain.wait, plain.history_length, plain.has_push_config) == (Wait.REST, None, False)
+    assert (plain.wait, plain.history_length, plain.has_push_config) == (Wait.AT_REST, None, False)
     at_once = v1_0.read_send({"message": message, "configuration": {"return_immediately": True, "history_length": "3"}})
     assert (at_once.wait, at_once.history_length) == (Wait.EXISTS, 3)
     with_push = {"message": message, "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}}}
@@ -280,7 +280,7 @@ def test_metadata_of_more_values_than_can_fit_is_not_read() -> None:
     bad = Violations()
     fitting = Struct()
     fill_metadata(fitting, Fields({"metadata": {"a": [None] * 16_370}}, "", bad))
-    assert not bad.found and MOST_METADATA - 64 < fitting.ByteSize() <= MOST_METADATA
+    assert not bad.found and MAX_METADATA_BYTES - 64 < fitting.ByteSize() <= MAX_METADATA_BYTES
     too_many: list[Any] = [{"a": [None] * 16_384}, {"a": [[]] * 100_000}, {str(key): 1 for key in range(100_000)}]
     for metadata in too_many:
         struct = Struct()

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.api.envelope import found
+from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.plane import Plane
@@ -30,7 +30,7 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
     record = await _record(plane, request)
     times = await _times(plane, record)
     shown = await plane.worker.run(record.ByteSize(), _shown, record, times)
-    return found(shown, "Successfully retrieved artifacts")
+    return data_reply(shown, "Successfully retrieved artifacts")
 
 
 async def download(plane: Plane, request: Request, caller: Caller) -> Reply:

@@ -8,10 +8,10 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.nesting import parse
 from taskplane.runtime.errors import Invalid
 
-__all__ = ["check_size", "found", "found_some", "read_json", "read_object"]
+__all__ = ["check_size", "data_reply", "list_reply", "read_json", "read_object"]
 
 
-def found(
+def data_reply(
     data: Any, message: str, *, status: int = 200, headers: Headers | None = None, next_page_token: str = ""
 ) -> Content:
     """A success with `data`; an empty token of the next page is left out."""
@@ -19,7 +19,7 @@ def found(
     return json_reply(status, body | {"next_page_token": next_page_token} if next_page_token else body, headers)
 
 
-def found_some(data: list[Any], message: str, *, next_page_token: str = "") -> Content:
+def list_reply(data: list[Any], message: str, *, next_page_token: str = "") -> Content:
     """A success with a list; an empty one is left out, as kagent does on the routes it has, and so is an empty token of
     the next page."""
     body: dict[str, Any] = {"error": False}

@@ -8,9 +8,9 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.conversation import Part, newest
-from taskplane.gateway.api.envelope import found
-from taskplane.gateway.api.listing import tasks_of
+from taskplane.gateway.api.envelope import data_reply
+from taskplane.gateway.api.message_pages import MessagePage, newest_page
+from taskplane.gateway.api.session_tasks import iterate_tasks
 from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
@@ -29,16 +29,20 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     limit = paging.limit(request, _PAGE)
     before = request.query.get("before", "")
     context_id, kind = request.arguments["session"], request.query.get("kind", "")
-    part = _newest_of_kind(plane, context_id, kind, limit, before) if kind else newest(plane, context_id, limit, before)
+    part = (
+        _newest_of_kind(plane, context_id, kind, limit, before)
+        if kind
+        else newest_page(plane, context_id, limit, before)
+    )
     page = await part
     data = {
         "messages": await _messages(plane, page.messages),
         "before": page.messages[0].message_id if page.more else None,
     }
-    return found(data, "Successfully retrieved messages")
+    return data_reply(data, "Successfully retrieved messages")
 
 
-async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, end: str) -> Part:
+async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, end: str) -> MessagePage:
     # The conversation is gone through, but no more of it is held than the page.
     page: deque[a2a.Message] = deque(maxlen=limit)
     count = 0
@@ -53,7 +57,7 @@ async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, 
             if end:
                 what = "names no message of this session"
                 raise Invalid(f"before {what}", fields={"before": what})
-    return Part(list(page), count > limit)
+    return MessagePage(list(page), count > limit)
 
 
 async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -61,7 +65,7 @@ async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
     record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=request.arguments["task"]))).record
     kind = request.query.get("kind", "")
     messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
-    return found(await _messages(plane, messages), "Successfully retrieved messages")
+    return data_reply(await _messages(plane, messages), "Successfully retrieved messages")
 
 
 async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dict[str, Any]]:
@@ -71,7 +75,7 @@ async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dic
 
 async def _of_kind_in(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[Sequence[a2a.Message], None]:
     """The messages of a kind in a session, oldest first, task by task. NotFound."""
-    async with aclosing(tasks_of(plane, context_id, artifacts=False)) as listed:
+    async with aclosing(iterate_tasks(plane, context_id, artifacts=False)) as listed:
         async for task, _ in listed:
             yield await _of_kind(plane, task, kind)
 

@@ -6,7 +6,7 @@ from typing import Any
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.envelope import found_some
+from taskplane.gateway.api.envelope import list_reply
 from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.api.states import counts, info_state
 from taskplane.gateway.auth import Caller
@@ -22,7 +22,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     `page_token`; without, all. Invalid."""
     limit = paging.limit(request, 0)
     asked = sb.ListSessionsRequest(
-        page_size=limit or paging.MOST,
+        page_size=limit or paging.MAX_LIMIT,
         page_token=paging.token(request, "page_token"),
         title=request.query.get("q", ""),
     )
@@ -32,7 +32,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         shown += await _rows(plane, page.sessions)
         if limit or not page.next_page_token:
             return if_changed(
-                request, found_some(shown, "Successfully listed sessions", next_page_token=page.next_page_token)
+                request, list_reply(shown, "Successfully listed sessions", next_page_token=page.next_page_token)
             )
         asked.page_token = page.next_page_token
 

@@ -6,11 +6,11 @@ import orjson
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.gateway.api.envelope import check_size, found, read_object
-from taskplane.gateway.api.history import apply
+from taskplane.gateway.api.effective_history import apply_session
+from taskplane.gateway.api.envelope import check_size, data_reply, read_object
 from taskplane.gateway.api.shapes import agent_id, event_json, session_json
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.etags import if_changed, named, numbered
+from taskplane.gateway.etags import from_number, if_changed, parse_if_match
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields, Violations
@@ -33,7 +33,7 @@ async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
     bad.check()
     check_size(asked)
     session = (await plane.sessions.CreateSession(asked)).session
-    return found(session_json(session), "Successfully created session", status=201)
+    return data_reply(session_json(session), "Successfully created session", status=201)
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -62,8 +62,8 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
             break
         asked.page_token = page.next_page_token
     data = {"session": session_json(page.session), "events": events[:limit] if limit else events}
-    reply = found(data, "Successfully retrieved session")
-    return if_changed(request, reply, numbered(page.session.version))
+    reply = data_reply(data, "Successfully retrieved session")
+    return if_changed(request, reply, from_number(page.session.version))
 
 
 def _time(text: str) -> int | None:
@@ -82,7 +82,7 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     `VERSION_MISMATCH`: it is not at the version that If-Match names."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
-    expected = named(request.header(b"if-match"), "version")
+    expected = parse_if_match(request.header(b"if-match"), "version")
     asked = sb.UpdateSessionRequest(context_id=request.arguments["session"], expected_version=expected)
     if body.get("name") is not None:
         asked.title = body.text("name")
@@ -93,15 +93,15 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
         raise Invalid("name or agent_ref is required", fields={"name": "is required, or agent_ref"})
     check_size(asked)
     session = (await plane.sessions.UpdateSession(asked)).session
-    reply = found(session_json(session), "Successfully updated session")
-    reply.headers.append((b"etag", numbered(session.version)))
+    reply = data_reply(session_json(session), "Successfully updated session")
+    reply.headers.append((b"etag", from_number(session.version)))
     return reply
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Deletes a session with its tasks; what runs is canceled. NotFound."""
     await plane.executor.DeleteSession(xb.DeleteSessionRequest(context_id=request.arguments["session"]))
-    return found({}, "Session deleted successfully")
+    return data_reply({}, "Session deleted successfully")
 
 
 async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -128,6 +128,6 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     if not stored.appended:
         raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
     if stored.unapplied:
-        await apply(plane, context_id)
+        await apply_session(plane, context_id)
     entry.created_at.CopyFrom(stored.updated_at)
-    return found(event_json(session, entry, text), "Event added to session successfully", status=201)
+    return data_reply(event_json(session, entry, text), "Event added to session successfully", status=201)

@@ -18,7 +18,7 @@ def kind_of(message: a2a.Message) -> str:
     return fields["kind"].string_value if "kind" in fields else ""
 
 
-def spoken(task: a2a.Task) -> Iterator[a2a.Message]:
+def shown_messages(task: a2a.Task) -> Iterator[a2a.Message]:
     """The messages of a task as a conversation shows them: its history, then the message of its status unless that is
     still growing, is a status text, or stands in the history already."""
     yield from task.history
@@ -38,7 +38,7 @@ def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a
     seen = set() if seen is None else seen
     messages: list[a2a.Message] = []
     for task in tasks:
-        for message in spoken(task):
+        for message in shown_messages(task):
             if message.message_id:
                 if message.message_id in seen:
                     continue
@@ -50,7 +50,7 @@ def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a
 def task_json(task: a2a.Task) -> dict[str, Any]:
     """A task, its status message being the last entry of its history."""
     found = v0_3.task(task, 0)
-    found["history"] = [v0_3.message(message) for message in spoken(task)]
+    found["history"] = [v0_3.message(message) for message in shown_messages(task)]
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.envelope import found
+from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.api.states import counts, info_state
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.etags import if_changed
@@ -37,18 +37,18 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
         asked.latest_incomplete, asked.newest_first, asked.page_size = latest == "incomplete", True, 1
         page = await plane.tasks.ListTaskInfos(asked)
         newest = task_info(page.infos[0]) if page.infos else None
-        return if_changed(request, found(newest, _LISTED))
+        return if_changed(request, data_reply(newest, _LISTED))
     if not request.query.keys().isdisjoint(("limit", "page_token")):
         asked.newest_first = True
         asked.page_size = paging.limit(request, _PAGE)
         asked.page_token = paging.token(request, "page_token")
         page = await plane.tasks.ListTaskInfos(asked)
         shown = [task_info(info) for info in reversed(page.infos)]
-        return if_changed(request, found(shown, _LISTED, next_page_token=page.next_page_token))
-    asked.page_size = paging.MOST
+        return if_changed(request, data_reply(shown, _LISTED, next_page_token=page.next_page_token))
+    asked.page_size = paging.MAX_LIMIT
     async with aclosing(_pages(plane, asked)) as pages:
         infos = [task_info(info) async for page in pages for info in page.infos]
-    return if_changed(request, found(infos, _LISTED))
+    return if_changed(request, data_reply(infos, _LISTED))
 
 
 async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -77,7 +77,7 @@ async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:
         else None,
         "timeInStateSeconds": {name: _seconds(seconds) for name, seconds in times.items()},
     }
-    return found(data, "Successfully computed session figures")
+    return data_reply(data, "Successfully computed session figures")
 
 
 def wants_superseded(request: Request) -> bool:

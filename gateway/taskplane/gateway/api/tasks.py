@@ -7,9 +7,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import etags
-from taskplane.gateway.api.envelope import check_size, found, found_some, read_json
-from taskplane.gateway.api.history import apply
-from taskplane.gateway.api.listing import tasks_of
+from taskplane.gateway.api.effective_history import apply_session
+from taskplane.gateway.api.envelope import check_size, data_reply, list_reply, read_json
+from taskplane.gateway.api.session_tasks import iterate_tasks
 from taskplane.gateway.api.shapes import task_json
 from taskplane.gateway.api.task_infos import wants_superseded
 from taskplane.gateway.auth import Caller
@@ -24,7 +24,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     somebody else. Conflict: it is not at the generation that If-Match names."""
     document = await read_json(plane, request)
     task = await plane.worker.run(request.size, read_task, document)
-    expected = etags.named(request.header(b"if-match"), "generation")
+    expected = etags.parse_if_match(request.header(b"if-match"), "generation")
     asked = pb.PutTaskRequest(task=task, expected_generation=expected, agent=request.header(b"x-agent-name"))
     check_size(asked)
     try:
@@ -41,7 +41,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     if stored.created:
         await _keep_in_line(plane, record.task.context_id)
     shown = await _shown(plane, record.task)
-    return found(shown, "Successfully stored task", status=201, headers=_etag(record))
+    return data_reply(shown, "Successfully stored task", status=201, headers=_etag(record))
 
 
 async def _keep_in_line(plane: Plane, context_id: str) -> None:
@@ -51,7 +51,7 @@ async def _keep_in_line(plane: Plane, context_id: str) -> None:
     except NotFound:
         return
     if session.steered_seq:
-        await apply(plane, context_id)
+        await apply_session(plane, context_id)
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -64,8 +64,8 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
             session = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=task_id))
         except NotFound:
             raise missing from None
-        return found(await _shown(plane, session.task), "Successfully retrieved task")
-    return found(await _shown(plane, record.task), "Successfully retrieved task", headers=_etag(record))
+        return data_reply(await _shown(plane, session.task), "Successfully retrieved task")
+    return data_reply(await _shown(plane, record.task), "Successfully retrieved task", headers=_etag(record))
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -79,13 +79,13 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     that a rewind hid, too, each with `superseded`. NotFound; Invalid."""
     superseded = wants_superseded(request)
     shown: list[dict[str, Any]] = []
-    listed = tasks_of(plane, request.arguments["session"], artifacts=True, superseded=superseded)
+    listed = iterate_tasks(plane, request.arguments["session"], artifacts=True, superseded=superseded)
     async with aclosing(listed):
         async for one in listed:
             shown.append(await _shown(plane, one.task))
             if one.superseded:
                 shown[-1]["superseded"] = True
-    return found_some(shown, "Successfully retrieved session tasks")
+    return list_reply(shown, "Successfully retrieved session tasks")
 
 
 async def _shown(plane: Plane, task: a2a.Task) -> dict[str, Any]:
@@ -93,4 +93,4 @@ async def _shown(plane: Plane, task: a2a.Task) -> dict[str, Any]:
 
 
 def _etag(record: pb.TaskRecord) -> Headers:
-    return [(b"etag", etags.numbered(record.generation))]
+    return [(b"etag", etags.from_number(record.generation))]

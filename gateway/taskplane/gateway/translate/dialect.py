@@ -19,7 +19,7 @@ class Wait(Enum):
     """When a send is answered that has become a task."""
 
     # Once the task is terminal or paused.
-    REST = "rest"
+    AT_REST = "at_rest"
     # As soon as the task exists.
     EXISTS = "exists"
     # Once the task is no longer submitted, or a grace period is over.

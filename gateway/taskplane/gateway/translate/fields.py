@@ -8,21 +8,21 @@ from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, has_control
 
 # Characters of a page token.
-LONGEST_TOKEN: Final = 4096
+MAX_TOKEN_LENGTH: Final = 4096
 # An answer names this many wrong fields at most: a body of 8 MiB can have millions.
-MOST_VIOLATIONS: Final = 50
+MAX_VIOLATIONS: Final = 50
 # References to tasks and extensions of one message or artifact: each is looked up, or compared.
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 # Elements of any other list.
-MOST_ITEMS: Final = 100_000
+MAX_ITEMS: Final = 100_000
 # JSON values of one request that become protobuf, which takes far longer than parsing them did.
-MOST_VALUES: Final = 400_000
+MAX_VALUES: Final = 400_000
 
 
 class Violations:
     """What is wrong with one request: a text for each field, by its JSON path; the first 50 of them."""
 
-    __slots__ = ("deepest", "found", "most_values", "values")
+    __slots__ = ("deepest", "found", "max_values", "values")
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
@@ -30,11 +30,11 @@ class Violations:
         self.deepest = 0
         # How many of them there were, and may be where they are being read.
         self.values = 0
-        self.most_values = MOST_VALUES
+        self.max_values = MAX_VALUES
 
     def add(self, path: str, what: str) -> None:
         """Notes one violation; the first one of a field stays."""
-        if len(self.found) < MOST_VIOLATIONS:
+        if len(self.found) < MAX_VIOLATIONS:
             self.found.setdefault(path, what)
 
     def check(self) -> None:
@@ -117,7 +117,7 @@ class Fields:
 
     def names(self, name: str) -> list[str]:
         """A list of at most 100 strings."""
-        return self.texts(name, most=MOST_NAMES)
+        return self.texts(name, most=MAX_NAMES)
 
     def number(self, name: str) -> int | None:
         """A whole number of 32 bits, also written as a string or with a fraction of zero, as ProtoJSON allows."""
@@ -146,7 +146,7 @@ class Fields:
         self.wrong(name, "must be true or false")
         return None
 
-    def texts(self, name: str, *, most: int = MOST_ITEMS) -> list[str]:
+    def texts(self, name: str, *, most: int = MAX_ITEMS) -> list[str]:
         """A list of at most `most` strings."""
         found: list[str] = []
         for index, value in enumerate(self._items(name, most)):
@@ -169,7 +169,7 @@ class Fields:
             self.wrong(name, "is required")
         return None
 
-    def inners(self, name: str, *, required: bool = False, most: int = MOST_ITEMS) -> list["Fields"]:
+    def inners(self, name: str, *, required: bool = False, most: int = MAX_ITEMS) -> list["Fields"]:
         """A list of at most `most` nested objects, none of which is read where there are more; `required` asks for at
         least one."""
         found: list[Fields] = []

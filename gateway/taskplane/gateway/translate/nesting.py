@@ -9,9 +9,9 @@ from taskplane.gateway.translate.fields import Violations
 from taskplane.runtime.errors import Invalid
 
 # Levels of a whole JSON document.
-MOST_DEPTH: Final = 64
+MAX_DEPTH: Final = 64
 # Up to here a Struct is read by every protobuf parser, whatever message it stands in.
-_SURE: Final = 12
+_SAFE_DEPTH: Final = 12
 _CONTAINERS: Final = frozenset({dict, list})
 
 
@@ -19,8 +19,8 @@ def parse(body: bytes) -> Any:
     """The JSON value of a body. ValueError: it is none. Invalid: it is nested deeper than 64 levels."""
     value = orjson.loads(body)
     # A document cannot be deeper than it has brackets, and counting them is far cheaper than walking it.
-    if body.count(b"{") + body.count(b"[") > MOST_DEPTH and deeper_than(value, MOST_DEPTH):
-        raise Invalid(f"the request is nested deeper than {MOST_DEPTH} levels", reason="TOO_DEEP")
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and deeper_than(value, MAX_DEPTH):
+        raise Invalid(f"the request is nested deeper than {MAX_DEPTH} levels", reason="TOO_DEEP")
     return value
 
 
@@ -39,7 +39,7 @@ def deeper_than(value: Any, limit: int) -> bool:
 
 def check_readable(message: Message, bad: Violations) -> None:
     """Invalid if the message could be stored but not read again, which parsers do to deeply nested Structs."""
-    if bad.deepest > _SURE:
+    if bad.deepest > _SAFE_DEPTH:
         try:
             type(message).FromString(message.SerializeToString())
         except DecodeError:

@@ -11,7 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.fields import Fields, is_list, is_object
 from taskplane.gateway.translate.struct import fill_metadata, fill_value, to_dict, to_json
 
-MOST_PARTS: Final = 100
+MAX_PARTS: Final = 100
 # Marks a 0.3 data part whose 1.0 value is no object and therefore wrapped as {"value": ...}.
 WRAPPED: Final = "data_part_compat"
 
@@ -76,7 +76,7 @@ def to_0_3(part: a2a.Part) -> dict[str, Any]:
 
 def plain_texts(parts: Any) -> list[str] | None:
     """The texts of 1.0 parts that have nothing else; None: some have, or something may be wrong with them."""
-    if not is_list(parts) or len(parts) > MOST_PARTS:
+    if not is_list(parts) or len(parts) > MAX_PARTS:
         return None
     texts: list[str] = []
     for part in parts:

@@ -10,7 +10,7 @@ REWIND: Final = "kagent_rewind_before_invocation_id"
 EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 """Key in the metadata of a message whose session must have this version."""
 
-_MOST_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
 
 
 def is_rewind(message: Fields) -> bool:
@@ -37,10 +37,10 @@ def read_version(source: Fields, name: str) -> int:
     if value is None:
         return 0
     if type(value) is str:
-        value = int(value) if value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS else None
+        value = int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else None
     elif type(value) is float:
         value = int(value) if value.is_integer() else None
-    if type(value) is not int or not 0 < value < 10**_MOST_DIGITS:
+    if type(value) is not int or not 0 < value < 10**_MAX_DIGITS:
         source.wrong(name, "must be a positive whole number")
         return 0
     return value

@@ -4,18 +4,18 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
-from taskplane.gateway.translate.fields import MOST_VALUES, Fields, Violations
+from taskplane.gateway.translate.fields import MAX_VALUES, Fields, Violations
 from taskplane.runtime.errors import Invalid
 
 # Levels of a JSON value inside a message. Three levels of protobuf are spent on each, and a parser gives up at 100:
 # without a limit a value can be stored that nobody can read again.
-MOST_DEPTH: Final = 24
+MAX_DEPTH: Final = 24
 # Bytes of one `metadata`.
-MOST_METADATA: Final = 64 * 1024
+MAX_METADATA_BYTES: Final = 64 * 1024
 # Bytes that the smallest value in a struct or a list takes.
-_LEAST_BYTES: Final = 4
+_MIN_BYTES: Final = 4
 # Above this a double no longer holds every whole number, and JSON readers differ.
-_EXACT: Final = 2.0**53
+_MAX_EXACT: Final = 2.0**53
 
 
 def to_dict(struct: Struct) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def to_json(value: Value) -> Any:
         return to_dict(value.struct_value)
     if kind == "number_value":
         number = value.number_value
-        return int(number) if -_EXACT < number < _EXACT and number.is_integer() else number
+        return int(number) if -_MAX_EXACT < number < _MAX_EXACT and number.is_integer() else number
     if kind == "bool_value":
         return value.bool_value
     if kind == "list_value":
@@ -109,15 +109,15 @@ def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
     if depth > bad.deepest:
         bad.deepest = depth
     bad.values += count
-    if bad.values > bad.most_values:
+    if bad.values > bad.max_values:
         # At once: reading on would take as long as what it is to prevent.
         raise Invalid(
-            f"invalid params: {at}: the request has more than {MOST_VALUES} values",
+            f"invalid params: {at}: the request has more than {MAX_VALUES} values",
             reason="REQUEST_TOO_LARGE",
-            fields={at: f"the request must not have more than {MOST_VALUES} values"},
+            fields={at: f"the request must not have more than {MAX_VALUES} values"},
         )
-    if depth > MOST_DEPTH:
-        bad.add(at, f"must not be nested deeper than {MOST_DEPTH} levels")
+    if depth > MAX_DEPTH:
+        bad.add(at, f"must not be nested deeper than {MAX_DEPTH} levels")
         return False
     return True
 
@@ -130,15 +130,15 @@ def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> Non
         return
     bad = fields.bad
     # So many values cannot fit, whatever they are, and need not be read to see it.
-    bad.most_values = min(MOST_VALUES, bad.values + MOST_METADATA // _LEAST_BYTES)
+    bad.max_values = min(MAX_VALUES, bad.values + MAX_METADATA_BYTES // _MIN_BYTES)
     try:
         _fill_struct(struct, dict(source.source), source.at, bad, 1)
-        large = struct.ByteSize() > MOST_METADATA
+        large = struct.ByteSize() > MAX_METADATA_BYTES
     except Invalid:
-        if bad.values > MOST_VALUES:
+        if bad.values > MAX_VALUES:
             raise
         large = True
     finally:
-        bad.most_values = MOST_VALUES
+        bad.max_values = MAX_VALUES
     if large:
-        fields.wrong(name, f"must not be larger than {MOST_METADATA} bytes")
+        fields.wrong(name, f"must not be larger than {MAX_METADATA_BYTES} bytes")

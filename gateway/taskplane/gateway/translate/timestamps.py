@@ -6,13 +6,13 @@ from functools import lru_cache
 from google.protobuf.timestamp_pb2 import Timestamp
 
 _EPOCH = datetime(1970, 1, 1)
-_MOST_SECONDS = 253402300799
-_LEAST_SECONDS = -62135596800
+_MAX_SECONDS = 253402300799
+_MIN_SECONDS = -62135596800
 
 
 @lru_cache(maxsize=4096)
 def _whole(seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=min(max(seconds, _LEAST_SECONDS), _MOST_SECONDS))).isoformat()
+    return (_EPOCH + timedelta(seconds=min(max(seconds, _MIN_SECONDS), _MAX_SECONDS))).isoformat()
 
 
 def to_text(stamp: Timestamp) -> str:

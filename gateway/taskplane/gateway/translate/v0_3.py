@@ -7,7 +7,7 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send, TaskQuery, Wait, newest
 from taskplane.gateway.translate.fields import Fields, Violations, params_of
 from taskplane.gateway.translate.nesting import check_readable
-from taskplane.gateway.translate.parts import MOST_PARTS, read_0_3, to_0_3
+from taskplane.gateway.translate.parts import MAX_PARTS, read_0_3, to_0_3
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import to_text
@@ -154,7 +154,7 @@ def read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be user or agent")
     else:
         into.role = a2a.Role.ValueType(number)
-    for part in source.inners("parts", required=complete, most=MOST_PARTS):
+    for part in source.inners("parts", required=complete, most=MAX_PARTS):
         read_0_3(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))
@@ -178,7 +178,7 @@ def read_send(params: Any) -> Send:
     if asked is not None:
         blocking = asked.flag("blocking")
         if blocking is not None:
-            wait = Wait.REST if blocking else Wait.EXISTS
+            wait = Wait.AT_REST if blocking else Wait.EXISTS
             request.configuration.return_immediately = not blocking
         history_length = asked.count("historyLength")
         has_push_config = asked.inner("pushNotificationConfig") is not None

@@ -10,9 +10,9 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.translate.dialect import Dialect, Encoded, Listing, Payload, Send, TaskQuery, Wait, newest
-from taskplane.gateway.translate.fields import LONGEST_TOKEN, Fields, Violations, is_object, is_plain_id, params_of
+from taskplane.gateway.translate.fields import MAX_TOKEN_LENGTH, Fields, Violations, is_object, is_plain_id, params_of
 from taskplane.gateway.translate.nesting import check_readable
-from taskplane.gateway.translate.parts import MOST_PARTS, plain_texts, read_1_0, to_1_0
+from taskplane.gateway.translate.parts import MAX_PARTS, plain_texts, read_1_0, to_1_0
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import from_text, to_text
@@ -189,7 +189,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
         source.wrong("role", "is required" if role is None else "must be ROLE_USER or ROLE_AGENT")
     else:
         into.role = number
-    for part in source.inners("parts", required=complete, most=MOST_PARTS):
+    for part in source.inners("parts", required=complete, most=MAX_PARTS):
         read_1_0(part, into.parts)
     fill_metadata(into.metadata, source)
     into.extensions.extend(source.names("extensions"))
@@ -222,7 +222,7 @@ def read_send(params: Any) -> Send:
         fill_metadata(request.metadata, source)
     bad.check()
     check_readable(request, bad)
-    return Send(submit, Wait.EXISTS if at_once else Wait.REST, history_length, has_push_config)
+    return Send(submit, Wait.EXISTS if at_once else Wait.AT_REST, history_length, has_push_config)
 
 
 def read_query(params: Any) -> TaskQuery:
@@ -241,7 +241,7 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
     bad = Violations()
     source = params_of(params, bad)
     request = a2a.ListTasksRequest(context_id=source.id("contextId"), page_token=source.text("pageToken"))
-    if len(request.page_token) > LONGEST_TOKEN:
+    if len(request.page_token) > MAX_TOKEN_LENGTH:
         source.wrong("pageToken", "is none of this server")
     state = source.get("status")
     if state is not None:

@@ -24,9 +24,9 @@ from taskplane.cli.client.events import (
     classify,
     read_message,
 )
-from taskplane.cli.client.failures import Ended, Failure, Unreachable, of_rpc
+from taskplane.cli.client.failures import Ended, Failure, Unreachable, failure_of_rpc
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.retry import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
 
 
@@ -104,12 +104,12 @@ class A2AClient:
         The call is repeated under one idempotency key while the server cannot be reached; it has one effect.
         """
         key = key or secrets.token_hex(16)
-        patience = Patience(self._give_up_after)
+        reconnect = ReconnectPolicy(self._give_up_after)
         while True:
             try:
                 result = await self._call("SendMessage", {"message": message}, {"Idempotency-Key": key}, timeout=None)
             except Unreachable as error:
-                await patience.wait(error)
+                await reconnect.wait(error)
                 continue
             return classify(result)
 
@@ -121,7 +121,7 @@ class A2AClient:
         first event of the next turn is sent again as well, and begins with the answer once more.
         """
         key = key or secrets.token_hex(16)
-        patience = Patience(self._give_up_after)
+        reconnect = ReconnectPolicy(self._give_up_after)
         said = read_message(message)
         place = _Place(goes_on=bool(said.text))
         while not place.task_id:
@@ -130,16 +130,16 @@ class A2AClient:
                 opened = self._stream("SendStreamingMessage", {"message": message}, {"Idempotency-Key": key})
                 async with aclosing(opened) as sent:
                     async for received in sent:
-                        patience.reset()
+                        reconnect.reset()
                         place.note(received)
                         yield received
                         if place.done or place.state in AT_REST:
                             return
                 closed = Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED")
-                await patience.wait(closed)
+                await reconnect.wait(closed)
             except Unreachable as error:
-                await patience.wait(error)
-        async with aclosing(self._follow(place, AT_REST, patience)) as followed:
+                await reconnect.wait(error)
+        async with aclosing(self._follow(place, AT_REST, reconnect)) as followed:
             async for item in followed:
                 yield item
 
@@ -177,9 +177,9 @@ class A2AClient:
         return task
 
     async def _follow(
-        self, place: "_Place", until: frozenset[State], patience: Patience | None = None
+        self, place: "_Place", until: frozenset[State], reconnect: ReconnectPolicy | None = None
     ) -> AsyncGenerator[Received | Resumed]:
-        patience = patience or Patience(self._give_up_after)
+        reconnect = reconnect or ReconnectPolicy(self._give_up_after)
         resumed = place.seen
         while True:
             headers = {"Last-Event-ID": place.cursor} if place.cursor else {}
@@ -187,7 +187,7 @@ class A2AClient:
             try:
                 async with aclosing(self._stream("SubscribeToTask", {"id": place.task_id}, headers)) as events:
                     async for received in events:
-                        patience.reset()
+                        reconnect.reset()
                         if resumed:
                             resumed = False
                             yield Resumed(before)
@@ -199,7 +199,7 @@ class A2AClient:
                 if ended is not None:
                     yield ended
                     return
-                await patience.wait(Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED"))
+                await reconnect.wait(Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED"))
             except Ended:
                 ended = await self._ended(place, until) if place.seen else None
                 if ended is None:
@@ -207,7 +207,7 @@ class A2AClient:
                 yield ended
                 return
             except Unreachable as error:
-                await patience.wait(error)
+                await reconnect.wait(error)
             resumed = place.seen
 
     async def _ended(self, place: "_Place", until: frozenset[State]) -> Received | None:
@@ -252,7 +252,7 @@ class A2AClient:
 
 def _result(response: Mapping[str, Any]) -> Any:
     if response.get("error") is not None:
-        raise of_rpc(response["error"])
+        raise failure_of_rpc(response["error"])
     return response.get("result")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from taskplane.cli.client.continuation import Continuation, LastTask, continuation
-from taskplane.cli.client.cut import Cut, Gone, Shown, Turn, cut_at, lost, turns
+from taskplane.cli.client.cut import Cut, Removed, Shown, Turn, cut_at, lost, turns
 from taskplane.cli.client.events import (
     INTERRUPTED,
     Artifact,
@@ -28,7 +28,7 @@ from taskplane.cli.client.events import (
     Unknown,
 )
 from taskplane.cli.client.failures import Declined, Missing
-from taskplane.cli.client.session import Session, TaskInfo
+from taskplane.cli.client.session_model import Session, TaskInfo
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Conversation:
         self._artifacts: dict[tuple[str, str], Artifact] = {}
         self._tasks_of: dict[str, str] = {}
         self._cut: Cut | None = None
-        self._gone = Gone()
+        self._removed = Removed()
 
     @property
     def context_id(self) -> str:
@@ -148,7 +148,7 @@ class Conversation:
         turn = offered.get(invocation_id)
         if turn is None:
             raise Missing(f"No message here began the turn {invocation_id}.", code="INVOCATION_NOT_FOUND")
-        if not turn.offered:
+        if not turn.can_rewind:
             raise Declined(
                 "Nothing comes before the first message.",
                 code="FIRST_MESSAGE",
@@ -171,8 +171,8 @@ class Conversation:
             return
         self._cut = None
         self._shown = [shown for shown in self._shown if not cut.hides(shown)]
-        self._gone.tasks |= cut.tasks
-        self._gone.invocations |= cut.invocations
+        self._removed.tasks |= cut.tasks
+        self._removed.invocations |= cut.invocations
         self._session.remove(cut.tasks)
         for growing in (self._live, self._progress):
             for task_id in cut.tasks:
@@ -185,8 +185,8 @@ class Conversation:
         self._live.clear()
         self._progress.clear()
         self._session = Session(self.context_id, self._session.agent_endpoint, tasks)
-        self._gone.tasks -= {task.id for task in self._session.tasks}
-        self._gone.invocations -= {shown.message.invocation_id for shown in self._shown}
+        self._removed.tasks -= {task.id for task in self._session.tasks}
+        self._removed.invocations -= {shown.message.invocation_id for shown in self._shown}
 
     def say(self, message: Message) -> None:
         """Shows a message of the user's before the server has it; the server's own copy replaces it by id."""
@@ -204,7 +204,7 @@ class Conversation:
         failed answer to a rewind replaces nothing and puts its reason into `notice`. Unknown events are counted, logged
         and kept in `unknown_events`, and never shown. Late events of what a rewind has cut are dropped.
         """
-        if self._gone.has(event):
+        if self._removed.has(event):
             return
         match event:
             case FullTask():
@@ -226,7 +226,7 @@ class Conversation:
         """Shows the tasks of a session as its server lists them, oldest first; of a message that occurs twice the first
         one wins (T6)."""
         for task in tasks:
-            self._gone.tasks.discard(task.id)
+            self._removed.tasks.discard(task.id)
             self._full_task(task, answers_rewind=False)
 
     def _full_task(self, task: FullTask, answers_rewind: bool) -> None:
@@ -249,8 +249,8 @@ class Conversation:
         if cut is not None:
             ids = {shown.message.id for shown in self._shown}
             self._shown += [shown for shown in before if cut.came_after(shown) and shown.message.id not in ids]
-        self._gone.tasks |= tasks
-        self._gone.invocations |= invocations
+        self._removed.tasks |= tasks
+        self._removed.invocations |= invocations
         self._session.remove(tasks)
         self._cut = None
         self._live.clear()
@@ -356,7 +356,7 @@ class Conversation:
         return [Shown(message, message.task_id or known.get(message.id, "")) for message in _chat(messages)]
 
     def _in_effect(self, task_id: str) -> bool:
-        return task_id not in self._gone.tasks and (self._cut is None or task_id not in self._cut.tasks)
+        return task_id not in self._removed.tasks and (self._cut is None or task_id not in self._cut.tasks)
 
     def _know(self, context_id: str) -> None:
         if not self._session.context_id:

@@ -22,7 +22,7 @@ class Turn:
     message: Message
 
     @property
-    def offered(self) -> bool:
+    def can_rewind(self) -> bool:
         """A client offers to rewind before it: before the first one there is nothing to go back to."""
         return self.number > 1
 
@@ -48,7 +48,7 @@ class Cut:
         return shown.message.role == "user" and shown.message.id not in self.kept and not self.hides(shown)
 
 
-class Gone:
+class Removed:
     """What is cut for good: late events of it are dropped."""
 
     def __init__(self) -> None:

@@ -30,11 +30,11 @@ class Unreachable(Failure):
     """No answer: nobody listens, the connection broke, or the server says it is unavailable. Worth another try."""
 
 
-class NobodyThere(Unreachable):
+class NotConnected(Unreachable):
     """No connection could be made, so nothing was sent."""
 
 
-class Misused(Failure):
+class BadUsage(Failure):
     """What the user named cannot be used, so nothing was sent."""
 
 
@@ -57,7 +57,7 @@ class Declined(Failure):
 _ENDED: Final = frozenset({-32002, -32004})
 
 
-def of_rpc(error: Mapping[str, Any]) -> Failure:
+def failure_of_rpc(error: Mapping[str, Any]) -> Failure:
     """The failure that a JSON-RPC error object tells (A2A 1.0, section 5.4; JSON-RPC 2.0, section 5.1)."""
     number = error.get("code")
     details = error.get("data")
@@ -78,7 +78,7 @@ def of_rpc(error: Mapping[str, Any]) -> Failure:
     return kind(message, code=code, suggestion=suggestion, retry_after=_seconds(delay), rewound=rewound)
 
 
-def of_http(status: int, body: object, retry_after: float | None) -> Failure:
+def failure_of_http(status: int, body: object, retry_after: float | None) -> Failure:
     """The failure that an HTTP status and its body tell.
 
     Bodies understood: `{"error": text, "code": reason}`, `{"error": {...}}` of AIP-193, and `{"message": text}`.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from taskplane.cli.client.failures import Failure, Misused, NobodyThere, Unreachable, of_http
+from taskplane.cli.client.failures import BadUsage, Failure, NotConnected, Unreachable, failure_of_http
 from taskplane.cli.client.sse import SseDecoder, SseEvent
 from taskplane.runtime.validation import is_loopback
 
@@ -35,7 +35,7 @@ class Http:
     def __init__(self, url: str, *, token: str = "", user: str = "") -> None:
         """`url`: of the server, with or without a path. `token`: sent as a bearer token. `user`: sent as `X-User-Id`,
         which only a development server honours. Proxies that the environment names are used, not for loopback.
-        Misused `BAD_URL`: it is not one of HTTP.
+        BadUsage `BAD_URL`: it is not one of HTTP.
         """
         self.url = url.rstrip("/")
         host = _host(self.url)
@@ -74,7 +74,7 @@ class Http:
 
         `timeout` in seconds without a byte received; None: wait as long as it takes.
         """
-        with _told(self.url):
+        with _as_failure(self.url):
             response = await self._client.request(
                 method,
                 self.url + path,
@@ -120,11 +120,11 @@ class Http:
     @asynccontextmanager
     async def _answered(self, request: httpx.Request) -> AsyncGenerator[httpx.Response]:
         """The answer, of which nothing but the headers was read; closed in the end. A refusal is a `Failure`."""
-        with _told(self.url):
+        with _as_failure(self.url):
             response = await self._client.send(request, stream=True)
         try:
             if response.status_code >= 400:
-                with _told(self.url):
+                with _as_failure(self.url):
                     await response.aread()
                 raise _refused(response)
             yield response
@@ -132,13 +132,13 @@ class Http:
             await response.aclose()
 
     async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        with _told(self.url):
+        with _as_failure(self.url):
             async for piece in response.aiter_bytes():
                 yield piece
 
     async def upload(self, path: str, content: AsyncIterator[bytes], media_type: str, *, timeout: float) -> Any:
         """Sends a body piece by piece; the answer as JSON. Every failure is a `Failure`. `timeout`: of the answer."""
-        with _told(self.url):
+        with _as_failure(self.url):
             response = await self._client.post(
                 self.url + path,
                 content=content,
@@ -150,7 +150,7 @@ class Http:
         return orjson.loads(response.content)
 
     async def _events(self, response: httpx.Response) -> AsyncIterator[SseEvent]:
-        with _told(self.url):
+        with _as_failure(self.url):
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 content = await response.aread()
                 if content:
@@ -163,14 +163,14 @@ class Http:
 
 
 @contextmanager
-def _told(url: str) -> Generator[None]:
+def _as_failure(url: str) -> Generator[None]:
     """Turns what httpx raises into a `Failure`."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise _bad_url(url, str(error)) from error
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise NobodyThere(
+        raise NotConnected(
             f"Nobody answers at {url}.",
             code="UNREACHABLE",
             suggestion="Start a server with: taskplane dev        Or name another one with --url.",
@@ -192,8 +192,8 @@ def _host(url: str) -> str:
     return host
 
 
-def _bad_url(url: str, why: str) -> Misused:
-    return Misused(f'"{url}" is not the URL of a server: {why}', code="BAD_URL", suggestion="--url http://HOST:PORT")
+def _bad_url(url: str, why: str) -> BadUsage:
+    return BadUsage(f'"{url}" is not the URL of a server: {why}', code="BAD_URL", suggestion="--url http://HOST:PORT")
 
 
 def _refused(response: httpx.Response) -> Failure:
@@ -202,4 +202,4 @@ def _refused(response: httpx.Response) -> Failure:
     except orjson.JSONDecodeError:
         body = None
     after = response.headers.get("retry-after", "")
-    return of_http(response.status_code, body, float(after) if after.isdecimal() else None)
+    return failure_of_http(response.status_code, body, float(after) if after.isdecimal() else None)

@@ -10,9 +10,9 @@ import orjson
 
 from taskplane.cli.client.a2a import Resumed
 from taskplane.cli.client.events import Event, FullTask, StatusUpdate, classify
-from taskplane.cli.client.failures import Unreachable, of_http
+from taskplane.cli.client.failures import Unreachable, failure_of_http
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.retry import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 from taskplane.cli.client.sse import SseEvent
 from taskplane.cli.client.states import TERMINAL, State
 
@@ -46,7 +46,7 @@ class TaskLog:
         A stream that breaks goes on by itself where it was; `Resumed` tells so, with the place.
         """
         path = f"/api/tasks/{quote(task_id, safe='')}/events"
-        patience = Patience(self._give_up_after)
+        reconnect = ReconnectPolicy(self._give_up_after)
         cursor = after
         resumed = False
         while True:
@@ -59,7 +59,7 @@ class TaskLog:
                     ended = False
                     async with aclosing(_logged(stream.events)) as events:
                         async for logged in events:
-                            patience.reset()
+                            reconnect.reset()
                             if resumed:
                                 resumed = False
                                 yield Resumed(cursor)
@@ -68,9 +68,9 @@ class TaskLog:
                             yield logged
                 if ended:
                     return
-                await patience.wait(Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED"))
+                await reconnect.wait(Unreachable("The server closed the stream before the end.", code="STREAM_CLOSED"))
             except Unreachable as error:
-                await patience.wait(error)
+                await reconnect.wait(error)
             resumed = True
 
 
@@ -78,6 +78,6 @@ async def _logged(events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
     async for event in events:
         record = orjson.loads(event.data)
         if event.name == "error":
-            raise of_http(503 if record.get("retryable") else 400, record, record.get("retryAfter"))
+            raise failure_of_http(503 if record.get("retryable") else 400, record, record.get("retryAfter"))
         inner = record.get("event")
         yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)

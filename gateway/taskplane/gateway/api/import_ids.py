@@ -20,7 +20,7 @@ _OF_EVENT: Final = ("invocation_id", "invocationId")
 _OF_ACTIONS: Final = ("rewind_before_invocation_id", "rewindBeforeInvocationId")
 
 
-class Renaming:
+class IdMapping:
     """Changes what it is given, in place."""
 
     def __init__(self, old: str, new: str) -> None:

@@ -20,7 +20,7 @@ _SIZE: Final = struct.Struct("!I")
 _UNKNOWN: Final = (Unavailable, DeadlineExceeded, Internal)
 
 
-class Pages:
+class PageBuffer:
     """Records on their way to one store, a page in memory."""
 
     def __init__(self, stage: Callable[[int, bytes], Awaitable[object]]) -> None:
@@ -46,7 +46,7 @@ class Pages:
         del self._waiting[:size]
 
 
-class Staged:
+class ImportAttempt:
     """One try to import a session under an id.
 
     The first page of the session shuts out whoever else imports it, or refuses where it exists. The tasks become
@@ -57,8 +57,8 @@ class Staged:
     def __init__(self, plane: Plane, context_id: str) -> None:
         self._plane = plane
         self._names = {"context_id": context_id, "import_id": secrets.token_hex(16)}
-        self.session = Pages(self._stage_session)
-        self.tasks = Pages(self._stage_tasks)
+        self.session = PageBuffer(self._stage_session)
+        self.tasks = PageBuffer(self._stage_tasks)
 
     async def begin(self, session: sb.ImportRecord) -> None:
         """Takes the id. AlreadyExists `SESSION_EXISTS`."""
@@ -79,7 +79,7 @@ class Staged:
         await self._finish()
         return made.session
 
-    async def give_up(self, error: BaseException) -> None:
+    async def abort(self, error: BaseException) -> None:
         """Takes everything back, as far as the stores can be reached."""
         with suppress(PlaneError):
             await self._plane.sessions.DropImport(sb.DropImportRequest(**self._names))

@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from taskplane.cli.client.failures import Missing, Unreachable, of_http
+from taskplane.cli.client.failures import Missing, Unreachable, failure_of_http
 from taskplane.cli.client.http import Http
-from taskplane.cli.client.retry import GIVE_UP_AFTER, Patience
+from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 
 _PAGE: Final = 1_000
 # Seconds that a server may take to store what it was sent.
@@ -104,10 +104,10 @@ class SessionsClient:
         return await self._once(_path(session_id, "/fork"), {name: value for name, value in body.items() if value})
 
     def export(self, session_id: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """All of a session, as a file of lines that `bring_in` takes. `Missing`."""
+        """All of a session, as a file of lines that `import_file` takes. `Missing`."""
         return self._http.download(_path(session_id, "/export"))
 
-    async def bring_in(self, content: AsyncIterator[bytes], new_id: str = "") -> dict[str, Any]:
+    async def import_file(self, content: AsyncIterator[bytes], new_id: str = "") -> dict[str, Any]:
         """Makes the session of an exported file: `{session, entries, tasks, events}`, under its own id or a new one.
 
         `Declined`: the file is not whole, or what it has is there already; nothing was changed then.
@@ -121,44 +121,44 @@ class SessionsClient:
     async def watch(self, session_id: str) -> AsyncGenerator[Watched | Rejoined]:
         """What becomes of a session, a snapshot first, until it is deleted. A stream that breaks is taken up again by
         itself, with a new snapshot. `Missing`: there is no such session."""
-        patience = Patience(self._give_up_after)
+        reconnect = ReconnectPolicy(self._give_up_after)
         seen = False
         while True:
             try:
                 async with aclosing(self._watched(_path(session_id, "/watch"))) as stream:
                     rejoins = seen
                     async for watched in stream:
-                        patience.reset()
+                        reconnect.reset()
                         if rejoins:
                             rejoins = False
                             yield Rejoined()
                         seen = True
                         yield watched
-                await patience.wait(Unreachable("The server closed the stream.", code="STREAM_CLOSED"))
+                await reconnect.wait(Unreachable("The server closed the stream.", code="STREAM_CLOSED"))
             except Missing:
                 if not seen:
                     raise
                 return
             except Unreachable as error:
-                await patience.wait(error)
+                await reconnect.wait(error)
 
     async def _watched(self, path: str) -> AsyncGenerator[Watched]:
         async with self._http.stream("GET", path) as stream:
             async for event in stream.events:
                 data = orjson.loads(event.data)
                 if event.name == "error":
-                    raise of_http(503 if data.get("retryable") else 400, data, data.get("retryAfter"))
+                    raise failure_of_http(503 if data.get("retryable") else 400, data, data.get("retryAfter"))
                 yield Watched(event.name, data)
 
     async def _once(self, path: str, body: object) -> dict[str, Any]:
         """A call that has one effect, repeated while the server cannot be reached."""
-        patience = Patience(self._give_up_after)
+        reconnect = ReconnectPolicy(self._give_up_after)
         key = {"Idempotency-Key": secrets.token_hex(16)}
         while True:
             try:
                 found: dict[str, Any] = await self._data("POST", path, body, key)
             except Unreachable as error:
-                await patience.wait(error)
+                await reconnect.wait(error)
                 continue
             return found
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 
 from taskplane.cli import exits
 from taskplane.cli.options import Output
-from taskplane.cli.report import complain
+from taskplane.cli.report import report_error
 from taskplane.runtime.errors import Invalid
 
 
-def delivered(command: Callable[[], int], output: Output = "text") -> int:
+def run_and_flush(command: Callable[[], int], output: Output = "text") -> int:
     """Runs a command and gives its exit code once stdout has taken everything. A reader who left is no failure.
 
     Exits with 2, and says `BAD_OUTPUT`, where stdout takes no more. Errors about a file with a name are raised.
@@ -26,7 +26,7 @@ def delivered(command: Callable[[], int], output: Output = "text") -> int:
         if error.filename is not None:
             raise
         _drop_the_rest()
-        return complain(unwritable(error), output)
+        return report_error(unwritable(error), output)
     return code
 
 
@@ -40,6 +40,6 @@ def unwritable(error: OSError) -> Invalid:
 
 
 def _drop_the_rest() -> None:
-    """The interpreter writes what is left when it ends, and would complain in its own words."""
+    """The interpreter writes what is left when it ends, and would report_error in its own words."""
     with suppress(OSError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -6,25 +6,25 @@ from typing import Final, NamedTuple
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.api.listing import stands_for_itself
+from taskplane.gateway.api.session_tasks import has_own_task
 from taskplane.gateway.plane import Plane
 
 _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
 
 
-class Part(NamedTuple):
+class MessagePage(NamedTuple):
     """Messages, oldest first. `more`: others come before them."""
 
     messages: Sequence[a2a.Message]
     more: bool
 
 
-async def newest(plane: Plane, context_id: str, limit: int, before: str) -> Part:
+async def newest_page(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
     """The newest messages of a session, exactly those that its tasks flatten to; only of those before the message with
     the id `before`, if it is given. At most `limit`, or a few more where the first one would have no id. NotFound;
     Invalid `NO_SUCH_MESSAGE`."""
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if not session.has_session_task or await stands_for_itself(plane, context_id):
+    if not session.has_session_task or await has_own_task(plane, context_id):
         return await _of_tasks(plane, context_id, limit, before, ())
     # The session task comes first, and of its tasks only what that does not have.
     ids = (await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=context_id))).message_ids
@@ -32,12 +32,12 @@ async def newest(plane: Plane, context_id: str, limit: int, before: str) -> Part
         return await _of_session(plane, context_id, limit, before)
     rest = await _of_tasks(plane, context_id, limit, before, ids)
     if rest.more or len(rest.messages) >= limit or not ids:
-        return Part(rest.messages, rest.more or bool(ids))
+        return MessagePage(rest.messages, rest.more or bool(ids))
     first = await _of_session(plane, context_id, limit - len(rest.messages), "")
-    return Part([*first.messages, *rest.messages], first.more)
+    return MessagePage([*first.messages, *rest.messages], first.more)
 
 
-async def _of_tasks(plane: Plane, context_id: str, limit: int, before: str, without: Sequence[str]) -> Part:
+async def _of_tasks(plane: Plane, context_id: str, limit: int, before: str, without: Sequence[str]) -> MessagePage:
     """What the tasks say, each by itself."""
     messages: list[a2a.Message] = []
     asked = pb.ListMessagesRequest(context_id=context_id, before=before, without=without)
@@ -46,11 +46,11 @@ async def _of_tasks(plane: Plane, context_id: str, limit: int, before: str, with
         page = await plane.tasks.ListMessages(asked)
         messages[:0] = page.messages
         if not page.more or len(messages) >= limit:
-            return Part(messages, page.more)
+            return MessagePage(messages, page.more)
         asked.before = messages[0].message_id
 
 
-async def _of_session(plane: Plane, context_id: str, limit: int, before: str) -> Part:
+async def _of_session(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
     """What the session task says."""
     messages: list[a2a.Message] = []
     asked = sb.ListEntriesRequest(
@@ -68,4 +68,4 @@ async def _of_session(plane: Plane, context_id: str, limit: int, before: str) ->
             messages[:0] = entry.pushed.messages if entry.HasField("pushed") else [entry.message]
         asked.page_token = page.next_page_token
         if not asked.page_token or (len(messages) >= limit and messages[0].message_id):
-            return Part(messages, bool(asked.page_token))
+            return MessagePage(messages, bool(asked.page_token))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from taskplane.cli.client.session import Session, StateChange, TaskInfo, read_session, read_task_info
+from taskplane.cli.client.session_model import Session, StateChange, TaskInfo, read_session, read_task_info
 from taskplane.cli.client.states import State
 
 

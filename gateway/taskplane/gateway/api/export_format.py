@@ -20,39 +20,39 @@ MEDIA_TYPE: Final = "application/x-ndjson"
 M = TypeVar("M", bound=Message)
 
 
-def line(kind: str, **members: Any) -> bytes:
+def format_line(kind: str, **members: Any) -> bytes:
     """A line of this kind; messages among the members are written as the JSON of Protocol Buffers."""
     shown = {name: MessageToDict(value) if isinstance(value, Message) else value for name, value in members.items()}
     text = json.dumps({"type": kind, **shown}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode() + b"\n"
 
 
-def read(number: int, text: bytes) -> dict[str, Any]:
+def parse_line(number: int, text: bytes) -> dict[str, Any]:
     """The object of line `number`. Invalid `NOT_JSON`."""
     try:
         value: object = json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError):
-        raise wrong(number, "is not JSON", "NOT_JSON") from None
+        raise line_error(number, "is not JSON", "NOT_JSON") from None
     if not isinstance(value, dict):
-        raise wrong(number, "is not a JSON object", "NOT_JSON")
+        raise line_error(number, "is not a JSON object", "NOT_JSON")
     return cast("dict[str, Any]", value)
 
 
-def message(number: int, value: Any, kind: type[M]) -> M:
+def parse_message(number: int, value: Any, kind: type[M]) -> M:
     """The message that a member of line `number` is. Invalid `BAD_LINE`."""
     try:
         found: M = ParseDict(value, kind())
         # What could be built is not always what could be read again.
         return kind.FromString(found.SerializeToString())
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError):
-        raise wrong(number, f"has no {kind.DESCRIPTOR.name} that can be read", "BAD_LINE") from None
+        raise line_error(number, f"has no {kind.DESCRIPTOR.name} that can be read", "BAD_LINE") from None
     except Exception as error:
         if type(error).__name__ in ("DecodeError", "EncodeError"):
-            raise wrong(number, "is nested too deeply", "BAD_LINE") from None
+            raise line_error(number, "is nested too deeply", "BAD_LINE") from None
         raise
 
 
-def wrong(number: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
+def line_error(number: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
     """Why line `number`, from 1, cannot be taken."""
     return Invalid(f"line {number} {what}", reason=reason, metadata={"line": str(number)})
 

@@ -8,11 +8,19 @@ from typing import Any, Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.api.envelope import found
-from taskplane.gateway.api.lines import FORMAT, MEDIA_TYPE, VERSION, Tally, message, read, wrong
-from taskplane.gateway.api.renaming import Renaming
+from taskplane.gateway.api.envelope import data_reply
+from taskplane.gateway.api.export_format import (
+    FORMAT,
+    MEDIA_TYPE,
+    VERSION,
+    Tally,
+    line_error,
+    parse_line,
+    parse_message,
+)
+from taskplane.gateway.api.import_ids import IdMapping
+from taskplane.gateway.api.import_staging import ImportAttempt
 from taskplane.gateway.api.shapes import session_json
-from taskplane.gateway.api.staged import Staged
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Reply, Request
 from taskplane.gateway.plane import Plane
@@ -32,31 +40,31 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         tally = Tally()
         session = _header(number, text)
         tally.add(text)
-        renaming = _renamed(session, request.query.get("id", ""))
+        mapping = _renamed(session, request.query.get("id", ""))
         await _check_free(plane, session.context_id)
-        staged = Staged(plane, session.context_id)
+        staged = ImportAttempt(plane, session.context_id)
         try:
             await staged.begin(sb.ImportRecord(line=number, session=session))
-            await _Body(plane, staged, tally, session, renaming).read(lines)
+            await _Body(plane, staged, tally, session, mapping).read(lines)
             made = await staged.commit()
         except BaseException as error:
-            await staged.give_up(error)
+            await staged.abort(error)
             raise
     _log.info("imported session %s", made.context_id)
-    return found({"session": session_json(made), **tally.counts}, "Successfully imported session", status=201)
+    return data_reply({"session": session_json(made), **tally.counts}, "Successfully imported session", status=201)
 
 
 class _Body:
     """The lines after the header."""
 
     def __init__(
-        self, plane: Plane, staged: Staged, tally: Tally, session: sb.Session, renaming: Renaming | None
+        self, plane: Plane, staged: ImportAttempt, tally: Tally, session: sb.Session, mapping: IdMapping | None
     ) -> None:
         self._plane = plane
         self._staged = staged
         self._tally = tally
         self._session = session
-        self._renaming = renaming
+        self._mapping = mapping
         # Of the task before: its last event, up to where its log was trimmed, and the event that came last.
         self._expected = 0
         self._trimmed = 0
@@ -68,8 +76,8 @@ class _Body:
         number = 1
         async for number, text in lines:
             if ended:
-                raise wrong(number, "comes after the end", "IMPORT_ORDER")
-            value = await self._plane.worker.run(len(text), read, number, text)
+                raise line_error(number, "comes after the end", "IMPORT_ORDER")
+            value = await self._plane.worker.run(len(text), parse_line, number, text)
             kind = value.get("type")
             if kind == _END:
                 self._check_end(number, value, text)
@@ -81,57 +89,59 @@ class _Body:
             elif kind == "event":
                 await self._event(number, value, text)
             else:
-                raise wrong(number, "is of no type that may come here", "BAD_LINE")
+                raise line_error(number, "is of no type that may come here", "BAD_LINE")
         if not ended:
-            raise wrong(number + 1, "is missing: the file was cut", "IMPORT_CUT")
+            raise line_error(number + 1, "is missing: the file was cut", "IMPORT_CUT")
 
     async def _entry(self, number: int, value: dict[str, Any], text: bytes) -> None:
-        entry = await self._plane.worker.run(len(text), message, number, value.get("entry"), sb.Entry)
+        entry = await self._plane.worker.run(len(text), parse_message, number, value.get("entry"), sb.Entry)
         expected = self._tally.counts["entries"] + 1
         if self._tally.counts["tasks"] or entry.seq != expected or expected > self._session.entry_count:
-            raise wrong(number, f"is entry {entry.seq}, which is not the one to come", "IMPORT_ORDER")
-        if self._renaming is not None:
-            self._renaming.entry(entry)
+            raise line_error(number, f"is entry {entry.seq}, which is not the one to come", "IMPORT_ORDER")
+        if self._mapping is not None:
+            self._mapping.entry(entry)
         self._tally.add(text, "entries")
         await self._staged.session.put(sb.ImportRecord(line=number, entry=entry))
 
     async def _task(self, number: int, value: dict[str, Any], text: bytes) -> None:
         self._check_whole(number)
-        task = await self._plane.worker.run(len(text), message, number, value.get("task"), pb.ExportedTask)
-        if self._renaming is not None:
-            self._renaming.task(task)
+        task = await self._plane.worker.run(len(text), parse_message, number, value.get("task"), pb.ExportedTask)
+        if self._mapping is not None:
+            self._mapping.task(task)
         self._expected, self._trimmed, self._came = task.generation, task.trimmed_generation, 0
         self._tally.add(text, "tasks")
         await self._staged.tasks.put(pb.ImportRecord(line=number, task=task))
 
     async def _event(self, number: int, value: dict[str, Any], text: bytes) -> None:
-        event = await self._plane.worker.run(len(text), message, number, value.get("event"), pb.ExportedEvent)
+        event = await self._plane.worker.run(len(text), parse_message, number, value.get("event"), pb.ExportedEvent)
         came, before = event.event.generation, self._came
         # Of what was trimmed some are left, the first among them.
         left = 1 <= before < came <= self._trimmed
         following = came == max(before, self._trimmed if before else 0) + 1
         if not (left or following) or came > self._expected:
-            raise wrong(number, f"is event {came}, which is not the one to come", "IMPORT_ORDER")
+            raise line_error(number, f"is event {came}, which is not the one to come", "IMPORT_ORDER")
         self._came = came
-        if self._renaming is not None:
-            self._renaming.event(event.event)
+        if self._mapping is not None:
+            self._mapping.event(event.event)
         self._tally.add(text, "events")
         await self._staged.tasks.put(pb.ImportRecord(line=number, event=event))
 
     def _check_whole(self, number: int) -> None:
         if self._tally.counts["entries"] != self._session.entry_count or self._came != self._expected:
-            raise wrong(number, "comes too early: something before it is missing", "IMPORT_ORDER")
+            raise line_error(number, "comes too early: something before it is missing", "IMPORT_ORDER")
 
     def _check_end(self, number: int, value: dict[str, Any], text: bytes) -> None:
         self._check_whole(number)
         if value != {"type": _END, **self._tally.end()} or not text.endswith(b"\n"):
-            raise wrong(number, "does not say what the lines before it are: the file was edited", "CHECKSUM_MISMATCH")
+            raise line_error(
+                number, "does not say what the lines before it are: the file was edited", "CHECKSUM_MISMATCH"
+            )
 
 
 async def _first(lines: AsyncGenerator[tuple[int, bytes], None]) -> tuple[int, bytes]:
     async for number, text in lines:
         return number, text
-    raise wrong(1, "is missing: the file is empty", "IMPORT_CUT")
+    raise line_error(1, "is missing: the file is empty", "IMPORT_CUT")
 
 
 def _check_type(request: Request) -> None:
@@ -145,23 +155,23 @@ def _check_type(request: Request) -> None:
 
 
 def _header(number: int, text: bytes) -> sb.Session:
-    value = read(number, text)
+    value = parse_line(number, text)
     if value.get("type") != "header" or value.get("format") != FORMAT:
-        raise wrong(number, "is not the header of an exported session", "BAD_LINE")
+        raise line_error(number, "is not the header of an exported session", "BAD_LINE")
     if value.get("version") != VERSION:
-        raise wrong(number, f"is of version {value.get('version')!s:.20}, not {VERSION}", "UNKNOWN_VERSION")
-    session = message(number, value.get("session"), sb.Session)
+        raise line_error(number, f"is of version {value.get('version')!s:.20}, not {VERSION}", "UNKNOWN_VERSION")
+    session = parse_message(number, value.get("session"), sb.Session)
     if not session.context_id:
-        raise wrong(number, "names no session", "BAD_LINE")
+        raise line_error(number, "names no session", "BAD_LINE")
     return session
 
 
-def _renamed(session: sb.Session, new: str) -> Renaming | None:
+def _renamed(session: sb.Session, new: str) -> IdMapping | None:
     old = session.context_id
     if new in ("", old):
         return None
     session.context_id = new
-    return Renaming(old, new)
+    return IdMapping(old, new)
 
 
 async def _check_free(plane: Plane, context_id: str) -> None:
@@ -201,6 +211,6 @@ async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, by
             rest.clear()
         rest += pieces[-1]
         if len(rest) > settings.max_import_line:
-            raise wrong(number + 1, f"is longer than {settings.max_import_line} bytes", "LINE_TOO_LONG")
+            raise line_error(number + 1, f"is longer than {settings.max_import_line} bytes", "LINE_TOO_LONG")
     if rest:
         yield number + 1, bytes(rest)

@@ -20,14 +20,14 @@ class Listed(NamedTuple):
     superseded: bool = False
 
 
-async def tasks_of(
+async def iterate_tasks(
     plane: Plane, context_id: str, *, artifacts: bool, superseded: bool = False
 ) -> AsyncGenerator[Listed, None]:
     """The tasks of a session, oldest first; those that a rewind hid only where they are asked for. The session task
     comes first where the session has one, unless a runtime stored a task of its own under the session's id. NotFound:
     no such session."""
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if session.has_session_task and not await stands_for_itself(plane, context_id):
+    if session.has_session_task and not await has_own_task(plane, context_id):
         yield Listed((await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))).task)
     asked = pb.ListTasksRequest(
         context_id=context_id,
@@ -42,7 +42,7 @@ async def tasks_of(
                 yield Listed(record.task, record.superseded)
 
 
-async def stands_for_itself(plane: Plane, context_id: str) -> bool:
+async def has_own_task(plane: Plane, context_id: str) -> bool:
     """A runtime stored a task of its own under the session's id, which is shown instead of the session task."""
     try:
         found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))

@@ -13,12 +13,12 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import sse
 from taskplane.gateway.api.task_infos import task_info
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.errors import envelope
-from taskplane.gateway.follow import Patience
+from taskplane.gateway.errors import error_api
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.merge import merged
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate import v0_3
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _KINDS: Final[dict[int, str]] = {
     value: name.removeprefix("ENTRY_KIND_").lower() for name, value in sb.EntryKind.items()
 }
-_STEERING: Final = frozenset({sb.ENTRY_KIND_REWIND, sb.ENTRY_KIND_UNDO, sb.ENTRY_KIND_PUSHED})
+_REWIND_KINDS: Final = frozenset({sb.ENTRY_KIND_REWIND, sb.ENTRY_KIND_UNDO, sb.ENTRY_KIND_PUSHED})
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -59,7 +59,7 @@ async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
         # It was deleted while the store could not be reached, and perhaps made again.
         return
     except PlaneError as error:
-        yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
+        yield sse.event(orjson.dumps(error_api(error, logs.request_id.get())), name="error")
 
 
 class _Watch:
@@ -88,7 +88,7 @@ class _Watch:
                     self._version = one.entries.version
                     for event in self._of_entries(one.entries):
                         yield event
-                    if any(map(_steers, one.entries.entries)):
+                    if any(map(_changes_history, one.entries.entries)):
                         yield await self._rewound()
 
     def _of_tasks(self, told: pb.WatchSessionResponse) -> tuple[str, Any]:
@@ -123,17 +123,17 @@ class _Watch:
         return "rewound", {"version": cut.session.version, "cut": list(cut.invocation_ids)}
 
 
-def _steers(entry: sb.Entry) -> bool:
+def _changes_history(entry: sb.Entry) -> bool:
     """It changed what is in effect of the entries before it."""
     if entry.kind == sb.ENTRY_KIND_EVENT:
         return bool(entry.target)
-    return entry.kind in _STEERING and not entry.off
+    return entry.kind in _REWIND_KINDS and not entry.off
 
 
 async def _entries(plane: Plane, context_id: str) -> AsyncGenerator[sb.WatchEntriesResponse, None]:
     """The session as it is found, then the entries that come, until it is deleted; after a break, from there."""
     asked = sb.WatchEntriesRequest(context_id=context_id)
-    async with aclosing(_again(plane, lambda: plane.sessions.WatchEntries(asked))) as responses:
+    async with aclosing(_reconnecting(plane, lambda: plane.sessions.WatchEntries(asked))) as responses:
         async for response in responses:
             which = response.WhichOneof("response")
             if which == "deleted":
@@ -149,22 +149,22 @@ async def _entries(plane: Plane, context_id: str) -> AsyncGenerator[sb.WatchEntr
 async def _tasks(plane: Plane, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
     """The tasks there are, then what becomes of them; after a break, all of them anew."""
     asked = pb.WatchSessionRequest(context_id=context_id)
-    async with aclosing(_again(plane, lambda: plane.tasks.WatchSession(asked))) as responses:
+    async with aclosing(_reconnecting(plane, lambda: plane.tasks.WatchSession(asked))) as responses:
         async for response in responses:
             if not response.HasField("quiet"):
                 yield response
 
 
-async def _again(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T]]) -> AsyncGenerator[T, None]:
+async def _reconnecting(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T]]) -> AsyncGenerator[T, None]:
     """What a watch tells, and what it tells when it is begun again because the store drains or cannot be reached, for
     as long as the settings have patience. Unavailable before the first response."""
-    patience = Patience(plane.settings.store_patience)
+    reconnect = ReconnectPolicy(plane.settings.store_patience)
     begun = False
     while True:
         call = watch()
         try:
             async for response in call:
-                patience.renew()
+                reconnect.reset()
                 begun = True
                 yield response
         except Unavailable:
@@ -172,5 +172,5 @@ async def _again(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T]]) -> 
                 raise
         finally:
             call.cancel()
-        if not await patience.pause():
+        if not await reconnect.wait():
             return

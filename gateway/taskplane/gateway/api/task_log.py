@@ -9,8 +9,8 @@ import orjson
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import sse
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.errors import envelope
-from taskplane.gateway.follow import TERMINAL, Seen, marked, watch
+from taskplane.gateway.errors import error_api
+from taskplane.gateway.follow import TERMINAL, WatchedBatch, mark_resync, watch
 from taskplane.gateway.http import Reply, Request, empty_reply
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.operations import check_cursor
@@ -61,10 +61,10 @@ async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[byt
         if told and isinstance(error, NotFound):
             # Deleted with its log, of which this was all.
             return
-        yield sse.event(orjson.dumps(envelope(error, logs.request_id.get())), name="error")
+        yield sse.event(orjson.dumps(error_api(error, logs.request_id.get())), name="error")
 
 
-def _batch(seen: Seen) -> bytes:
+def _batch(seen: WatchedBatch) -> bytes:
     incarnation = seen.before.rpartition("-")[0]
     return b"".join(
         [
@@ -86,7 +86,7 @@ def _json(event: pb.Event) -> dict[str, Any]:
     }
 
 
-def _snapshot(seen: Seen) -> bytes:
+def _snapshot(seen: WatchedBatch) -> bytes:
     """What stands for events that are not told one by one: a document's versions, or a log that is another one now."""
     snapshot = seen.response.snapshot
     record = snapshot.record
@@ -96,6 +96,6 @@ def _snapshot(seen: Seen) -> bytes:
         "attempt": record.attempt,
         "actor": "",
         "kind": "snapshot" if seen.resync else "replaced",
-        "event": v1_0.event(marked(record.task, seen.resync)),
+        "event": v1_0.event(mark_resync(record.task, seen.resync)),
     }
     return sse.event(orjson.dumps(found), snapshot.cursor)

@@ -7,7 +7,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
-from taskplane.gateway.api.envelope import check_size, found, read_object, read_options
+from taskplane.gateway.api.envelope import check_size, data_reply, read_object, read_options
 from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
@@ -33,7 +33,7 @@ async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
     )
     bad.check()
     done = await plane.executor.RewindSession(asked)
-    return found(await _left(plane, done.task, done.version), "Successfully rewound session")
+    return data_reply(await _left(plane, done.task, done.version), "Successfully rewound session")
 
 
 async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -47,7 +47,7 @@ async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
     )
     bad.check()
     done = await plane.executor.UndoRewind(asked)
-    return found(await _left(plane, done.task, done.version), "Successfully undid the rewind")
+    return data_reply(await _left(plane, done.task, done.version), "Successfully undid the rewind")
 
 
 async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -66,7 +66,7 @@ async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
     check_size(asked)
     session = (await plane.sessions.Fork(asked)).session
     _log.info("forked session %s into %s", asked.context_id, session.context_id)
-    return found(session_json(session), "Successfully forked session", status=201)
+    return data_reply(session_json(session), "Successfully forked session", status=201)
 
 
 def _key(request: Request) -> str:
@@ -77,7 +77,7 @@ def _key(request: Request) -> str:
 
 def _expected(request: Request, body: Fields) -> int:
     """The version that the session must have, by body or header; 0: any."""
-    return read_version(body, "expectedVersion") or etags.named(request.header(b"if-match"), "version")
+    return read_version(body, "expectedVersion") or etags.parse_if_match(request.header(b"if-match"), "version")
 
 
 async def _left(plane: Plane, task: a2a.Task, version: int) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import grpc
 
 from taskplane.cli import exits
 from taskplane.cli.client.failures import Failure, Unauthorized, Unreachable
-from taskplane.cli.delivery import delivered
 from taskplane.cli.options import Output
-from taskplane.cli.report import complain
+from taskplane.cli.report import report_error
+from taskplane.cli.stdout import run_and_flush
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import PermissionDenied, PlaneError, Unauthenticated, Unavailable
 from taskplane.runtime.principal import Principal
@@ -31,9 +31,9 @@ def run(
             return await command(client(channel, identity=identity, secret=secret, deadline=_DEADLINE))
 
     try:
-        return delivered(lambda: asyncio.run(main()), output)
+        return run_and_flush(lambda: asyncio.run(main()), output)
     except (Failure, PlaneError) as error:
-        return complain(_told(error, address), output)
+        return report_error(_as_failure(error, address), output)
     except KeyboardInterrupt:
         return exits.INTERRUPTED
 
@@ -46,7 +46,7 @@ def _secret() -> str:
     return next((room.internal_secret for room in rooms if room.internal_secret), "")
 
 
-def _told(error: Failure | PlaneError, address: str) -> Failure | PlaneError:
+def _as_failure(error: Failure | PlaneError, address: str) -> Failure | PlaneError:
     if isinstance(error, Unavailable):
         return Unreachable(
             f"{address} cannot be reached or cannot work now.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskplane.cli.delivery import delivered
+from taskplane.cli.stdout import run_and_flush
 
 
 def printed() -> int:
@@ -22,7 +22,7 @@ def test_an_stdout_that_is_full_is_a_typed_error(
     for buffering in (1, -1):
         with open("/dev/full", "w", buffering) as full:
             monkeypatch.setattr(sys, "stdout", full)
-            assert delivered(printed, "json") == 2
+            assert run_and_flush(printed, "json") == 2
         error = json.loads(capsys.readouterr().err)["error"]
         assert (error["code"], "No space left" in error["message"]) == ("BAD_OUTPUT", True)
 
@@ -32,7 +32,7 @@ def test_a_reader_who_left_has_seen_enough(monkeypatch: pytest.MonkeyPatch, caps
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        assert delivered(printed) == 1
+        assert run_and_flush(printed) == 1
     assert capsys.readouterr().err == ""
 
 
@@ -41,4 +41,4 @@ def test_an_error_about_a_file_is_none_of_stdout(tmp_path: Path) -> None:
         return len((tmp_path / "none").read_text())
 
     with pytest.raises(FileNotFoundError):
-        delivered(missing)
+        run_and_flush(missing)

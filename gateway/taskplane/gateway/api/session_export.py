@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.api.lines import FORMAT, MEDIA_TYPE, VERSION, Tally, line
+from taskplane.gateway.api.export_format import FORMAT, MEDIA_TYPE, VERSION, Tally, format_line
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Headers, Reply, Request
 from taskplane.gateway.ndjson import LineStream
@@ -50,7 +50,7 @@ async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, i
     tally = Tally()
     # How far the messages of each task are in the entries.
     copied: dict[str, int] = {}
-    yield tally.add(line("header", format=FORMAT, version=VERSION, session=session))
+    yield tally.add(format_line("header", format=FORMAT, version=VERSION, session=session))
     try:
         async for entries in _entries(plane, session):
             for entry in entries:
@@ -68,9 +68,9 @@ async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, i
                 else:
                     yield await plane.worker.run(size, _written, tally, "events", "event", response.events.events)
     except PlaneError as error:
-        yield line("error", code=error.reason, message=error.message)
+        yield format_line("error", code=error.reason, message=error.message)
         return
-    yield line("end", **tally.end())
+    yield format_line("end", **tally.end())
 
 
 async def _entries(plane: Plane, session: sb.Session) -> AsyncGenerator[Sequence[sb.Entry], None]:
@@ -88,7 +88,7 @@ async def _entries(plane: Plane, session: sb.Session) -> AsyncGenerator[Sequence
 
 
 def _written(tally: Tally, counted: str, kind: str, messages: Sequence[Any]) -> bytes:
-    return b"".join([tally.add(line(kind, **{kind: one}), counted) for one in messages])
+    return b"".join([tally.add(format_line(kind, **{kind: one}), counted) for one in messages])
 
 
 def _headers(context_id: str) -> Headers:

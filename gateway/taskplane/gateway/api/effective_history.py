@@ -9,7 +9,7 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.envelope import check_size, found, read_json
+from taskplane.gateway.api.envelope import check_size, data_reply, read_json
 from taskplane.gateway.api.shapes import event_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
@@ -36,7 +36,9 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
         data = await _effective(plane, request.arguments["session"])
     else:
         data = await _page(plane, request)
-    return found(data, "Successfully retrieved effective history", headers=[(b"etag", etags.numbered(data["version"]))])
+    return data_reply(
+        data, "Successfully retrieved effective history", headers=[(b"etag", etags.from_number(data["version"]))]
+    )
 
 
 async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -44,7 +46,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     Conflict `VERSION_MISMATCH`: the session is not at the version expected. NotFound."""
     body = await read_json(plane, request)
     messages, expected = await plane.worker.run(request.size, _read, body)
-    expected = expected or etags.named(request.header(b"if-match"), "version")
+    expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
     context_id = request.arguments["session"]
     for message in messages:
         message.message_id = message.message_id or new_id()
@@ -52,8 +54,8 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry], expected_version=expected)
     check_size(asked)
     await plane.sessions.AppendEntries(asked)
-    await apply(plane, context_id)
-    return found(await _effective(plane, context_id), "Successfully stored effective history")
+    await apply_session(plane, context_id)
+    return data_reply(await _effective(plane, context_id), "Successfully stored effective history")
 
 
 async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -61,10 +63,10 @@ async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
     asked = sb.GetStateRequest(context_id=request.arguments["session"])
     read = await plane.sessions.GetState(asked)
     data = {"version": read.session.version, "state": to_dict(read.state)}
-    return found(data, "Successfully retrieved session state")
+    return data_reply(data, "Successfully retrieved session state")
 
 
-async def apply(plane: Plane, context_id: str) -> None:
+async def apply_session(plane: Plane, context_id: str) -> None:
     """Brings the tasks of a session in line with an entry that was stored. What fails here is done by the next turn in
     that session, or by a sweep, so the entry is not refused for it."""
     try:
@@ -76,7 +78,7 @@ async def apply(plane: Plane, context_id: str) -> None:
 async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:
     """All that the session shows."""
     pages: list[sb.ListEntriesResponse] = []
-    asked = _asked(context_id, paging.MOST)
+    asked = _asked(context_id, paging.MAX_LIMIT)
     while not pages or asked.page_token:
         page = await plane.sessions.ListEntries(asked)
         pages.append(page)
