@@ -1,4 +1,4 @@
-"""The gateway as a process of its own: `python -m taskplane.gateway`, settings from TASKPLANE_GATEWAY_*."""
+"""The gateway process: `python -m taskplane.gateway`, with settings from TASKPLANE_GATEWAY_*."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from taskplane.runtime.settings import load
 
 
 async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set, then drains."""
+    """Serve until `stop` is set, then drain."""
     async with (
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
@@ -26,7 +26,7 @@ async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
 
 
 def main() -> int:
-    """Reads the settings and runs until SIGTERM."""
+    """Read the settings and run until SIGTERM; return the exit code."""
     settings = load(GatewaySettings, PREFIX)
     logs.setup(settings.log_level)
     return process.run(partial(serve, settings), drain=settings.drain_delay + settings.shutdown_timeout + 5.0)

@@ -1,4 +1,4 @@
-"""The agents behind this gateway, as the executor lists them: kept for a while, asked for again when they are old."""
+"""The directory of agents, as the executor lists them, cached for a limited time."""
 
 import asyncio
 import contextvars
@@ -18,7 +18,7 @@ _MISS_INTERVAL: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent as it is now. `seen_at` is when this card was first seen, in seconds since 1970."""
+    """An agent and its current card. `seen_at` is the time when this card was first seen, in seconds since 1970."""
 
     name: str
     card: a2a.AgentCard
@@ -31,10 +31,10 @@ class Agent:
 
 
 class Agents:
-    """The directory. The first agent that the executor lists is the default one, found under the empty name."""
+    """A cache of the executor's agents. The first agent that is listed is the default one; its name here is empty."""
 
     def __init__(self, executor: AgentExecutorStub, age: float) -> None:
-        """`age` is how many seconds an answer of the executor counts as new."""
+        """Create an empty cache whose entries are fresh for `age` seconds."""
         self._executor = executor
         self._age = age
         self._found: Mapping[str, Agent] = {}
@@ -42,16 +42,18 @@ class Agents:
         self._asking: asyncio.Task[None] | None = None
 
     def peek(self, name: str) -> Agent | None:
-        """The agent as far as it is known already."""
+        """Return the cached agent, however old; None if it is not cached."""
         return self._found.get(name)
 
     def fresh(self, name: str) -> Agent | None:
-        """What `find` returns without asking anybody; None: it asks."""
+        """Return the cached agent while the cache is fresh; None if `find` would call the executor."""
         return self._found.get(name) if time.monotonic() - self._asked_at < self._age else None
 
     async def find(self, name: str) -> Agent:
-        """The agent; empty: the default one. NotFound `AGENT_NOT_FOUND`. Unavailable: nothing is known yet and the
-        executor cannot be reached."""
+        """Return the agent with this name, the default one for an empty name.
+
+        Raise NotFound `AGENT_NOT_FOUND`, or Unavailable if nothing is cached and the executor cannot be reached.
+        """
         since = time.monotonic() - self._asked_at
         agent = self._found.get(name)
         if agent is None:
@@ -68,7 +70,7 @@ class Agents:
         return agent
 
     async def _ask(self) -> None:
-        """One question at a time, however many wait for its answer; it outlives a caller that goes away."""
+        """Load the list, once for all callers that wait; the call outlives a caller that is cancelled."""
         if self._asking is None or self._asking.done():
             # As the gateway itself, whoever happens to ask first.
             self._asking = asyncio.create_task(self._load(), context=contextvars.Context())
@@ -91,7 +93,7 @@ class Agents:
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    """Takes notice of a failure whose askers have all gone."""
+    """Mark a failure as retrieved, for the case that all callers who waited for it have gone."""
     if not task.cancelled():
         task.exception()
 

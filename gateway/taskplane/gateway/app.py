@@ -1,4 +1,4 @@
-"""The ASGI application: finds the route, the caller and the answer of every request."""
+"""The ASGI application: routing, authentication and error responses of every request."""
 
 import logging
 from collections.abc import Awaitable
@@ -38,14 +38,14 @@ ANONYMOUS: Final = Principal("", "", "anonymous")
 
 
 class App:
-    """Serves a plane. Never redirects, and never lets an exception reach the server."""
+    """The application for one plane. It never redirects, and never lets an exception reach the server."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._table = RouteTable()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one HTTP request."""
+        """Answer one HTTP request."""
         if scope["type"] != "http":
             raise TypeError(f"the gateway serves http, not {scope['type']}")
         request = Request(scope, receive)
@@ -74,7 +74,7 @@ class App:
         return caller
 
     async def _answer(self, operation: str, answering: Awaitable[Reply]) -> Reply | None:
-        """The answer, also of what fails; None if there is nobody left to answer."""
+        """Return the response, also for a failure; None if the client has gone."""
         error: PlaneError
         try:
             reply = await answering
@@ -93,7 +93,7 @@ class App:
 
 
 def application(plane: Plane) -> ASGIApp:
-    """The application, with CORS (WHATWG Fetch, section 3.3) where other origins are allowed."""
+    """Return the application, with CORS (WHATWG Fetch, section 3.3) if other origins are allowed."""
     app: Any = App(plane)
     if not plane.settings.cors_origins:
         return app  # type: ignore[no-any-return]

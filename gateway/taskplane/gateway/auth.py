@@ -1,4 +1,4 @@
-"""Who calls: the one place that makes principals from requests, and checks from where they come."""
+"""Authentication: the one place that creates principals from requests and checks their Host and Origin."""
 
 import hmac
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls. `key` is the API key that was shown; None where there is none."""
+    """An authenticated caller. `key` is the API key that was used, if any."""
 
     principal: Principal
     key: Key | None
@@ -27,10 +27,10 @@ class Caller:
 
 
 class Authenticator:
-    """Makes principals as the settings say."""
+    """The authentication of requests according to the settings."""
 
     def __init__(self, settings: GatewaySettings) -> None:
-        """Invalid: it would let everybody in from other machines, or the keys cannot be read."""
+        """Read the keys. Raise Invalid if that fails, or if other machines could call without authentication."""
         self._keys = Keys(Path(settings.api_keys), settings.tenant) if settings.api_keys else None
         self._proxy_secret = settings.proxy_secret.encode()
         self._required = self._keys is not None or bool(self._proxy_secret)
@@ -48,18 +48,21 @@ class Authenticator:
 
     @property
     def required(self) -> bool:
-        """Every call needs credentials; without, this is development on loopback."""
+        """Return whether every call needs credentials; if not, this is development on loopback."""
         return self._required
 
     @property
     def takes_keys(self) -> bool:
-        """API keys are configured."""
+        """Return whether API keys are configured."""
         return self._keys is not None
 
     def authenticate(self, request: Request) -> Caller:
-        """The caller. Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS`; PermissionDenied `HOST_NOT_ALLOWED`,
-        `ORIGIN_NOT_ALLOWED`. On loopback without authentication the header X-User-Id or the parameter user_id names
-        the user; with authentication they count only if the trusted proxy sends them."""
+        """Return the caller of a request.
+
+        On loopback without authentication the header X-User-Id or the parameter user_id names the user; with
+        authentication they are honoured from the trusted proxy only. Raise Unauthenticated `NO_CREDENTIALS` or
+        `BAD_CREDENTIALS`; PermissionDenied `HOST_NOT_ALLOWED` or `ORIGIN_NOT_ALLOWED`.
+        """
         if not self._required or self._hosts:
             self._check_host(request.raw(b"host"))
         origin = request.header(b"origin").lower()
@@ -77,7 +80,7 @@ class Authenticator:
         return self._by_key(request)
 
     def alive(self, caller: Caller) -> bool:
-        """The caller's credentials still hold."""
+        """Return whether the caller's credentials are still valid."""
         return caller.key is None or (self._keys is not None and self._keys.alive(caller.key))
 
     def _named(self, user: str) -> Caller:
@@ -129,7 +132,7 @@ def _user_of(request: Request) -> str:
 
 
 def _split(address: str) -> SplitResult:
-    """The parts of an address; all of them empty where it is none, so that it is on no list."""
+    """Return the parts of a URL, all of them empty if it cannot be parsed, so that it matches no list."""
     try:
         return urlsplit(address)
     except ValueError:

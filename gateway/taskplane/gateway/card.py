@@ -1,4 +1,4 @@
-"""The agent card routes (A2A 1.0 section 8.2): which style for whom, and caching."""
+"""The agent card routes (A2A 1.0 section 8.2): lookup of the agent, choice of the card's version, and caching."""
 
 from email.utils import formatdate
 from typing import Final
@@ -18,7 +18,7 @@ _BINDINGS: Final = (("JSONRPC", ("1.0", "0.3")),)
 
 
 async def well_known(plane: Plane, request: Request) -> Reply:
-    """The card of the agent in the path; without one, of the default agent. NotFound `AGENT_NOT_FOUND`."""
+    """Return the card of the agent in the path, or of the default agent. Raise NotFound `AGENT_NOT_FOUND`."""
     name = agent_name(request)
     agent = await find(plane, name)
     asked = request.header(b"a2a-version") or request.query.get("A2A-Version", "")
@@ -40,7 +40,8 @@ async def well_known(plane: Plane, request: Request) -> Reply:
 
 
 async def find(plane: Plane, name: str) -> Agent:
-    """The agent with this name or, for "namespace/name", with the plain name. NotFound `AGENT_NOT_FOUND`."""
+    """Return the agent with this name or, for "namespace/name", with the plain name. Raise NotFound
+    `AGENT_NOT_FOUND`."""
     try:
         return await plane.agents.find(name)
     except NotFound:
@@ -50,7 +51,7 @@ async def find(plane: Plane, name: str) -> Agent:
 
 
 def agent_name(request: Request) -> str:
-    """The agent that a path names; empty: the default one."""
+    """Return the name of the agent in the path; empty for the default one."""
     arguments = request.arguments
     if "namespace" in arguments:
         return f"{arguments['namespace']}/{arguments['agent']}"
@@ -58,7 +59,7 @@ def agent_name(request: Request) -> str:
 
 
 def version_of(asked: str) -> str:
-    """Major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
+    """Return major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
     return ".".join(asked.strip().split(".")[:2])
 
 

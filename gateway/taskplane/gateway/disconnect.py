@@ -1,4 +1,4 @@
-"""Waiting for as long as somebody waits for the answer: a blocked request ends when its client leaves or we do."""
+"""Cancellation of a request that blocks, when its client disconnects or this process drains."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,8 +15,11 @@ _WATCH_AFTER: Final = 1.0
 
 @asynccontextmanager
 async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGenerator[None]:
-    """What runs inside is cancelled, and ClientGone raised, when the client closes the connection. Unavailable
-    `SHUTTING_DOWN`: this process drains meanwhile, or did already, when nothing inside has begun."""
+    """Cancel the body, and raise ClientGone, when the client closes the connection.
+
+    Raise Unavailable `SHUTTING_DOWN` if this process drains meanwhile, or drains already; in that case the body does
+    not run.
+    """
     if streams.draining:
         raise Unavailable(
             "this server is shutting down; nothing was sent",

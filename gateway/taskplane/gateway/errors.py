@@ -1,4 +1,4 @@
-"""What an error of the plane is on the wire: one table of A2A errors, and the bodies each binding makes of them."""
+"""Errors on the wire: the table of A2A errors and the bodies of each binding."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,8 +12,8 @@ _TYPE: Final = "type.googleapis.com/google.rpc."
 
 @dataclass(frozen=True, slots=True)
 class A2AError:
-    """One error of the protocol (A2A 1.0 section 5.4; JSON-RPC 2.0 section 5.1). `reason` is that of its ErrorInfo;
-    empty for the errors JSON-RPC itself defines."""
+    """An error of the protocol (A2A 1.0 section 5.4; JSON-RPC 2.0 section 5.1). `reason` is the reason of its
+    ErrorInfo; empty for the errors that JSON-RPC itself defines."""
 
     name: str
     code: int
@@ -83,18 +83,18 @@ _RETRYABLE: Final = frozenset({"ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "
 
 
 def a2a_error(error: PlaneError) -> A2AError:
-    """The A2A error that `error` is."""
+    """Return the A2A error for `error`."""
     return _BY_REASON.get(error.reason) or _BY_CODE.get(error.code, INTERNAL)
 
 
 def http_status(error: PlaneError) -> int:
-    """The HTTP status that `error` is under /api."""
+    """Return the HTTP status for `error` under /api."""
     return _STATUS_BY_REASON.get(error.reason) or _STATUS_BY_CODE.get(error.code, 500)
 
 
 def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
-    """The `error` member of a 1.0 JSON-RPC response: `data` is a list of google.rpc details, an ErrorInfo first (A2A
-    1.0 section 9.5). Where the protocol has a reason for several of ours, ours is in the metadata."""
+    """Return the `error` member of a 1.0 JSON-RPC response. `data` is a list of google.rpc details, an ErrorInfo first
+    (A2A 1.0 section 9.5); its metadata has the plane's own reason where the protocol has one reason for several."""
     known = a2a_error(error)
     metadata = {**error.metadata, "requestId": request_id}
     if error.suggestion:
@@ -117,12 +117,12 @@ def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
 
 
 def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
-    """The `error` member of a 0.3 JSON-RPC response; its `data` is free-form there."""
+    """Return the `error` member of a 0.3 JSON-RPC response, whose `data` is free-form."""
     return {"code": a2a_error(error).code, "message": error.message, "data": _details(error, request_id)}
 
 
 def error_api(error: PlaneError, request_id: str) -> dict[str, Any]:
-    """The body of an error under /api."""
+    """Return the body of an error under /api."""
     return {"error": error.message, "code": error.reason, **_details(error, request_id)}
 
 

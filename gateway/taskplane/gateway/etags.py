@@ -1,5 +1,4 @@
-"""Entity tags (RFC 9110, sections 8.8.3 and 13.1): of answers, so that an unchanged one is not sent again, and of what
-a client wants to change."""
+"""Entity tags (RFC 9110, sections 8.8.3 and 13.1), for conditional reads and writes."""
 
 import hashlib
 from typing import Final
@@ -15,18 +14,18 @@ _PRIVATE: Final[Headers] = [
 
 
 def digest(body: bytes) -> bytes:
-    """The tag of a body by its content."""
+    """Return the tag of a body, by its content."""
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
 
 
 def from_number(number: int) -> bytes:
-    """The tag of what has a generation or a version."""
+    """Return the tag of a generation or a version."""
     return b'"%d"' % number
 
 
 def parse_if_match(if_match: str, what: str) -> int:
-    """The generation or version (`what` of them) that If-Match names, as a number, a tag or the end of a cursor; 0:
-    any. Invalid for anything else."""
+    """Return the generation or version (`what`) in If-Match, given as a number, a tag or the end of a cursor; 0: any.
+    Raise Invalid for anything else."""
     text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
     if text in ("", "*"):
         return 0
@@ -36,13 +35,14 @@ def parse_if_match(if_match: str, what: str) -> int:
 
 
 def is_current(request: Request, tag: bytes) -> bool:
-    """The client has what bears this tag already, as If-None-Match says; weakly compared."""
+    """Return whether If-None-Match contains this tag, so that the client has the content already; compared weakly."""
     known = [one.removeprefix("W/") for one in request.headers(b"if-none-match")]
     return bool(known) and ("*" in known or tag.decode() in known)
 
 
 def if_changed(request: Request, reply: Content, tag: bytes = b"") -> Content:
-    """The reply with its tag, by default that of its content; 304 without a body where the client has that already."""
+    """Return the reply with its tag, by default that of its content; 304 without a body if the client has it
+    already."""
     tag = tag or digest(reply.body)
     headers: Headers = [(b"etag", tag), *_PRIVATE]
     if is_current(request, tag):

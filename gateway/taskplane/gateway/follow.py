@@ -1,4 +1,4 @@
-"""Following a task: what WatchTask sends, as the elements of a stream, through restarts of the store."""
+"""The events of a task as elements of a stream, read by WatchTask, across restarts of the store."""
 
 from collections.abc import AsyncGenerator, Iterable, Set
 from contextlib import aclosing
@@ -32,18 +32,19 @@ _DOCUMENT_KINDS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERS
 
 
 class PayloadStream:
-    """The elements of a stream, in batches; to be closed with `aclose`, at the end or before."""
+    """The elements of a stream in batches. Close it with `aclose`, at its end or before."""
 
     __slots__ = ("_batches", "_first", "whole")
 
     def __init__(self, batches: AsyncGenerator[list[Item], None], *, whole: bool = False) -> None:
-        """`whole`: the first batch is what a rewind left, which is written with its history, whatever was asked for."""
+        """Take the batches. `whole`: the first one is the result of a rewind and written with its whole history,
+        whatever `historyLength` is."""
         self.whole = whole
         self._batches = batches
         self._first: list[Item] | None = None
 
     async def prime(self) -> list[Item]:
-        """Waits for the first batch, which the iteration then begins with; empty if there is none."""
+        """Wait for the first batch and return it, empty if there is none; the iteration still begins with it."""
         try:
             self._first = await anext(self._batches)
         except StopAsyncIteration:
@@ -60,17 +61,17 @@ class PayloadStream:
         return await self._batches.__anext__()
 
     async def aclose(self) -> None:
-        """Ends the watch behind it."""
+        """Close the watch behind the stream."""
         await self._batches.aclose()
 
 
 async def single(payload: Payload) -> AsyncGenerator[list[Item], None]:
-    """A stream of one element without a place in a log."""
+    """Yield one element that has no cursor."""
     yield [("", payload)]
 
 
 async def prepend(payload: Payload, batches: AsyncGenerator[list[Item], None]) -> AsyncGenerator[list[Item], None]:
-    """A stream that begins with an element without a place, before these."""
+    """Yield an element that has no cursor, then the batches."""
     yield [("", payload)]
     async with aclosing(batches):
         async for items in batches:
@@ -79,8 +80,8 @@ async def prepend(payload: Payload, batches: AsyncGenerator[list[Item], None]) -
 
 @dataclass(frozen=True, slots=True)
 class WatchedBatch:
-    """What the store sent: a snapshot or a batch of events, and the place before it. `resync` says why a snapshot
-    stands for events that can no longer be told; empty: it does not."""
+    """A response of the store, a snapshot or a batch of events, and the cursor before it. `resync` is the reason why a
+    snapshot replaces events that are no longer available; empty: it does not."""
 
     response: pb.WatchTaskResponse
     before: str
@@ -90,9 +91,12 @@ class WatchedBatch:
 async def watch(
     tasks: TaskStoreStub, task_id: str, cursor: str, stop: States, *, patience: float, begun: bool = False
 ) -> AsyncGenerator[WatchedBatch, None]:
-    """Everything after `cursor` until the task is in a state of `stop`; a snapshot first where the cursor is empty or
-    cannot be honoured. While the store restarts or cannot be reached it waits up to `patience` seconds, then ends.
-    NotFound; Unavailable before the first response, unless the caller has `begun`."""
+    """Yield everything after `cursor` until the task reaches a state in `stop`; a snapshot first if the cursor is empty
+    or cannot be honoured.
+
+    While the store restarts or cannot be reached, reconnect for up to `patience` seconds, then end. Raise NotFound, or
+    Unavailable before the first response unless the caller has `begun`.
+    """
     resync = ""
     reconnect = ReconnectPolicy(patience)
     while True:
@@ -145,13 +149,12 @@ async def follow(
     begin: a2a.Task | None = None,
     task_sent: bool = False,
 ) -> AsyncGenerator[list[Item], None]:
-    """The visible events of a task after `cursor`, until one leads into a state of `stop`, or the task is in one and
-    there are no more.
+    """Yield the visible events of a task after `cursor`, until one leads to a state in `stop`, or the task is in one
+    and no event is left.
 
-    Without a cursor a Task comes first. `begin` is the Task at `cursor`, where the caller has it. `told`: the stream
-    told a Task already, so that the beginning of this one is a status update. A cursor that cannot be honoured is
-    answered with a Task marked with `RESYNC`. A task that is deleted meanwhile ends as canceled. For the rest see
-    `watch`.
+    Without a cursor a Task comes first. `begin` is the Task at `cursor`, if the caller has it. `task_sent`: the stream
+    has sent a Task already, so this task begins with a status update. A cursor that cannot be honoured yields a Task
+    marked with `RESYNC`. The deletion of the task yields a canceled status. Reconnect and raise as `watch` does.
     """
     about: Payload | None = begin
     batches = _batches(tasks, task_id, cursor, stop, patience=patience, begin=begin, task_sent=task_sent)
@@ -203,17 +206,17 @@ async def _batches(
 
 
 def total_bytes(items: Iterable[Item]) -> int:
-    """Bytes of the elements."""
+    """Return the size of the elements in bytes."""
     return sum(payload.ByteSize() for _, payload in items)
 
 
 def state_values(states: Iterable[int]) -> list[a2a.TaskState.ValueType]:
-    """States as a request takes them."""
+    """Return states in the type that requests take."""
     return [a2a.TaskState.ValueType(state) for state in states]
 
 
 def _visible(seen: WatchedBatch, stop: States, *, first: bool, task_sent: bool) -> tuple[list[Item], bool]:
-    """The elements that events are on a stream, up to the one that ends it, and whether one does."""
+    """Return the elements for a batch of events, up to the one that ends the stream, and whether there is one."""
     incarnation = seen.before.rpartition("-")[0]
     items: list[Item] = []
     for event in seen.response.events.events:
@@ -233,7 +236,7 @@ def _visible(seen: WatchedBatch, stop: States, *, first: bool, task_sent: bool) 
 
 
 def _deleted(task_id: str, context_id: str) -> a2a.TaskStatusUpdateEvent:
-    """What a deletion was for those who followed the task: it ended."""
+    """Return the last status update of a task that was deleted."""
     update = a2a.TaskStatusUpdateEvent(task_id=task_id, context_id=context_id)
     update.status.state = a2a.TASK_STATE_CANCELED
     update.status.timestamp.GetCurrentTime()
@@ -242,7 +245,7 @@ def _deleted(task_id: str, context_id: str) -> a2a.TaskStatusUpdateEvent:
 
 
 def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:
-    """The beginning of a task as a status update, with the message that it is about."""
+    """Return the beginning of a task as a status update, with the user's message."""
     update = a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)
     if task.history:
         update.status.message.CopyFrom(task.history[-1])
@@ -250,9 +253,9 @@ def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:
 
 
 def _updates(task: a2a.Task, before: str, after: str, sent_ids: Set[str]) -> list[Item]:
-    """A replaced document for those who have the one before: each message of its history that was not `sent_ids`, each
-    artifact whole, then the status. Only the last one moves the place on, so that nobody who resumes in between misses
-    the rest."""
+    """Return a replaced document as updates: each message of its history that is not in `sent_ids`, each artifact
+    whole, then the status. Only the last element has the new cursor, so that a client that resumes in between misses
+    nothing."""
     items: list[Item] = []
 
     def update(status: a2a.TaskStatus) -> a2a.TaskStatusUpdateEvent:
@@ -273,7 +276,8 @@ def _updates(task: a2a.Task, before: str, after: str, sent_ids: Set[str]) -> lis
 
 
 def mark_resync(task: a2a.Task, resync: str) -> a2a.Task:
-    """The task itself or, with a reason, a copy that says it stands for events that were lost."""
+    """Return the task or, if `resync` is not empty, a copy marked as a replacement for events that are not
+    available."""
     if not resync:
         return task
     copy = a2a.Task()

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, straight on ASGI."""
+"""HTTP requests and responses on ASGI."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 
 
 class Reply(Protocol):
-    """An answer: something that can be sent."""
+    """A response that can be sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 class Content:
-    """An answer that is complete: status, body and headers."""
+    """A complete response: status, body and headers."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -38,26 +38,26 @@ class Content:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends it."""
+        """Send the response."""
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": self.body})
 
 
 def json_reply(status: int, value: Any, headers: Headers | None = None) -> Content:
-    """An answer with a JSON body."""
+    """Return a response with a JSON body."""
     return Content(status, orjson.dumps(value), JSON, headers)
 
 
 def empty_reply(status: int) -> Content:
-    """An answer without a body."""
+    """Return a response without a body."""
     reply = Content(status, b"")
     reply.headers = []
     return reply
 
 
 class Request:
-    """A request. `arguments` are the named parts of its path, `headers` the last value of each header, by lower-case
-    name; both are text."""
+    """A request. `arguments` are the named parts of its path; `size` is the size of its body in bytes once that was
+    read."""
 
     __slots__ = ("_headers", "_query", "accepted", "arguments", "receive", "scope", "size")
 
@@ -73,21 +73,21 @@ class Request:
 
     @property
     def method(self) -> str:
-        """In capitals."""
+        """Return the method, in capitals."""
         method: str = self.scope["method"]
         return method
 
     def raw(self, name: bytes) -> bytes:
-        """Like `header`, as it was sent."""
+        """Return the last value of a header as it was sent; empty if there is none."""
         return self._headers.get(name, b"")
 
     def header(self, name: bytes) -> str:
-        """The last value of a header, by its lower-case name; empty where there is none."""
+        """Return the last value of a header, by its lower-case name; empty if there is none."""
         value = self._headers.get(name)
         return "" if value is None else value.decode("latin-1").strip()
 
     def headers(self, *names: bytes) -> list[str]:
-        """The elements of every header with one of these names, joined lists taken apart."""
+        """Return the elements of all headers with these names, with comma-separated lists split."""
         if self._headers.keys().isdisjoint(names):
             return []
         joined = ",".join(value.decode("latin-1") for name, value in self.scope["headers"] if name in names)
@@ -95,14 +95,14 @@ class Request:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The last value of each query parameter."""
+        """Return the last value of each query parameter."""
         if self._query is None:
             raw: bytes = self.scope["query_string"]
             self._query = dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
         return self._query
 
     def number(self, name: str, default: int) -> int:
-        """A query parameter that is a whole number. Invalid for anything else."""
+        """Return a query parameter as a whole number. Raise Invalid for anything else."""
         text = self.query.get(name, "")
         if not text:
             return default
@@ -112,8 +112,10 @@ class Request:
             raise Invalid(f"{name} must be a whole number", fields={name: "must be a whole number"}) from None
 
     def check_json(self) -> None:
-        """Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none. A body without a
-        content type is refused too: a browser sends one across origins without asking."""
+        """Raise Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none.
+
+        A body without a content type is refused as well: browsers send one across origins without a preflight request.
+        """
         if self._headers.get(b"content-type") == JSON:
             return
         declared = self.header(b"content-type").partition(";")[0].strip().lower()
@@ -127,7 +129,7 @@ class Request:
             )
 
     async def body(self, limit: int, timeout: float) -> bytes:
-        """The whole body. BodyTooLarge: it has over `limit` bytes. Invalid: it took over `timeout` seconds."""
+        """Return the whole body. Raise BodyTooLarge above `limit` bytes, Invalid after `timeout` seconds."""
         length = self.header(b"content-length")
         if length and (not length.isdigit() or int(length) > limit):
             raise BodyTooLarge(limit)
@@ -155,7 +157,7 @@ class Request:
 
 
 class BodyTooLarge(PlaneError):
-    """The body is larger than this gateway reads."""
+    """A request body above the gateway's limit."""
 
     code = "INVALID_ARGUMENT"
     default_reason = "BODY_TOO_LARGE"
@@ -165,4 +167,4 @@ class BodyTooLarge(PlaneError):
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its request was complete; there is nobody to answer."""
+    """A connection closed by the client before its request was answered; no response can be sent."""

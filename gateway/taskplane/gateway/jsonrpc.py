@@ -1,7 +1,7 @@
-"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.2.1): envelope, versions, and what goes wrong.
+"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.2.1): envelope, version, extensions and errors.
 
-Checks come in this order: content type, JSON, envelope, method, version, required extensions, params, what the agent
-can do, then the operation itself.
+Checks are made in this order: content type, JSON, envelope, method, version, required extensions, params, the agent's
+capabilities, then the operation itself.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Answers one JSON-RPC request to the agent in the path, in the A2A version that its method name tells."""
+    """Answer one JSON-RPC request to the agent in the path, in the A2A version that its method name belongs to."""
     rpc_id, name = b"null", ""
     try:
         request.check_json()
@@ -70,7 +70,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
-    """JSON-RPC errors are HTTP 200; what concerns HTTP itself has its status, too."""
+    """Return the error response: HTTP 200 for JSON-RPC errors, a status of its own for errors of HTTP."""
     status = 200
     if isinstance(error, BodyTooLarge):
         error, status = PlaneError(error.message, reason="INVALID_REQUEST", metadata=error.metadata), 413
@@ -120,7 +120,8 @@ def _bad_envelope(what: str) -> Invalid:
 
 
 def _check_version(request: Request, dialect: Dialect) -> None:
-    """A2A 1.0 section 3.6: the header wins over the query. Without either the method name decides."""
+    """Refuse a version other than the method's. The header wins over the query (A2A 1.0 section 3.6); without either
+    the method name decides."""
     asked = request.header(b"a2a-version")
     if not asked and request.scope["query_string"]:
         asked = request.query.get("A2A-Version", "")
@@ -139,8 +140,8 @@ def _check_version(request: Request, dialect: Dialect) -> None:
 
 
 async def _agent_of(plane: Plane, name: str, method: Method) -> Agent | None:
-    """The agent with the name in the path, where the executor has to be asked. The default one is not known while that
-    has never been reached, and what concerns tasks only does not need it."""
+    """Return the agent with the name in the path, for which the executor has to be called. The default agent may be
+    None while the executor has never been reached, since operations on tasks do not need it."""
     if name:
         return await find(plane, name)
     known = plane.agents.peek("")
@@ -153,7 +154,8 @@ async def _agent_of(plane: Plane, name: str, method: Method) -> Agent | None:
 
 
 def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -> Headers:
-    """The header that echoes the extensions in use (A2A 1.0 section 3.2.6); both versions' names are read."""
+    """Return the header that echoes the extensions in use (A2A 1.0 section 3.2.6). The header names of both versions
+    are read."""
     if agent is None:
         return []
     asked = request.headers(b"a2a-extensions", b"x-a2a-extensions")

@@ -1,4 +1,4 @@
-"""API keys: read from a TOML file, known by the SHA-256 of their secret, and read again when the file changes."""
+"""API keys in a TOML file, identified by the SHA-256 of their secret and reloaded when the file changes."""
 
 import hashlib
 import hmac
@@ -21,7 +21,7 @@ _NO_DIGEST: Final = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Who a key stands for. `expires` is in seconds since 1970; 0: never."""
+    """An API key and its owner. `expires` is in seconds since 1970; 0: never."""
 
     id: str
     sha256: str
@@ -34,12 +34,13 @@ class Key:
 class Keys:
     """The keys of one file.
 
-    The file has `[[keys]]` tables with `id`, `sha256` (hexadecimal, of the secret), `owner`, and optionally `tenant`,
-    `scopes` (of "read" and "write"; both without it) and `expires` (a TOML date-time). A client shows `<id>.<secret>`.
+    The file has `[[keys]]` tables with `id`, `sha256` (of the secret, in hexadecimal), `owner`, and optionally
+    `tenant`, `scopes` ("read" and "write"; both by default) and `expires` (a TOML date-time). Clients send
+    `<id>.<secret>`.
     """
 
     def __init__(self, path: Path, tenant: str) -> None:
-        """Reads the file. Invalid: it cannot be read, or a key is not complete."""
+        """Read the file. Raise Invalid if it cannot be read or a key is incomplete."""
         self._path = path
         self._tenant = tenant
         self._stamp = 0
@@ -48,7 +49,8 @@ class Keys:
         self._load()
 
     def find(self, token: str) -> Key:
-        """The key that `token` shows. Unauthenticated `BAD_CREDENTIALS`: unknown, wrong or expired. Constant time."""
+        """Return the key of `token`, in constant time. Raise Unauthenticated `BAD_CREDENTIALS` if it is unknown, wrong
+        or expired."""
         self._refresh()
         name, _, secret = token.partition(".")
         key = self._keys.get(name)
@@ -59,7 +61,7 @@ class Keys:
         return key
 
     def alive(self, key: Key) -> bool:
-        """The key is still in the file, unchanged, and has not expired."""
+        """Return whether the key is still in the file, unchanged, and has not expired."""
         self._refresh()
         return self._keys.get(key.id) == key and self._is_valid(key)
 

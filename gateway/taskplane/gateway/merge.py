@@ -1,4 +1,4 @@
-"""Two streams read as one."""
+"""The merge of two streams into one."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,8 +9,8 @@ B = TypeVar("B")
 
 
 async def merged(one: AsyncGenerator[A, None], other: AsyncGenerator[B, None]) -> AsyncGenerator[A | B, None]:
-    """The elements of both as they come, each stream in its order, until either ends; then both are closed. At most one
-    element of each is held, however slow the reader is."""
+    """Yield the elements of both streams as they arrive until either ends, then close both. The order within each
+    stream is kept. At most one element of each is buffered."""
     sources: tuple[AsyncGenerator[A | B, None], ...] = (one, other)
     waiting = {asyncio.ensure_future(anext(source)): source for source in sources}
     try:

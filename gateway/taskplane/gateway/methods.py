@@ -1,4 +1,4 @@
-"""The methods of the JSON-RPC binding: from params to an operation, and from what it returns to an answer."""
+"""The methods of the JSON-RPC binding: reading of params, the call of the operation, and writing of the result."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ P = ParamSpec("P")
 # Not frozen: of that, each of the fields would have its price at each request.
 @dataclass(slots=True)
 class Call:
-    """One JSON-RPC request whose envelope is right. `id` is its id as JSON, `agent` the one it goes to, as far as that
-    is known, and `path` the name by which the path asked for that, empty for the default one."""
+    """A JSON-RPC request with a valid envelope. `id` is its id as JSON, `agent` the agent it is for, if that is known,
+    and `path` the agent's name in the path, empty for the default agent."""
 
     plane: Plane
     request: Request
@@ -47,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a method name stands for. `writes`: only for callers that may write."""
+    """A JSON-RPC method. `writes`: only for callers that may write."""
 
     dialect: Dialect
     serve: Callable[[Call], Awaitable[Reply]]
@@ -55,12 +55,12 @@ class Method:
 
 
 def error_body(dialect: Dialect | None, error: PlaneError) -> dict[str, Any]:
-    """The `error` member of a response; in the form of 1.0 where the version is not known."""
+    """Return the `error` member of a response; in the form of 1.0 if the version is not known."""
     return (error_0_3 if dialect is V0_3 else error_1_0)(error, logs.request_id.get())
 
 
 async def _result(call: Call, size: int, write: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Content:
-    """The answer with the result that `write` makes of messages of `size` bytes."""
+    """Return the response with the result of `write`, which is about messages of `size` bytes."""
 
     def written() -> Content:
         result = orjson.dumps(write(*args, **kwargs))
@@ -70,14 +70,14 @@ async def _result(call: Call, size: int, write: Callable[P, Any], *args: P.args,
 
 
 def _error_event(call: Call, error: PlaneError) -> bytes:
-    """An error in a stream. No `event:` line: with one, official clients lose the code."""
+    """Return an error as a stream event. It has no `event:` line, since official clients lose the code with one."""
     body = {"jsonrpc": "2.0", "id": orjson.Fragment(call.id), "error": error_body(call.dialect, error)}
     return sse.event(orjson.dumps(body))
 
 
 async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], history_length: int | None) -> Reply:
-    """The stream that `begin` opens. Errors before its first event are an ordinary answer, except in 0.3, whose
-    official client reads nothing but event streams."""
+    """Return the stream that `begin` opens. Errors before its first event are an ordinary response, except in 0.3,
+    where the official client reads nothing but event streams."""
     plane = call.plane
     if call.agent is not None and not call.agent.streams:
         raise Refused("this agent does not stream", reason="UNSUPPORTED_OPERATION")
@@ -126,8 +126,7 @@ async def _events(call: Call, flow: PayloadStream, history_length: int | None) -
 
 
 def _addressed(call: Call, send: Send) -> Send:
-    """The send, with what the rest of the request says: which agent it is for, what makes it idempotent, and which
-    version its session must have."""
+    """Return the send with agent, idempotency key and expected version from path and headers."""
     settings = call.plane.settings
     submit = send.submit
     if call.agent is not None and call.path:
@@ -220,7 +219,7 @@ def _metadata(query: TaskQuery) -> Struct | None:
 
 
 def _refusing(message: str, reason: str) -> Callable[[Call], Awaitable[Reply]]:
-    """A method of the protocol that the card does not announce; clients that call it anyway are told so."""
+    """Return a method that refuses each call, for a part of the protocol that the card does not announce."""
 
     async def refuse(_: Call) -> Reply:
         raise Refused(message, reason=reason)

@@ -1,4 +1,4 @@
-"""What the gateway counts. Labels carry names of operations and outcomes, never ids or owners."""
+"""The metrics of the gateway. Labels contain names of operations and outcomes, never ids or owners."""
 
 from typing import Final
 
@@ -20,5 +20,5 @@ EVENTS: Final = Counter("taskplane_http_stream_events", "Events written to strea
 
 
 def answered(operation: str, outcome: str = "ok") -> None:
-    """One request was answered; `outcome` is the reason of its error, or ok."""
+    """Count one answered request; `outcome` is the reason of its error, or ok."""
     _REQUESTS.labels(operation, outcome).inc()

@@ -1,4 +1,4 @@
-"""An answer of lines, sent as the client takes them."""
+"""A streamed response of lines."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -12,8 +12,9 @@ from taskplane.gateway.streams import Slot, Streams
 
 
 class LineStream:
-    """Each element of `lines` is some whole lines and one write; the next one is asked for when the client has taken
-    it, so a slow client costs no memory. When the process drains it ends early, and its last line is missing."""
+    """A response made of lines. Each element of `lines` is one or more whole lines and one write, and is requested when
+    the client has taken the one before, so a slow client costs no memory. A drain ends the response before its last
+    line."""
 
     def __init__(
         self,
@@ -24,7 +25,7 @@ class LineStream:
         write_timeout: float,
         headers: Headers,
     ) -> None:
-        """A write that blocks for `write_timeout` seconds cuts the connection."""
+        """Take the lines. A write that blocks for `write_timeout` seconds cuts the connection."""
         self._lines: Final = lines
         self._streams = streams
         self._slot = slot
@@ -33,11 +34,11 @@ class LineStream:
         self._draining = False
 
     def drain(self) -> None:
-        """Ends it after the lines that are on their way."""
+        """End the response after the current write."""
         self._draining = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the lines until they end, the client leaves, or the process drains."""
+        """Send the lines until they end, the client leaves, or the process drains."""
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.headers})
             gone = asyncio.create_task(_gone(receive))

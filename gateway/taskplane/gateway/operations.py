@@ -1,5 +1,7 @@
-"""One function per A2A operation, over protobuf and independent of the binding. Whose tasks they touch is said by the
-principal the calls are made for; no rule about tasks lives here."""
+"""The A2A operations over protobuf, one function each, independent of the binding.
+
+The principal of the calls decides which tasks are visible; no rule about tasks is implemented here.
+"""
 
 import asyncio
 import logging
@@ -23,7 +25,8 @@ from taskplane.runtime.validation import MAX_ID
 
 
 def _watch_until(states: Iterable[int]) -> bytes:
-    """A request to wait until a task is in one of these states, as bytes: from them it is made faster than anew."""
+    """Return a serialized request to wait for one of these states; parsing it is faster than building it for each
+    call."""
     return pb.WatchTaskRequest(stop_at=state_values(states), end_only=True).SerializeToString()
 
 
@@ -45,20 +48,20 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """What a send is answered with. `whole`: it is what a rewind left, which is written with its history, whatever was
-    asked for."""
+    """The response to a send. `whole`: it is the result of a rewind and written with its whole history, whatever
+    `historyLength` is."""
 
     payload: a2a.Task | a2a.Message
     whole: bool = False
 
 
 async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
-    """Sends a message and returns the agent's direct answer, or the task once it is as far as `sent.wait` asks. A
-    rewind is answered with the task of the turn after it or, without one, with the session as a task.
+    """Send a message and return the agent's direct answer, or the task once it is as far as `sent.wait` asks. A rewind
+    returns the task of the turn after it or, without one, the session task.
 
-    `size`: bytes of the JSON that it was. `accepted`: when the request came, by the loop's clock. Waiting longer than
-    the client does changes nothing for the task. NotFound; Refused `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`,
-    `KEY_REUSED`; Conflict `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
+    `size` is the size of the request's JSON in bytes; `accepted` is the time of the request by the loop's clock. A
+    client that stops waiting does not affect the task. Raise NotFound; Refused `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`
+    or `KEY_REUSED`; Conflict `VERSION_MISMATCH` or `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
     """
     reply = await _submit(plane, sent, size)
     if reply.HasField("message"):
@@ -85,9 +88,12 @@ async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, 
 
 
 async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> PayloadStream:
-    """Sends a message and returns what comes of it: one direct answer, or the task and its events, or after a rewind
-    the session as a task and the events of the next one. `cursor` is the place a repeated send goes on from, `size` as
-    in `send`. Errors as in `send`; Invalid for a cursor without a key."""
+    """Send a message and return the result as a stream: one direct answer, or the task and its events, or after a
+    rewind the session task and the events of the next task.
+
+    A repeated send continues after `cursor`. `size` is as in `send`. Raise as `send` does, and Invalid for a cursor
+    without an idempotency key.
+    """
     check_cursor(cursor)
     if cursor and not sent.submit.idempotency_key:
         raise Invalid(
@@ -112,8 +118,8 @@ async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> Paylo
 
 
 async def _rewind_stream(plane: Plane, rewound: xb.Rewound, cursor: str) -> PayloadStream:
-    """What a rewind left, then the new task from its first event on. A client that has a place in that one has seen the
-    rest."""
+    """Return the session task after a rewind, then the new task from its first event on. With a cursor, which belongs
+    to the new task, only the events after it."""
     if not rewound.HasField("next"):
         return PayloadStream(single(rewound.task), whole=True)
     task_id = rewound.next.task_id
@@ -123,7 +129,7 @@ async def _rewind_stream(plane: Plane, rewound: xb.Rewound, cursor: str) -> Payl
 
 
 async def _first_cursor(plane: Plane, reference: xb.TaskReference) -> str:
-    """The place before the first event of a task."""
+    """Return the cursor before the first event of a task."""
     incarnation = reference.cursor.rpartition("-")[0]
     if not incarnation:
         asked = pb.ListEventsRequest(task_id=reference.task_id, limit=1)
@@ -132,13 +138,14 @@ async def _first_cursor(plane: Plane, reference: xb.TaskReference) -> str:
 
 
 async def get(plane: Plane, task_id: str, history_length: int | None) -> a2a.Task:
-    """A task with at most `history_length` messages of its history. NotFound."""
+    """Return a task with at most `history_length` messages of its history. Raise NotFound."""
     request = pb.GetTaskRequest(task_id=task_id, history_length=history_length)
     return (await plane.tasks.GetTask(request)).record.task
 
 
 async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:
-    """A page of the caller's tasks, newest state change first (A2A 1.0 section 3.1.4). Invalid: a bad page token."""
+    """Return a page of the caller's tasks, newest state change first (A2A 1.0 section 3.1.4). Raise Invalid for a bad
+    page token."""
     request = pb.ListTasksRequest(
         context_id=asked.context_id,
         state=asked.status,
@@ -154,7 +161,8 @@ async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:
 
 
 async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Task:
-    """Ends a task and returns it. Refused `TASK_NOT_CANCELABLE`: it has ended already, or is not run here. NotFound."""
+    """Cancel a task and return it. Raise Refused `TASK_NOT_CANCELABLE` if it has ended or no executor runs it;
+    NotFound."""
     try:
         return (await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=task_id, metadata=metadata))).record.task
     except Refused as error:
@@ -164,8 +172,10 @@ async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Tas
 
 
 async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
-    """A task and its further events, or with `cursor` only the events after it, until the task ends. Refused
-    `UNSUPPORTED_OPERATION`: it has ended, and no cursor says what is still missing. NotFound; Invalid."""
+    """Return a task and its further events, or with `cursor` only the events after it, until the task ends.
+
+    Raise Refused `UNSUPPORTED_OPERATION` if it has ended and there is no cursor; NotFound; Invalid.
+    """
     check_cursor(cursor)
     flow = PayloadStream(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
     if cursor:
@@ -190,7 +200,7 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
 
 
 def check_cursor(cursor: str) -> None:
-    """Invalid `CURSOR_MALFORMED` unless it is empty or has the form of a cursor."""
+    """Raise Invalid `CURSOR_MALFORMED` unless the cursor is empty or well-formed."""
     if cursor and not _CURSOR.fullmatch(cursor):
         raise Invalid(
             "Last-Event-ID is not an event id of this server",
@@ -200,13 +210,13 @@ def check_cursor(cursor: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Invalid if the services would not take an idempotency key this long."""
+    """Raise Invalid for an idempotency key that the services would refuse."""
     if len(key) > MAX_ID:
         raise Invalid("the idempotency key is too long", fields={"Idempotency-Key": f"at most {MAX_ID} characters"})
 
 
 def check_size(message: Message) -> None:
-    """Invalid `REQUEST_TOO_LARGE` if the services would not take a request this large."""
+    """Raise Invalid `REQUEST_TOO_LARGE` for a request that is too large for the services."""
     size = message.ByteSize()
     if size > MAX_REQUEST_BYTES:
         raise Invalid(

@@ -1,4 +1,4 @@
-"""What the gateway's handlers need: the services behind it, and what it keeps in memory."""
+"""The dependencies of the gateway's handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from taskplane.gateway.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Given to every handler. The stubs call for the principal of the request."""
+    """The services behind the gateway and its state in memory. The stubs call for the principal of the request."""
 
     settings: GatewaySettings
     # Where clients reach this gateway, without a slash at its end.

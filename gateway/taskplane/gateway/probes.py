@@ -1,4 +1,4 @@
-"""Whether this process lives, whether it is ready, and what it counts."""
+"""Liveness, readiness and metrics of the process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,12 +18,12 @@ Probe = Callable[[], Awaitable[bool]]
 
 
 async def healthz(plane: Plane, request: Request) -> Reply:
-    """This process answers."""
+    """Answer 200 as long as this process answers at all."""
     return json_reply(200, {"status": "ok"})
 
 
 async def readyz(plane: Plane, request: Request) -> Reply:
-    """Whether calls are welcome: 200 if every service behind is, 503 if one is not or this process drains."""
+    """Answer 200 if every service behind is ready, 503 if one is not or this process drains."""
     names = list(plane.probes)
     answers = await asyncio.gather(*(_passes(plane.probes[name]) for name in names))
     services = dict(zip(names, answers, strict=True))
@@ -33,13 +33,13 @@ async def readyz(plane: Plane, request: Request) -> Reply:
 
 
 async def metrics(plane: Plane, request: Request) -> Reply:
-    """Everything measured in this process, in the Prometheus text format."""
+    """Return the metrics of this process in the Prometheus text format."""
     body, media_type = exposition()
     return Content(200, body, media_type.encode())
 
 
 def probes(channels: Mapping[str, grpc.aio.Channel]) -> dict[str, Probe]:
-    """A probe of each channel's service by the gRPC health protocol."""
+    """Return a probe of the service behind each channel, by the gRPC health protocol."""
     return {name: _probe(channel) for name, channel in channels.items()}
 
 

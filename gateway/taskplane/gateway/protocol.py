@@ -1,4 +1,4 @@
-"""What uvicorn's HTTP protocol lacks for our limits: the size of headers, the time they may take, and a hard end."""
+"""Limits that uvicorn's HTTP protocol lacks: size and time of headers, and the reset of a connection."""
 
 import asyncio
 import socket
@@ -15,26 +15,26 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 class HeadersTooLarge(ValueError):
-    """Answered with 400 by the protocol, which then closes the connection."""
+    """Too many bytes of headers. The protocol answers with 400 and closes the connection."""
 
 
 class Protocol(HttpToolsProtocol):
-    """At most 16 KiB of path and headers, which must be complete 10 s after they began; those of the first request 10 s
-    after the connection was made."""
+    """An HTTP protocol that accepts at most 16 KiB of path and headers, complete within 10 s of their first byte; those
+    of the first request within 10 s of the connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins to wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self._first = True
         self._deadline = self.loop.call_later(HEADER_TIMEOUT, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for any more."""
+        """Stop the timer."""
         self._deadline.cancel()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Gives the request the means to cut its connection."""
+        """Start the timer for a later request, and give the request the extension that resets its connection."""
         super().on_message_begin()
         if not self._first:
             self._deadline = self.loop.call_later(HEADER_TIMEOUT, self.transport.abort)
@@ -44,22 +44,22 @@ class Protocol(HttpToolsProtocol):
         scope["extensions"] = {ABORT: self._cut}
 
     def on_url(self, url: bytes) -> None:
-        """Counts."""
+        """Count the bytes of the path."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Counts."""
+        """Count the bytes of a header."""
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The request is there."""
+        """Stop the timer."""
         self._deadline.cancel()
         super().on_headers_complete()
 
     def _cut(self) -> None:
-        """Resets the connection. A mere close would leave what the client does not read in the kernel, for minutes."""
+        """Reset the connection. A close would leave unread data in the kernel for minutes."""
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 

@@ -16,7 +16,7 @@ class ReconnectPolicy:
         self._failing_since: float | None = None
 
     def reset(self) -> None:
-        """Note that the store has answered."""
+        """Record that the store has answered."""
         self._attempts, self._failing_since = 0, None
 
     async def wait(self) -> bool:

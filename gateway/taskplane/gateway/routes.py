@@ -1,4 +1,4 @@
-"""The routes as data, and the table that finds one. No path redirects; each means the same with a slash at its end."""
+"""The table of routes. No path redirects; a slash at the end of a path makes no difference."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from taskplane.runtime.errors import NotFound, PlaneError
 
 @dataclass(frozen=True, slots=True)
 class PublicRoute:
-    """A route for everybody."""
+    """A route that needs no authentication."""
 
     method: str
     path: str
@@ -38,8 +38,8 @@ class PublicRoute:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route for authenticated callers. `rpcs` are the methods behind it, whose policy says who may do what; empty:
-    the handler knows. `writes`: only for callers that may write."""
+    """A route for authenticated callers. `rpcs` are the gRPC methods that the handler calls, whose policy decides who
+    may do what. `writes`: only for callers that may write."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class Route:
 
 
 class MethodNotAllowed(PlaneError):
-    """The path exists, for other methods."""
+    """A path that exists for other methods."""
 
     code = "UNIMPLEMENTED"
     default_reason = "METHOD_NOT_ALLOWED"
@@ -174,8 +174,8 @@ _Methods = dict[str, PublicRoute | Route]
 
 
 class RouteTable:
-    """Finds the route of a request. Paths are matched as they were sent; the named parts are decoded after that, so an
-    id may contain anything."""
+    """A lookup of routes. Paths are matched as they were sent and their named parts are decoded afterwards, so an id
+    may contain any character."""
 
     def __init__(self, routes: Sequence[PublicRoute | Route] = ROUTES) -> None:
         self._exact: dict[str, _Methods] = {}
@@ -191,7 +191,7 @@ class RouteTable:
                 self._exact[path] = methods
 
     def find(self, method: str, path: str) -> tuple[PublicRoute | Route, Mapping[str, str]]:
-        """The route and the named parts of the path. NotFound `NO_SUCH_ROUTE`; MethodNotAllowed."""
+        """Return the route and the named parts of the path. Raise NotFound `NO_SUCH_ROUTE` or MethodNotAllowed."""
         if path.endswith("/") and len(path) > 1:
             path = path[:-1]
         methods = self._exact.get(path)

@@ -1,4 +1,4 @@
-"""The gateway's HTTP server: everything put together, listening, and ending well."""
+"""The HTTP server of the gateway: composition, listening and draining."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,8 @@ _IDLE: Final = 75
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A gateway that listens. `url` is what a client on this machine calls, `public_url` what agent cards say."""
+    """A gateway that listens. `url` is its address for clients on this machine, `public_url` its address in agent
+    cards."""
 
     host: str
     port: int
@@ -52,12 +53,12 @@ async def open_gateway(
     executor: grpc.aio.Channel,
     ready: Mapping[str, Probe] | None = None,
 ) -> AsyncGenerator[Gateway]:
-    """Serves HTTP until it is left; then it is not ready, ends its streams after `drain_delay`, and its requests after
-    `shutdown_timeout` at the latest.
+    """Serve HTTP until the context is left; then report not ready, end the streams after `drain_delay` seconds, and the
+    requests after `shutdown_timeout` seconds at the latest.
 
-    The channels are plain ones, not wrapped by `client`. `ready` says by service how to ask for its readiness; None: by
-    the gRPC health protocol, which in-process channels do not serve. Invalid: the settings would let everybody in from
-    other machines. Unavailable `CANNOT_LISTEN`: the address cannot be had.
+    The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
+    protocol, which in-process channels do not serve. Raise Invalid if other machines could call without
+    authentication; Unavailable `CANNOT_LISTEN`.
     """
     authenticator = Authenticator(settings)
     identity = Principal("", "", "gateway", service=True)
@@ -119,7 +120,7 @@ def _listening(settings: GatewaySettings) -> Generator[socket.socket]:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the process's business, and its start can be waited for."""
+    """A uvicorn server that leaves signals to the process and reports when it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""Settings of the gateway process, with their defaults. Times are in seconds unless their name says otherwise."""
+"""Settings of the gateway process and their defaults. Times are in seconds unless the name says otherwise."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -30,7 +30,7 @@ _NOT_NEGATIVE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """Read from `TASKPLANE_GATEWAY_<FIELD>`. Invalid: a value that could not work."""
+    """Settings read from `TASKPLANE_GATEWAY_<FIELD>`. A value that cannot work raises Invalid."""
 
     host: str = "127.0.0.1"
     # 0: any free one.

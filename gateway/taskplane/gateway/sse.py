@@ -1,5 +1,5 @@
-"""Server-sent events (WHATWG HTML, section 9.2): framing, and a response that survives slow, silent and vanished
-clients and ends well when the process does."""
+"""Server-sent events (WHATWG HTML, section 9.2): framing, and a response that handles slow, silent and disconnected
+clients and the drain of the process."""
 
 import asyncio
 import random
@@ -31,8 +31,8 @@ _LAST_WRITE: Final = 1.0
 
 
 def event(data: bytes, cursor: str = "", name: str = "") -> bytes:
-    """One event: an `id:` line where there is a cursor, an `event:` line where there is a name, one `data:` line, one
-    blank line. ValueError: something would break its line."""
+    """Return one event: an `id:` line if there is a cursor, an `event:` line if there is a name, one `data:` line, one
+    blank line. Raise ValueError for a value that would break its line."""
     if not data or b"\n" in data or b"\r" in data:
         raise ValueError("the data of an event must be one line and not empty")
     if cursor:
@@ -54,8 +54,8 @@ class _End(Enum):
 
 
 class EventStream:
-    """An answer made of events. Each element of `events` is one or more whole events and one write; the next one is
-    asked for when the client has taken it, so a slow client costs no memory."""
+    """A response made of events. Each element of `events` is one or more whole events and one write, and is requested
+    when the client has taken the one before, so a slow client costs no memory."""
 
     def __init__(
         self,
@@ -68,8 +68,9 @@ class EventStream:
         alive: Callable[[], bool],
         headers: Headers | None = None,
     ) -> None:
-        """After `keep_alive` seconds of silence a comment is sent. A write that blocks for `write_timeout` seconds cuts
-        the connection. `alive` says, when asked every minute, whether the caller's credentials still hold."""
+        """Take the events. A comment is sent after `keep_alive` seconds of silence. A write that blocks for
+        `write_timeout` seconds cuts the connection. `alive` is called every minute and returns whether the caller's
+        credentials are still valid."""
         self._events = events
         self._streams = streams
         self._slot = slot
@@ -83,16 +84,16 @@ class EventStream:
         self._writing = 0.0
 
     def drain(self) -> None:
-        """Ends the stream at the next event boundary."""
+        """End the stream at the next event boundary."""
         self._stop(_End.DRAIN)
 
     async def close(self) -> None:
-        """Gives everything back without having answered."""
+        """Release the slot and close the events."""
         self._slot.release()
         await self._events.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the events until they end, the client leaves, or the process drains."""
+        """Send the events until they end, the client leaves, or the process drains."""
         self._task = asyncio.current_task()
         supervisor: asyncio.Task[None] | None = None
         try:
@@ -125,7 +126,7 @@ class EventStream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _supervise(self, receive: Receive, send: Send) -> None:
-        """Sees the client leave, breaks the silence, and notices writes that block."""
+        """Stop the stream on a disconnect, a blocked write or expired credentials, and send comments during silence."""
         clock = asyncio.get_running_loop().time
         self._written = clock()
         look_at = self._written + _CREDENTIALS_INTERVAL

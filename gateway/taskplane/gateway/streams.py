@@ -1,4 +1,4 @@
-"""How many streams are open, for whom, and the common end of everything that takes long."""
+"""Limits on open streams per principal and in total, and the drain of everything that takes long."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -10,15 +10,15 @@ from taskplane.runtime.principal import Principal
 
 
 class Stream(Protocol):
-    """An open stream, or a request that waits, which can be told that this process ends."""
+    """An open stream, or a request that waits, which can be drained."""
 
     def drain(self) -> None:
-        """Ends it soon."""
+        """End soon."""
         ...
 
 
 class Streams:
-    """Counts the open streams of each principal and ends them all when the process drains."""
+    """The open streams of each principal."""
 
     def __init__(self, most: int, most_per_principal: int) -> None:
         self._most = most
@@ -30,16 +30,17 @@ class Streams:
 
     @property
     def draining(self) -> bool:
-        """Streams end as soon as they begin, and nothing begins to wait."""
+        """Return whether new streams end at once and new waits are refused."""
         return self._draining
 
     @property
     def total(self) -> int:
-        """How many slots are taken."""
+        """Return the number of slots that are taken."""
         return self._total
 
     def take(self, principal: Principal) -> "Slot":
-        """A place for one stream. Exhausted `TOO_MANY_STREAMS`: the principal, or all of them, have too many."""
+        """Return a slot for one stream. Raise Exhausted `TOO_MANY_STREAMS` if the principal, or all together, have too
+        many."""
         owner = (principal.tenant, principal.owner)
         if self._total >= self._most or self._open[owner] >= self._most_per_principal:
             raise Exhausted(
@@ -53,7 +54,7 @@ class Streams:
         return Slot(self, owner)
 
     def release(self, owner: tuple[str, str]) -> None:
-        """Gives a place back."""
+        """Give a slot back."""
         self._open[owner] -= 1
         self._total -= 1
         if not self._open[owner]:
@@ -61,7 +62,7 @@ class Streams:
 
     @contextmanager
     def running(self, stream: Stream) -> Generator[None]:
-        """While it is inside, `drain` reaches the stream."""
+        """Register the stream for `drain` while the body runs."""
         self._running.add(stream)
         try:
             yield
@@ -69,14 +70,14 @@ class Streams:
             self._running.discard(stream)
 
     def drain(self) -> None:
-        """Ends every stream at an event boundary, and from now on those that begin; and what waits."""
+        """End every stream at an event boundary, now and from now on, and everything that waits."""
         self._draining = True
         for stream in list(self._running):
             stream.drain()
 
 
 class Slot:
-    """A place that one stream takes. Given back once, however often it is asked to."""
+    """The right to one open stream."""
 
     __slots__ = ("_owner", "_streams")
 
@@ -85,7 +86,7 @@ class Slot:
         self._owner = owner
 
     def release(self) -> None:
-        """Gives the place back."""
+        """Give the slot back; further calls do nothing."""
         if self._streams is not None:
             self._streams.release(self._owner)
             self._streams = None

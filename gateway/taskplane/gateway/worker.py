@@ -1,7 +1,7 @@
-"""Translating what is large beside the event loop, so that nobody else waits for it.
+"""A thread for the translation of large requests and responses, beside the event loop.
 
-JSON to protobuf and back takes up to a second for some megabytes. In a thread it takes turns with the event loop, a few
-milliseconds each. One thread, for two would leave the loop every third turn: what is large waits for what is large.
+JSON to protobuf and back takes up to a second for some megabytes. In a thread it shares the interpreter with the event
+loop in slices of a few milliseconds. There is one thread only: with two the loop would get every third slice.
 """
 
 import asyncio
@@ -19,18 +19,19 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Where large things are translated. The work must not touch what belongs to the event loop; messages that nobody
-    changes any more may be read."""
+    """The translation thread. Work must not touch state of the event loop; messages that are no longer changed may be
+    read."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=THREAD)
 
     async def run(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns or raises. `size`: bytes of what it is about; what is small is done at once."""
+        """Return the result of `work`, which is about `size` bytes. Work on small ones is done at once, without the
+        thread."""
         if size < LARGE:
             return work(*args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **kwargs))
 
     def close(self) -> None:
-        """Takes nothing any more; what waits is dropped, what runs ends by itself."""
+        """Accept no more work and drop what waits; running work ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,1 +1,1 @@
-"""The routes under /api: tasks and sessions as kagent's clients know them, and what they need beside that."""
+"""The routes under /api: tasks and sessions in the shapes of kagent's clients, with additions."""

@@ -1,4 +1,4 @@
-"""Artifacts under /api: a task's artifacts with their times, and one of them as a file."""
+"""Artifacts under /api: the list of a task's artifacts with their times, and the download of one."""
 
 import re
 from typing import Any, Final
@@ -26,7 +26,7 @@ _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", r
 
 
 async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The artifacts of a task, each with `createdAt` and `updatedAt`. NotFound."""
+    """Return the artifacts of a task, each with `createdAt` and `updatedAt`. Raise NotFound."""
     record = await _record(plane, request)
     times = await _times(plane, record)
     shown = await plane.worker.run(record.ByteSize(), _shown, record, times)
@@ -34,7 +34,10 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def download(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The content of one artifact under its own media type, never to be shown by a browser as a page. NotFound."""
+    """Return the content of one artifact under its own media type, with headers that keep a browser from rendering it.
+
+    Raise NotFound.
+    """
     record = await _record(plane, request)
     artifact_id = request.arguments["artifact"]
     for artifact in record.task.artifacts:
@@ -50,7 +53,8 @@ async def _record(plane: Plane, request: Request) -> pb.TaskRecord:
 
 
 async def _times(plane: Plane, record: pb.TaskRecord) -> _Times:
-    """When each artifact began and was last added to, as the log says. A document's log does not say."""
+    """Return the times of the first and the last event of each artifact; nothing for a document task, whose log has
+    none."""
     times: _Times = {}
     after = 0
     while record.origin == pb.ORIGIN_MANAGED and record.task.artifacts:
@@ -77,7 +81,8 @@ def _shown(record: pb.TaskRecord, times: _Times) -> list[dict[str, Any]]:
 
 
 def _content(artifact: a2a.Artifact) -> tuple[bytes, str, str]:
-    """Body, media type and file name: texts or bytes joined, one data part as JSON, anything else whole as JSON."""
+    """Return body, media type and file name. Texts or bytes are joined, a single data part is JSON, and so is the whole
+    artifact in every other case."""
     parts = artifact.parts
     contents = {part.WhichOneof("content") for part in parts}
     name = next((part.filename for part in parts if part.filename), artifact.name)

@@ -1,4 +1,4 @@
-"""The effective history of a session: read as it is after its rewinds, and replaced by a runtime that keeps its own."""
+"""The effective history of a session: reads, and replacement by a runtime that keeps its own."""
 
 import logging
 from collections.abc import Sequence
@@ -30,8 +30,11 @@ _SHOWN: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUS
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """What a session shows, with its version: its messages and, of a session that a runtime feeds with events, the
-    events in effect. All of it, or with `limit` its newest page; `before` names an older one. NotFound; Invalid."""
+    """Return the effective history of a session and its version.
+
+    The history consists of messages and, where a runtime stores events in the session, of the events in effect. With
+    `limit` only its newest page is returned; `before` names an older page. Raise NotFound or Invalid.
+    """
     if request.query.keys().isdisjoint(("limit", "before")):
         data = await _effective(plane, request.arguments["session"])
     else:
@@ -42,8 +45,11 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Replaces what a session shows by the messages given. Invalid: two of them have the same id, among others.
-    Conflict `VERSION_MISMATCH`: the session is not at the version expected. NotFound."""
+    """Replace the effective history of a session by the given messages.
+
+    Raise Invalid, for instance if two messages have the same id; Conflict `VERSION_MISMATCH` if the session does not
+    have the expected version; NotFound.
+    """
     body = await read_json(plane, request)
     messages, expected = await plane.worker.run(request.size, _read, body)
     expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
@@ -59,7 +65,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The state that the events in effect made, with the session's version. NotFound."""
+    """Return the state that the events in effect result in, with the session's version. Raise NotFound."""
     asked = sb.GetStateRequest(context_id=request.arguments["session"])
     read = await plane.sessions.GetState(asked)
     data = {"version": read.session.version, "state": to_dict(read.state)}
@@ -67,8 +73,11 @@ async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def apply_session(plane: Plane, context_id: str) -> None:
-    """Brings the tasks of a session in line with an entry that was stored. What fails here is done by the next turn in
-    that session, or by a sweep, so the entry is not refused for it."""
+    """Bring the tasks of a session in line with an entry that was stored.
+
+    A failure is logged only: the next turn in the session or a sweep does the same work, and the entry is stored
+    already.
+    """
     try:
         await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
     except PlaneError as error:
@@ -76,7 +85,7 @@ async def apply_session(plane: Plane, context_id: str) -> None:
 
 
 async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:
-    """All that the session shows."""
+    """Return the whole effective history."""
     pages: list[sb.ListEntriesResponse] = []
     asked = _asked(context_id, paging.MAX_LIMIT)
     while not pages or asked.page_token:
@@ -87,7 +96,7 @@ async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:
 
 
 async def _page(plane: Plane, request: Request) -> dict[str, Any]:
-    """A page of it, from the newest one on."""
+    """Return one page of the effective history, the newest one first."""
     asked = _asked(request.arguments["session"], paging.limit(request, _PAGE))
     asked.newest_first = True
     asked.page_token = paging.token(request, "before")
@@ -100,7 +109,7 @@ def _asked(context_id: str, size: int) -> sb.ListEntriesRequest:
 
 
 async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[sb.Entry]) -> dict[str, Any]:
-    """Entries in reading order, of the session as it was on this page."""
+    """Return the JSON of entries, given in reading order, of the session as `page` has it."""
     messages: list[a2a.Message] = []
     events: list[dict[str, Any]] = []
     for entry in entries:

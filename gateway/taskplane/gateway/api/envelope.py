@@ -1,4 +1,4 @@
-"""The envelope of every answer under /api, and how their JSON bodies are read."""
+"""The response envelope of the routes under /api, and the reading of their JSON request bodies."""
 
 from typing import Any
 
@@ -14,14 +14,13 @@ __all__ = ["check_size", "data_reply", "list_reply", "read_json", "read_object"]
 def data_reply(
     data: Any, message: str, *, status: int = 200, headers: Headers | None = None, next_page_token: str = ""
 ) -> Content:
-    """A success with `data`; an empty token of the next page is left out."""
+    """Return a success with `data`; an empty `next_page_token` is left out."""
     body = {"error": False, "data": data, "message": message}
     return json_reply(status, body | {"next_page_token": next_page_token} if next_page_token else body, headers)
 
 
 def list_reply(data: list[Any], message: str, *, next_page_token: str = "") -> Content:
-    """A success with a list; an empty one is left out, as kagent does on the routes it has, and so is an empty token of
-    the next page."""
+    """Return a success with a list. An empty list is left out, as kagent does, and so is an empty `next_page_token`."""
     body: dict[str, Any] = {"error": False}
     if data:
         body["data"] = data
@@ -31,7 +30,8 @@ def list_reply(data: list[Any], message: str, *, next_page_token: str = "") -> C
 
 
 async def read_json(plane: Plane, request: Request) -> Any:
-    """The JSON value of the body. Invalid: it is declared as something else, is none, or is too large or too deep."""
+    """Return the JSON value of the body. Raise Invalid if it is not JSON, is declared as another type, is too large or
+    too deep."""
     request.check_json()
     body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
     try:
@@ -41,7 +41,7 @@ async def read_json(plane: Plane, request: Request) -> Any:
 
 
 async def read_object(plane: Plane, request: Request) -> dict[str, Any]:
-    """The JSON object of the body. Invalid as in `read_json`, and for anything but an object."""
+    """Return the JSON object of the body. Raise Invalid as `read_json` does, and for a value that is not an object."""
     value = await read_json(plane, request)
     if not isinstance(value, dict):
         raise Invalid("the body must be a JSON object", fields={"": "must be an object"})
@@ -49,7 +49,7 @@ async def read_object(plane: Plane, request: Request) -> dict[str, Any]:
 
 
 async def read_options(plane: Plane, request: Request) -> dict[str, Any]:
-    """Like `read_object`; without a body it is empty."""
+    """Return the JSON object of the body, an empty one without a body. Raise Invalid as `read_object` does."""
     if not request.header(b"transfer-encoding") and request.header(b"content-length") in ("", "0"):
         return {}
     return await read_object(plane, request)

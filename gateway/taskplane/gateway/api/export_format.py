@@ -1,7 +1,8 @@
-"""The lines of an exported session: JSON objects, one a line, the same bytes for the same content.
+"""The file format of an exported session: one JSON object a line, with the same bytes for the same content.
 
-A header with the session comes first, then every entry, then every task, each followed by its events, and last how many
-there were, with the SHA-256 of all lines before. So a file that was cut, however cleverly, is known for one.
+A header with the session comes first, then every entry, then every task, each followed by its events. The last line
+holds the numbers of entries, tasks and events and the SHA-256 of all lines before it, so that a truncated file is
+recognised.
 """
 
 import hashlib
@@ -21,14 +22,14 @@ M = TypeVar("M", bound=Message)
 
 
 def format_line(kind: str, **members: Any) -> bytes:
-    """A line of this kind; messages among the members are written as the JSON of Protocol Buffers."""
+    """Return a line of this type. Protobuf messages among the members are written as ProtoJSON."""
     shown = {name: MessageToDict(value) if isinstance(value, Message) else value for name, value in members.items()}
     text = json.dumps({"type": kind, **shown}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode() + b"\n"
 
 
 def parse_line(number: int, text: bytes) -> dict[str, Any]:
-    """The object of line `number`. Invalid `NOT_JSON`."""
+    """Return the JSON object of line `number`. Raise Invalid `NOT_JSON`."""
     try:
         value: object = json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError):
@@ -39,7 +40,7 @@ def parse_line(number: int, text: bytes) -> dict[str, Any]:
 
 
 def parse_message(number: int, value: Any, kind: type[M]) -> M:
-    """The message that a member of line `number` is. Invalid `BAD_LINE`."""
+    """Return a member of line `number` as a protobuf message. Raise Invalid `BAD_LINE`."""
     try:
         found: M = ParseDict(value, kind())
         # What could be built is not always what could be read again.
@@ -53,26 +54,26 @@ def parse_message(number: int, value: Any, kind: type[M]) -> M:
 
 
 def line_error(number: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
-    """Why line `number`, from 1, cannot be taken."""
+    """Return the error for line `number`, counted from 1."""
     return Invalid(f"line {number} {what}", reason=reason, metadata={"line": str(number)})
 
 
 class Tally:
-    """Counts the lines, and sums them up."""
+    """A running count of the lines and their checksum."""
 
     def __init__(self) -> None:
         self.counts = {"entries": 0, "tasks": 0, "events": 0}
         self._sum = hashlib.sha256()
 
     def add(self, text: bytes, counted: str = "") -> bytes:
-        """One more line, with its line feed; it is given back."""
+        """Count one line, given with its line feed, and return it."""
         self._sum.update(text)
         if counted:
             self.counts[counted] += 1
         return text
 
     def end(self) -> dict[str, Any]:
-        """The members of the last line."""
+        """Return the members of the last line."""
         return {**self.counts, "sha256": self._sum.hexdigest()}
 
 

@@ -1,7 +1,7 @@
-"""A session under another id: which of its ids become others, so that they are its own, and what they become.
+"""The ids of a session that is imported under another id.
 
-Ids of entries, tasks and invocations are unique for an owner or a tenant, so each is derived from the new id of the
-session and the old one, by hash; the same old id always becomes the same new one. Ids of messages and artifacts stay.
+Ids of entries, tasks and invocations are unique per owner or tenant. Each is replaced by a hash of the session's new id
+and the old one, so equal ids stay equal. Ids of messages and artifacts are kept.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ _OF_ACTIONS: Final = ("rewind_before_invocation_id", "rewindBeforeInvocationId")
 
 
 class IdMapping:
-    """Changes what it is given, in place."""
+    """A mapping of old ids to new ones, applied to messages in place."""
 
     def __init__(self, old: str, new: str) -> None:
         self._old = old
         self._new = new
 
     def id(self, old: str) -> str:
-        """What an id becomes; the empty one stays."""
+        """Return the new id; an empty one stays empty."""
         return hashlib.sha256(f"{self._new}\0{old}".encode()).hexdigest()[:32] if old else ""
 
     def entry(self, one: sb.Entry) -> None:
-        """An entry of the session."""
+        """Replace the ids in an entry of the session."""
         if one.kind == sb.ENTRY_KIND_EVENT:
             one.data = self._data(one.data, one.id)
         one.id = self._entry_id(one)
@@ -46,13 +46,13 @@ class IdMapping:
             self._message(message)
 
     def task(self, one: pb.ExportedTask) -> None:
-        """A task of the session."""
+        """Replace the ids in a task of the session."""
         one.uid = self.id(one.uid)
         one.id = self.id(one.id)
         self._task(one.task)
 
     def event(self, one: pb.Event) -> None:
-        """An event of one of its tasks."""
+        """Replace the ids in an event of a task."""
         one.invocation_id = self.id(one.invocation_id)
         which = one.event.WhichOneof("payload")
         if which == "task":
@@ -102,7 +102,7 @@ class IdMapping:
                     metadata.fields[name].string_value = self.id(metadata.fields[name].string_value)
 
     def _data(self, data: str, entry_id: str) -> str:
-        """The JSON of a runtime's event. One that names none of these ids stays as it is, letter by letter."""
+        """Return the JSON of a runtime's event with new ids; unchanged, byte by byte, if it contains none."""
         try:
             event: object = json.loads(data)
         except (ValueError, RecursionError):

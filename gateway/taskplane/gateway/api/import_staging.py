@@ -1,4 +1,4 @@
-"""What is brought in, on its way into the two stores, where nobody sees it before it is whole."""
+"""Staging of an import in the two stores, invisible until it is complete."""
 
 import logging
 import secrets
@@ -21,7 +21,7 @@ _UNKNOWN: Final = (Unavailable, DeadlineExceeded, Internal)
 
 
 class PageBuffer:
-    """Records on their way to one store, a page in memory."""
+    """A buffer of at most one page of records that are sent to one store."""
 
     def __init__(self, stage: Callable[[int, bytes], Awaitable[object]]) -> None:
         self._stage = stage
@@ -29,14 +29,14 @@ class PageBuffer:
         self.count = 0
 
     async def put(self, record: Message) -> None:
-        """One more record."""
+        """Add one record, and send the pages that are full."""
         content = record.SerializeToString()
         self._waiting += _SIZE.pack(len(content)) + content
         while len(self._waiting) >= _PAGE:
             await self._send(_PAGE)
 
     async def flush(self) -> None:
-        """What still waits goes, too."""
+        """Send the rest."""
         if self._waiting:
             await self._send(len(self._waiting))
 
@@ -47,11 +47,11 @@ class PageBuffer:
 
 
 class ImportAttempt:
-    """One try to import a session under an id.
+    """One attempt to import a session under an id.
 
-    The first page of the session shuts out whoever else imports it, or refuses where it exists. The tasks become
-    visible first, the session last: so a session that is visible is whole. The tasks of a try that got no further are
-    deleted by this one, by the next, or by a sweep.
+    The first page of the session excludes other attempts for the same id, and is refused if the session exists. The
+    tasks become visible first and the session last, so a visible session is complete. The tasks of an attempt that
+    failed between the two are deleted by this attempt, by the next one or by a sweep.
     """
 
     def __init__(self, plane: Plane, context_id: str) -> None:
@@ -61,13 +61,13 @@ class ImportAttempt:
         self.tasks = PageBuffer(self._stage_tasks)
 
     async def begin(self, session: sb.ImportRecord) -> None:
-        """Takes the id. AlreadyExists `SESSION_EXISTS`."""
+        """Reserve the id with the session's record. Raise AlreadyExists `SESSION_EXISTS`."""
         await self.session.put(session)
         await self.session.flush()
         await self._plane.tasks.DropImport(pb.DropImportRequest(context_id=self._names["context_id"]))
 
     async def commit(self) -> sb.Session:
-        """Makes it visible. AlreadyExists; Conflict; Invalid: nothing of it is."""
+        """Make the session visible and return it. Raise AlreadyExists, Conflict or Invalid; nothing is visible then."""
         timeout = self._plane.settings.import_timeout
         await self.session.flush()
         await self.tasks.flush()
@@ -80,7 +80,7 @@ class ImportAttempt:
         return made.session
 
     async def abort(self, error: BaseException) -> None:
-        """Takes everything back, as far as the stores can be reached."""
+        """Delete what was staged, as far as the stores can be reached."""
         with suppress(PlaneError):
             await self._plane.sessions.DropImport(sb.DropImportRequest(**self._names))
             if isinstance(error, _UNKNOWN) or not isinstance(error, PlaneError):

@@ -1,4 +1,4 @@
-"""The conversation that a session's tasks are, read backwards: pages of the stores, put together."""
+"""Pages of a session's conversation, newest first, combined from both stores."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -13,16 +13,18 @@ _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSH
 
 
 class MessagePage(NamedTuple):
-    """Messages, oldest first. `more`: others come before them."""
+    """Messages, oldest first. `more`: older ones exist."""
 
     messages: Sequence[a2a.Message]
     more: bool
 
 
 async def newest_page(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
-    """The newest messages of a session, exactly those that its tasks flatten to; only of those before the message with
-    the id `before`, if it is given. At most `limit`, or a few more where the first one would have no id. NotFound;
-    Invalid `NO_SUCH_MESSAGE`."""
+    """Return the newest messages of a session, or the newest ones before the message with the id `before`.
+
+    All pages together are exactly the flattened tasks of the session. A page has at most `limit` messages, or a few
+    more where its first message would otherwise have no id. Raise NotFound or Invalid `NO_SUCH_MESSAGE`.
+    """
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     if not session.has_session_task or await has_own_task(plane, context_id):
         return await _of_tasks(plane, context_id, limit, before, ())
@@ -38,7 +40,7 @@ async def newest_page(plane: Plane, context_id: str, limit: int, before: str) ->
 
 
 async def _of_tasks(plane: Plane, context_id: str, limit: int, before: str, without: Sequence[str]) -> MessagePage:
-    """What the tasks say, each by itself."""
+    """Return a page of the messages of the tasks, except those with an id in `without`."""
     messages: list[a2a.Message] = []
     asked = pb.ListMessagesRequest(context_id=context_id, before=before, without=without)
     while True:
@@ -51,7 +53,7 @@ async def _of_tasks(plane: Plane, context_id: str, limit: int, before: str, with
 
 
 async def _of_session(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
-    """What the session task says."""
+    """Return a page of the messages of the session task."""
     messages: list[a2a.Message] = []
     asked = sb.ListEntriesRequest(
         context_id=context_id,

@@ -1,4 +1,4 @@
-"""Conversations under /api: the messages of a session, the newest page first, and those of one task."""
+"""Conversations under /api: the messages of a session in pages, newest page first, and the messages of one task."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Sequence
@@ -24,8 +24,11 @@ _EVENTS: Final = 1_000
 
 
 async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The conversation that a session's tasks are: the newest page first, each page oldest to newest. With `kind` the
-    messages of that kind, status texts among them. NotFound; Invalid."""
+    """Return a page of the flattened tasks of a session, oldest message first; the newest page unless `before` is
+    given.
+
+    With `kind` only messages of that kind are returned, status texts included. Raise NotFound or Invalid.
+    """
     limit = paging.limit(request, _PAGE)
     before = request.query.get("before", "")
     context_id, kind = request.arguments["session"], request.query.get("kind", "")
@@ -61,7 +64,7 @@ async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, 
 
 
 async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The messages of one task; with `kind` those of that kind, status texts among them. NotFound."""
+    """Return the messages of one task; with `kind` only those of that kind, status texts included. Raise NotFound."""
     record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=request.arguments["task"]))).record
     kind = request.query.get("kind", "")
     messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
@@ -74,14 +77,14 @@ async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dic
 
 
 async def _of_kind_in(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[Sequence[a2a.Message], None]:
-    """The messages of a kind in a session, oldest first, task by task. NotFound."""
+    """Yield the messages of a kind in a session, oldest first, task by task. Raise NotFound."""
     async with aclosing(iterate_tasks(plane, context_id, artifacts=False)) as listed:
         async for task, _ in listed:
             yield await _of_kind(plane, task, kind)
 
 
 async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]:
-    """Status texts are in no history: they are read from the log."""
+    """Return the messages of a kind in a task. Status texts are not part of the history and are read from the log."""
     if kind != STATUS_TEXT:
         return [message for message in flatten([task]) if kind_of(message) == kind]
     messages: list[a2a.Message] = []

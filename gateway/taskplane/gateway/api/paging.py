@@ -1,4 +1,4 @@
-"""How a client asks for one page of what is long."""
+"""Query parameters of paged routes."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ MAX_LIMIT: Final = 1_000
 
 
 def limit(request: Request, default: int) -> int:
-    """The parameter `limit`, or the default where it is missing. Invalid: it is not 1 to `MAX_LIMIT`."""
+    """Return the parameter `limit`, or the default where it is missing. Raise Invalid unless it is 1 to `MAX_LIMIT`."""
     if "limit" not in request.query:
         return default
     asked = request.number("limit", 0)
@@ -23,7 +23,8 @@ def limit(request: Request, default: int) -> int:
 
 
 def token(request: Request, name: str) -> str:
-    """The parameter that says where a page begins; empty for the first one. Invalid: it is longer than any."""
+    """Return the parameter that names a page, empty for the first one. Raise Invalid if it is longer than any token
+    is."""
     found = request.query.get(name, "")
     if len(found) > MAX_TOKEN_LENGTH:
         raise Invalid(f"{name} is none of this server", fields={name: "is none of this server"})

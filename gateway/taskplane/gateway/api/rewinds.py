@@ -1,4 +1,4 @@
-"""Rewinds outside the chat: rewinding a session, taking that back, and going on elsewhere from an earlier point."""
+"""Routes that rewind a session, undo a rewind, and fork a session at an earlier point."""
 
 import logging
 from typing import Any
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Cuts a turn and every later one. NotFound, also `INVOCATION_NOT_FOUND`; Conflict `VERSION_MISMATCH`,
+    """Cut a turn and every later one. Raise NotFound, also `INVOCATION_NOT_FOUND`; Conflict `VERSION_MISMATCH` or
     `REWIND_IN_FLIGHT`."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
@@ -37,7 +37,7 @@ async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Takes the newest rewind back. NotFound; Refused `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`; Conflict as `rewind`."""
+    """Undo the newest rewind. Raise NotFound; Refused `NOTHING_TO_UNDO` or `TOO_LATE_TO_UNDO`; Conflict as `rewind`."""
     bad = Violations()
     body = Fields(await read_options(plane, request), "", bad)
     asked = xb.UndoRewindRequest(
@@ -51,8 +51,8 @@ async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """A new session with what is in effect in this one, or with what was before a turn. NotFound, also
-    `INVOCATION_NOT_FOUND`; AlreadyExists: the id is another session's."""
+    """Create a session with the effective history of this one, or with its part before a turn. Raise NotFound, also
+    `INVOCATION_NOT_FOUND`; AlreadyExists if the new id is in use."""
     bad = Violations()
     body = Fields(await read_options(plane, request), "", bad)
     asked = sb.ForkRequest(
@@ -76,7 +76,7 @@ def _key(request: Request) -> str:
 
 
 def _expected(request: Request, body: Fields) -> int:
-    """The version that the session must have, by body or header; 0: any."""
+    """Return the version that body or header expect of the session; 0: any."""
     return read_version(body, "expectedVersion") or etags.parse_if_match(request.header(b"if-match"), "version")
 
 

@@ -1,4 +1,4 @@
-"""A whole session as lines: its log, its tasks and theirs, as they were when the reading began."""
+"""The export of a session: its entries, its tasks and their events, as of the time when the export began."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
@@ -18,8 +18,8 @@ _ENTRIES: Final = 200
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The session, line by line. NotFound. What fails after the first line is told by a line of the type `error`, and
-    the last line is missing then."""
+    """Return the session as a stream of lines. Raise NotFound. A failure after the first line is reported by a line of
+    the type `error`, and the last line is missing then."""
     context_id = request.arguments["session"]
     # The tasks first: of each, the session holds at least what it held then.
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
@@ -35,7 +35,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def _tasks(plane: Plane, context_id: str) -> Sequence[tuple[str, int]]:
-    """Which tasks there are, and how far the log of each goes."""
+    """Return the ids of the tasks, each with the generation of its last event."""
     found: list[tuple[str, int]] = []
     asked = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=True, page_size=_INFOS)
     while True:
@@ -74,7 +74,8 @@ async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, i
 
 
 async def _entries(plane: Plane, session: sb.Session) -> AsyncGenerator[Sequence[sb.Entry], None]:
-    """The entries up to the newest that the session had, a page at a time. NotFound: it is another session now."""
+    """Yield the entries in pages, up to the session's newest one. Raise NotFound if the session was deleted
+    meanwhile."""
     asked = sb.ListEntriesRequest(context_id=session.context_id, page_size=_ENTRIES)
     left = session.entry_count
     while left:

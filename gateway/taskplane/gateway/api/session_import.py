@@ -1,4 +1,4 @@
-"""A session that was exported comes back, line by line; until its last line was read and is right, nobody sees it."""
+"""The import of an exported session, visible only when its last line was read and verified."""
 
 import asyncio
 import logging
@@ -31,8 +31,8 @@ _END: Final = "end"
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Makes the session of the lines in the body, under the id that it had or under `id`. AlreadyExists: that id, or
-    one that must be unique, is there. Invalid, with the `line` in its metadata."""
+    """Create the session of the lines in the body, under its own id or under the parameter `id`. Raise AlreadyExists if
+    that id, or another id that must be unique, exists; Invalid, with the `line` in its metadata."""
     _check_type(request)
     lines = _lines(plane, request)
     async with aclosing(lines):
@@ -55,7 +55,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 class _Body:
-    """The lines after the header."""
+    """The reader of the lines after the header."""
 
     def __init__(
         self, plane: Plane, staged: ImportAttempt, tally: Tally, session: sb.Session, mapping: IdMapping | None
@@ -71,7 +71,7 @@ class _Body:
         self._came = 0
 
     async def read(self, lines: AsyncGenerator[tuple[int, bytes], None]) -> None:
-        """Stages all of them. Invalid: one is wrong, or the last one is not the end."""
+        """Stage all lines. Raise Invalid if one is wrong or the last one is missing."""
         ended = False
         number = 1
         async for number, text in lines:
@@ -185,8 +185,8 @@ async def _check_free(plane: Plane, context_id: str) -> None:
 
 
 async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, bytes], None]:
-    """The lines of the body with their line feeds and numbers, as they arrive; the last one may lack its line feed.
-    BodyTooLarge; Invalid `BODY_TIMEOUT`, `LINE_TOO_LONG`; ClientGone."""
+    """Yield the lines of the body with their numbers and line feeds as they arrive; the last one may have no line feed.
+    Raise BodyTooLarge; Invalid `BODY_TIMEOUT` or `LINE_TOO_LONG`; ClientGone."""
     settings = plane.settings
     number = size = 0
     rest = bytearray()

@@ -1,4 +1,4 @@
-"""The caller's sessions with what a list of them shows: one request for a screen, however many there are."""
+"""The list of the caller's sessions, with a summary of their tasks."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,9 +17,11 @@ from taskplane.gateway.translate.timestamps import to_text
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The caller's sessions, newest update first, with the states of their tasks; `q` asks for those with this in their
-    title. With `limit` a page of them and, unless it is the last one, `next_page_token`, which gives the next page as
-    `page_token`; without, all. Invalid."""
+    """Return the caller's sessions, newest update first, with the states of their tasks.
+
+    `q` selects sessions by a part of their title. With `limit` one page is returned, with `next_page_token` unless it
+    is the last one, to be sent as `page_token`; otherwise all sessions. Raise Invalid.
+    """
     limit = paging.limit(request, 0)
     asked = sb.ListSessionsRequest(
         page_size=limit or paging.MAX_LIMIT,

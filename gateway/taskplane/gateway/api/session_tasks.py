@@ -1,4 +1,4 @@
-"""The tasks of a session one after the other, however many there are."""
+"""Iteration over the tasks of a session, page by page."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -14,7 +14,7 @@ _PAGE: Final = 100
 
 
 class Listed(NamedTuple):
-    """A task of a session. `superseded`: a rewind hid it."""
+    """A task of a session. `superseded`: it is hidden by a rewind."""
 
     task: a2a.Task
     superseded: bool = False
@@ -23,9 +23,11 @@ class Listed(NamedTuple):
 async def iterate_tasks(
     plane: Plane, context_id: str, *, artifacts: bool, superseded: bool = False
 ) -> AsyncGenerator[Listed, None]:
-    """The tasks of a session, oldest first; those that a rewind hid only where they are asked for. The session task
-    comes first where the session has one, unless a runtime stored a task of its own under the session's id. NotFound:
-    no such session."""
+    """Yield the tasks of a session, oldest first; tasks hidden by a rewind only if `superseded`.
+
+    The session task comes first if the session has one, unless a runtime stored a task under the session's id. Raise
+    NotFound if there is no such session.
+    """
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     if session.has_session_task and not await has_own_task(plane, context_id):
         yield Listed((await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))).task)
@@ -43,7 +45,7 @@ async def iterate_tasks(
 
 
 async def has_own_task(plane: Plane, context_id: str) -> bool:
-    """A runtime stored a task of its own under the session's id, which is shown instead of the session task."""
+    """Return whether a runtime stored a task under the session's id, which is shown instead of the session task."""
     try:
         found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))
     except NotFound:

@@ -1,4 +1,4 @@
-"""A session as server-sent events: its tasks, its entries and its rewinds, for every client that shows it."""
+"""A session as server-sent events: its tasks, its entries and its rewinds."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -34,8 +34,11 @@ _REWIND_KINDS: Final = frozenset({sb.ENTRY_KIND_REWIND, sb.ENTRY_KIND_UNDO, sb.E
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """What becomes of a session, until it is deleted. Each stream begins with a snapshot; there are no places to go on
-    from, so who comes back gets a new one. NotFound."""
+    """Return the changes of a session as a stream, until the session is deleted.
+
+    Each stream begins with a snapshot. Its events have no ids, so a client that reconnects gets a new snapshot. Raise
+    NotFound.
+    """
     context_id = request.arguments["session"]
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
     settings = plane.settings
@@ -63,8 +66,8 @@ async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
 
 
 class _Watch:
-    """One client's view of a session. The entries begin first: what is committed after the version that the snapshot
-    names is told."""
+    """One client's view of a session. The watch of entries begins first, so that every entry after the version in the
+    snapshot is sent."""
 
     def __init__(self, plane: Plane, context_id: str) -> None:
         self._plane = plane
@@ -72,7 +75,7 @@ class _Watch:
         self._version = 0
 
     async def events(self) -> AsyncGenerator[tuple[str, Any], None]:
-        """Names and contents of the events."""
+        """Yield names and data of the events."""
         entries = _entries(self._plane, self._context_id)
         tasks = _tasks(self._plane, self._context_id)
         async with aclosing(entries), aclosing(tasks), aclosing(merged(tasks, entries)) as told:
@@ -124,14 +127,14 @@ class _Watch:
 
 
 def _changes_history(entry: sb.Entry) -> bool:
-    """It changed what is in effect of the entries before it."""
+    """Return whether an entry changes which earlier entries are in effect."""
     if entry.kind == sb.ENTRY_KIND_EVENT:
         return bool(entry.target)
     return entry.kind in _REWIND_KINDS and not entry.off
 
 
 async def _entries(plane: Plane, context_id: str) -> AsyncGenerator[sb.WatchEntriesResponse, None]:
-    """The session as it is found, then the entries that come, until it is deleted; after a break, from there."""
+    """Yield the session, then its new entries, until it is deleted; continue after the last entry on reconnecting."""
     asked = sb.WatchEntriesRequest(context_id=context_id)
     async with aclosing(_reconnecting(plane, lambda: plane.sessions.WatchEntries(asked))) as responses:
         async for response in responses:
@@ -147,7 +150,7 @@ async def _entries(plane: Plane, context_id: str) -> AsyncGenerator[sb.WatchEntr
 
 
 async def _tasks(plane: Plane, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
-    """The tasks there are, then what becomes of them; after a break, all of them anew."""
+    """Yield a snapshot of the tasks, then their changes; begin with a new snapshot on reconnecting."""
     asked = pb.WatchSessionRequest(context_id=context_id)
     async with aclosing(_reconnecting(plane, lambda: plane.tasks.WatchSession(asked))) as responses:
         async for response in responses:
@@ -156,8 +159,8 @@ async def _tasks(plane: Plane, context_id: str) -> AsyncGenerator[pb.WatchSessio
 
 
 async def _reconnecting(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T]]) -> AsyncGenerator[T, None]:
-    """What a watch tells, and what it tells when it is begun again because the store drains or cannot be reached, for
-    as long as the settings have patience. Unavailable before the first response."""
+    """Yield the responses of a watch, which is opened again while the store drains or cannot be reached, for up to
+    `store_patience` seconds. Raise Unavailable before the first response."""
     reconnect = ReconnectPolicy(plane.settings.store_patience)
     begun = False
     while True:

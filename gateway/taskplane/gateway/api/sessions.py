@@ -1,4 +1,4 @@
-"""Sessions under /api, and the events that agent runtimes keep in them, in kagent's shapes."""
+"""Sessions under /api, and the events that agent runtimes store in them, in kagent's shapes."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ _PAGE: Final = 1_000
 
 
 async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Creates a session, or updates the one with this id. Invalid without `agent_ref`."""
+    """Create a session, or update the one with this id. Raise Invalid without `agent_ref`."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
     asked = sb.CreateSessionRequest(
@@ -37,8 +37,10 @@ async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """A session with its runtime's events, newest first unless `order=asc`, only those stored after the time `after`,
-    at most `limit` (0: all). Its version is its entity tag. NotFound; Invalid."""
+    """Return a session with its runtime's events, newest first unless `order=asc`, with its version as the entity tag.
+
+    `after` selects events stored after that time, `limit` bounds their number (0: all). Raise NotFound or Invalid.
+    """
     order = request.query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise Invalid("order must be asc or desc", fields={"order": "must be asc or desc"})
@@ -67,7 +69,7 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 def _time(text: str) -> int | None:
-    """Nanoseconds since 1970 of the parameter `after`; None without one."""
+    """Return the parameter `after` in nanoseconds since 1970; None if it is empty."""
     if not text:
         return None
     try:
@@ -78,8 +80,8 @@ def _time(text: str) -> int | None:
 
 
 async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Renames a session or gives it another agent. Invalid if neither is asked for; NotFound. Conflict
-    `VERSION_MISMATCH`: it is not at the version that If-Match names."""
+    """Rename a session or change its agent. Raise Invalid if neither is given; NotFound; Conflict `VERSION_MISMATCH` if
+    the session does not have the version in If-Match."""
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
     expected = parse_if_match(request.header(b"if-match"), "version")
@@ -99,15 +101,18 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Deletes a session with its tasks; what runs is canceled. NotFound."""
+    """Delete a session with its tasks, canceling those that run. Raise NotFound."""
     await plane.executor.DeleteSession(xb.DeleteSessionRequest(context_id=request.arguments["session"]))
     return data_reply({}, "Session deleted successfully")
 
 
 async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Stores an event of an agent runtime: opaque JSON text under the runtime's id. PermissionDenied `WRONG_AGENT`: the
-    session is another agent's. AlreadyExists: the id is stored already, and stays as it is. An event
-    that rewinds hides the tasks that it cuts. NotFound; Invalid."""
+    """Store an event of an agent runtime: opaque JSON text under the runtime's id. An event that rewinds hides the
+    tasks that it cuts.
+
+    Raise PermissionDenied `WRONG_AGENT` if the session belongs to another agent; AlreadyExists if the id is stored
+    already, without changing it; NotFound; Invalid.
+    """
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
     data = body.get("data")

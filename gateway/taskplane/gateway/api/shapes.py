@@ -1,4 +1,5 @@
-"""The JSON of tasks, messages and sessions under /api: 0.3 shapes, with what flattening them needs."""
+"""The JSON of tasks, messages and sessions under /api, in A2A 0.3 shapes, and the flattening of tasks to a
+conversation."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,14 +14,14 @@ STATUS_TEXT = "status-message"
 
 
 def kind_of(message: a2a.Message) -> str:
-    """`metadata.kind` of a message; empty where it has none."""
+    """Return `metadata.kind` of a message; empty where it has none."""
     fields = message.metadata.fields
     return fields["kind"].string_value if "kind" in fields else ""
 
 
 def shown_messages(task: a2a.Task) -> Iterator[a2a.Message]:
-    """The messages of a task as a conversation shows them: its history, then the message of its status unless that is
-    still growing, is a status text, or stands in the history already."""
+    """Yield the messages of a task that a conversation shows: its history, then its status message unless that is
+    partial, a status text, or part of the history already."""
     yield from task.history
     if task.status.HasField("message"):
         last = task.status.message
@@ -33,8 +34,11 @@ def _has(history: Iterable[a2a.Message], message_id: str) -> bool:
 
 
 def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a.Message]:
-    """The conversation that tasks are, oldest first: of messages with one id the first one stays. `seen` holds the ids
-    of what came before, and then those of these messages, too."""
+    """Return the messages of tasks as one conversation, oldest first. Of messages with the same id the first one is
+    kept.
+
+    `seen` contains the ids of earlier messages; the ids of these are added.
+    """
     seen = set() if seen is None else seen
     messages: list[a2a.Message] = []
     for task in tasks:
@@ -48,19 +52,19 @@ def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a
 
 
 def task_json(task: a2a.Task) -> dict[str, Any]:
-    """A task, its status message being the last entry of its history."""
+    """Return the JSON of a task, with its status message as the last entry of its history."""
     found = v0_3.task(task, 0)
     found["history"] = [v0_3.message(message) for message in shown_messages(task)]
     return found
 
 
 def agent_id(reference: str) -> str:
-    """The identifier kagent makes of an agent reference."""
+    """Return the identifier that kagent derives from an agent reference."""
     return reference.replace("-", "_").replace("/", "__NS__")
 
 
 def session_json(session: sb.Session) -> dict[str, Any]:
-    """A session as kagent's clients read it."""
+    """Return the JSON of a session in kagent's shape."""
     return {
         "id": session.context_id,
         "name": session.title,
@@ -73,7 +77,7 @@ def session_json(session: sb.Session) -> dict[str, Any]:
 
 
 def event_json(session: sb.Session, entry: sb.Entry, data: str) -> dict[str, Any]:
-    """An event of an agent runtime. Events never change, so both times are the same."""
+    """Return the JSON of a runtime's event. Events never change, so both times are the same."""
     created_at = to_text(entry.created_at)
     return {
         "id": entry.id,

@@ -1,4 +1,4 @@
-"""States as a session's list of turns names them: five words, and whether a turn waits for somebody."""
+"""The five task states of the session routes, with a flag for tasks that wait for the user."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +10,8 @@ from taskplane.gateway.translate.documents import state_of
 
 
 class InfoState(NamedTuple):
-    """`name` is pending, working, completed, failed or cancelled. `paused`: it waits for an answer or a login."""
+    """A state: `name` is pending, working, completed, failed or cancelled. `paused`: the task waits for an answer or a
+    login."""
 
     name: str
     paused: bool = False
@@ -30,13 +31,14 @@ _STATES: Final[dict[int, InfoState]] = {
 
 
 def info_state(state: int | str) -> InfoState:
-    """What a state is there: one of the protocol, or its name in any case and spelling. Pending if it is unknown."""
+    """Return the state for an A2A state, given as a number or by name in any case and spelling; pending if it is
+    unknown."""
     number = state_of(state) if isinstance(state, str) else state
     return _STATES.get(number or 0, _PENDING)
 
 
 def counts(states: Iterable[pb.StateCount]) -> dict[str, int]:
-    """How many tasks are in each state; those with none are left out."""
+    """Return the number of tasks by state, without states that no task has."""
     found: Counter[str] = Counter()
     for one in states:
         found[info_state(one.state).name] += one.count

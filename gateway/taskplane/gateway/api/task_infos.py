@@ -1,4 +1,4 @@
-"""The tasks of a session as its list of turns shows them, and figures about them."""
+"""Task infos, the tasks of a session as a list of turns, and statistics about them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -22,10 +22,13 @@ _MILLISECONDS: Final = 3
 
 
 async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The task infos of a session, oldest first: all, or with `limit` the newest page of them and, unless that has the
-    oldest one, `next_page_token`, which gives the page before it as `page_token`. `latest=incomplete` asks for the
-    newest one that has not ended, and `latest=any` for the newest one: null if there is none. `include=superseded`
-    shows those a rewind hid, too. NotFound; Invalid."""
+    """Return the task infos of a session, oldest first.
+
+    With `limit` one page is returned, the newest first, with `next_page_token` unless it contains the oldest task; sent
+    as `page_token` it returns the page before. `latest=incomplete` returns the newest task that has not ended,
+    `latest=any` the newest one, null if there is none. `include=superseded` includes tasks hidden by a rewind. Raise
+    NotFound or Invalid.
+    """
     context_id = request.arguments["session"]
     superseded = wants_superseded(request)
     latest = request.query.get("latest", "")
@@ -52,8 +55,8 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Figures over the tasks of a session, those that a rewind hid left out: how many in which state, how many of those
-    that ended failed, how long they took, and how long they were in which state. NotFound."""
+    """Return statistics of a session's tasks, without those hidden by a rewind: tasks by state, the share that failed,
+    durations, and the time spent in each state. Raise NotFound."""
     context_id = request.arguments["session"]
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
     figures = await plane.tasks.GetSessionFigures(pb.GetSessionFiguresRequest(context_id=context_id))
@@ -81,7 +84,7 @@ async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 def wants_superseded(request: Request) -> bool:
-    """Whether the query asks for what a rewind hid. Invalid: it asks to include anything else."""
+    """Return whether the query asks for `include=superseded`. Raise Invalid if it asks to include anything else."""
     include = request.query.get("include", "")
     if include not in ("", "superseded"):
         raise Invalid("include must be superseded", fields={"include": "must be superseded"})
@@ -89,7 +92,7 @@ def wants_superseded(request: Request) -> bool:
 
 
 def task_info(info: pb.TaskInfo) -> dict[str, Any]:
-    """One task in the list of a session's turns."""
+    """Return the JSON of a task info."""
     state = info_state(info.state)
     shown: dict[str, Any] = {"taskId": info.task_id, "state": state.name}
     if state.paused:

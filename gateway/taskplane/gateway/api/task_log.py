@@ -1,4 +1,4 @@
-"""The raw log of a task as server-sent events: everything the store numbered, for inspectors and auditors."""
+"""The log of a task as server-sent events: every event that the store has numbered."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -26,8 +26,12 @@ _KINDS: Final[dict[int, str]] = {
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """The log of a task from generation 1, or after the place in Last-Event-ID (or `after`), until the task ends.
-    204 if it has ended there: browsers then stop reconnecting. NotFound; Invalid `CURSOR_MALFORMED`."""
+    """Return the log of a task as a stream, from generation 1 or after the cursor in Last-Event-ID (or `after`), until
+    the task ends.
+
+    The status is 204 if the task has ended and nothing is left, which keeps browsers from reconnecting. Raise NotFound
+    or Invalid `CURSOR_MALFORMED`.
+    """
     cursor = request.header(b"last-event-id") or request.query.get("after", "")
     check_cursor(cursor)
     task_id = request.arguments["task"]
@@ -87,7 +91,8 @@ def _json(event: pb.Event) -> dict[str, Any]:
 
 
 def _snapshot(seen: WatchedBatch) -> bytes:
-    """What stands for events that are not told one by one: a document's versions, or a log that is another one now."""
+    """Return the event that stands for events that are not sent one by one: new versions of a document task, or a log
+    that was replaced."""
     snapshot = seen.response.snapshot
     record = snapshot.record
     found = {

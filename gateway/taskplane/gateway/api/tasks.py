@@ -1,4 +1,4 @@
-"""Tasks under /api: documents that external runtimes write, and every task read as they read theirs."""
+"""Tasks under /api: document tasks written by external runtimes, and reads of all tasks."""
 
 from contextlib import aclosing
 from typing import Any
@@ -20,8 +20,8 @@ from taskplane.runtime.errors import NotFound, Refused
 
 
 async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Creates or replaces a whole task. Refused `MANAGED`: it is one that is run here. AlreadyExists: the id belongs to
-    somebody else. Conflict: it is not at the generation that If-Match names."""
+    """Create or replace a document task. Raise Refused `MANAGED` if an executor runs the task; AlreadyExists if the id
+    belongs to another owner; Conflict if the task does not have the generation in If-Match."""
     document = await read_json(plane, request)
     task = await plane.worker.run(request.size, read_task, document)
     expected = etags.parse_if_match(request.header(b"if-match"), "generation")
@@ -45,7 +45,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def _keep_in_line(plane: Plane, context_id: str) -> None:
-    """A document that comes after the rewind of its turn is hidden like those that were there."""
+    """Apply the session's rewinds to a document that was stored after them."""
     try:
         session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     except NotFound:
@@ -55,7 +55,7 @@ async def _keep_in_line(plane: Plane, context_id: str) -> None:
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """A task or, under the id of a session, what the session shows as one task. NotFound."""
+    """Return a task or, under the id of a session, the session task. Raise NotFound."""
     task_id = request.arguments["task"]
     try:
         record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id))).record
@@ -69,14 +69,14 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Removes a task with its log; one that runs is canceled. NotFound."""
+    """Delete a task with its log, canceling it if it runs. Raise NotFound."""
     await plane.tasks.DeleteTask(pb.DeleteTaskRequest(task_id=request.arguments["task"]))
     return empty_reply(204)
 
 
 async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """All tasks of a session, oldest first, after its session task where it has one. `include=superseded` shows those
-    that a rewind hid, too, each with `superseded`. NotFound; Invalid."""
+    """Return all tasks of a session, oldest first, after its session task if it has one. `include=superseded` includes
+    tasks hidden by a rewind, each with `superseded`. Raise NotFound or Invalid."""
     superseded = wants_superseded(request)
     shown: list[dict[str, Any]] = []
     listed = iterate_tasks(plane, request.arguments["session"], artifacts=True, superseded=superseded)

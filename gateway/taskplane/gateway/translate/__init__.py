@@ -1,1 +1,1 @@
-"""JSON <-> protobuf: one module per A2A dialect over the same A2A 1.0 messages, and the nouns they share."""
+"""JSON <-> protobuf: one module per A2A version over the same A2A 1.0 messages, and the modules that they share."""

@@ -1,4 +1,4 @@
-"""Agent cards as JSON: pure 1.0, pure 0.3, and the union of both."""
+"""Agent cards as JSON: 1.0, 0.3, and the union of both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PROTOCOL_0_3: Final = "0.3.0"
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Where an agent is served: `binding` is JSONRPC, HTTP+JSON or GRPC, `version` 1.0 or 0.3."""
+    """An interface of an agent: `binding` is JSONRPC, HTTP+JSON or GRPC, `version` 1.0 or 0.3."""
 
     url: str
     binding: str
@@ -23,7 +23,8 @@ class Interface:
 
 
 def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentCard:
-    """The card with what the gateway knows and with its required members (A2A 1.0 section 4.4.1) never empty."""
+    """Return the card with the gateway's capabilities, and with defaults for empty required members (A2A 1.0 section
+    4.4.1)."""
     whole = a2a.AgentCard()
     whole.CopyFrom(card)
     whole.ClearField("supported_interfaces")
@@ -54,14 +55,15 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
 
 
 def to_1_0(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
-    """ProtoJSON of a completed card with its 1.0 interfaces."""
+    """Return a completed card as ProtoJSON with its 1.0 interfaces."""
     found: Card = MessageToDict(card)
     found["supportedInterfaces"] = [_interface(one) for one in interfaces if one.version == "1.0"]
     return found
 
 
 def to_0_3(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
-    """A completed card in the form of 0.3, whose first 0.3 interface is the preferred one (A2A 0.3.0 section 5.5)."""
+    """Return a completed card in the form of 0.3; its first 0.3 interface is the preferred one (A2A 0.3.0 section
+    5.5)."""
     found: Card = MessageToDict(card)
     old = [one for one in interfaces if one.version == "0.3"]
     for gone in ("supportedInterfaces", "securityRequirements", "securitySchemes"):
@@ -79,7 +81,8 @@ def to_0_3(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
 
 
 def to_hybrid(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
-    """The union of both: the members of 1.0 with every interface, the newest versions first, and those of 0.3."""
+    """Return the union of both forms: the members of 1.0 with every interface, newest version first, and those of
+    0.3."""
     found = to_1_0(card, interfaces)
     newest_first = sorted(interfaces, key=lambda one: one.version, reverse=True)
     found["supportedInterfaces"] = [_interface(one) for one in newest_first]
@@ -128,7 +131,7 @@ def _requirements(requirements: Sequence[Card]) -> list[dict[str, list[str]]]:
 
 
 def _old_scheme(scheme: a2a.SecurityScheme) -> Card:
-    """The OpenAPI 3.0 form of a security scheme (A2A 0.3.0 section 5.5.3)."""
+    """Return the OpenAPI 3.0 form of a security scheme (A2A 0.3.0 section 5.5.3)."""
     which = scheme.WhichOneof("scheme") or ""
     fields: Card = MessageToDict(scheme).get(_camel(which), {})
     if which == "api_key_security_scheme":

@@ -1,4 +1,4 @@
-"""What a binding needs of a version of A2A: how its requests are read and its answers written."""
+"""The interface of an A2A version to the bindings: readers of requests and writers of responses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Encoded = dict[str, Any]
 
 
 class Wait(Enum):
-    """When a send is answered that has become a task."""
+    """The point at which a send that became a task is answered."""
 
     # Once the task is terminal or paused.
     AT_REST = "at_rest"
@@ -27,8 +27,8 @@ class Wait(Enum):
 
 
 class Send(NamedTuple):
-    """A message to an agent, as the client sent it: the `request` of `submit` and the version it expects, which has
-    nothing else yet. `history_length` bounds the history of the task in the answer."""
+    """The params of a send. `submit` has the client's `request` and expected version; its other fields are set later.
+    `history_length` bounds the history of the task in the response."""
 
     submit: xb.SubmitRequest
     wait: Wait
@@ -38,13 +38,13 @@ class Send(NamedTuple):
 
     @property
     def request(self) -> a2a.SendMessageRequest:
-        """What the client sent."""
+        """Return the client's request."""
         return self.submit.request
 
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """A call about one task."""
+    """The params of a call about one task."""
 
     task_id: str
     history_length: int | None
@@ -63,8 +63,8 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One version of A2A. Readers take the `params` of a call and raise Invalid with every field that is wrong.
-    Writers take `history_length`: None for the whole history, 0 for none, n for the n newest messages."""
+    """One version of A2A. Readers take the `params` of a call and raise Invalid with every field that is wrong. Writers
+    take `history_length`: None for the whole history, 0 for none, n for the n newest messages."""
 
     version: str
     read_send: Callable[[Any], Send]
@@ -80,7 +80,7 @@ class Dialect:
 
 
 def newest(history: RepeatedCompositeFieldContainer[a2a.Message], history_length: int | None) -> Sequence[a2a.Message]:
-    """The messages of a history that are written."""
+    """Return the messages of a history that are written."""
     if history_length is None:
         return history[:]
     return history[-history_length:] if history_length else ()

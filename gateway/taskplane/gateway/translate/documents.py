@@ -1,4 +1,4 @@
-"""Whole tasks written by external runtimes, as JSON in either dialect and with either spelling of its names."""
+"""Document tasks: whole tasks written by external runtimes, as JSON of either version and in either spelling."""
 
 from typing import Any, Final
 
@@ -31,20 +31,20 @@ _STATES: Final[dict[str, int]] = {
 
 
 def state_of(name: str) -> int | None:
-    """The state that `name` means, in any case and in 0.3, 1.0 or plain spelling; None if it means none."""
+    """Return the state with this name, in any case and in 0.3, 1.0 or plain spelling; None if there is none."""
     plain = name.strip().lower().replace("_", "-").removeprefix("task-state-")
     return _STATES.get(plain)
 
 
 def is_partial(message: a2a.Message) -> bool:
-    """It is a piece of a text that is still growing: delivered live, never part of a history."""
+    """Return whether a message is a piece of a text that still grows, which is streamed but never part of a history."""
     fields = message.metadata.fields
     return any(name in fields and fields[name].bool_value for name in ("kagent_adk_partial", "adk_partial"))
 
 
 def read_task(body: Any) -> a2a.Task:
-    """A whole task. Its messages may lack an id, and growing texts are left out of its history. Invalid with every
-    field that is wrong; a task without `contextId` is."""
+    """Return a whole task. Its messages may have no id, and partial ones are left out of its history. Raise Invalid
+    with every field that is wrong; `contextId` is required."""
     if not isinstance(body, dict):
         raise Invalid("the body must be a task, a JSON object", fields={"": "must be an object"})
     bad = Violations()
@@ -63,8 +63,8 @@ def read_task(body: Any) -> a2a.Task:
 
 
 def read_messages(source: Fields, name: str) -> list[a2a.Message]:
-    """A list of messages that a runtime keeps: they may lack an id, and growing texts are left out. What is wrong is
-    noted."""
+    """Return a list of messages that a runtime stored. They may have no id, and partial ones are left out. Violations
+    are recorded."""
     messages: list[a2a.Message] = []
     for one in source.inners(name):
         message = a2a.Message()

@@ -1,4 +1,4 @@
-"""Reading a JSON request field by field, and collecting everything that is wrong with it."""
+"""Field-by-field reading of JSON requests, with a record of all violations."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ MAX_VALUES: Final = 400_000
 
 
 class Violations:
-    """What is wrong with one request: a text for each field, by its JSON path; the first 50 of them."""
+    """The violations of one request: a text for each field, by its JSON path, at most 50."""
 
     __slots__ = ("deepest", "found", "max_values", "values")
 
@@ -33,19 +33,19 @@ class Violations:
         self.max_values = MAX_VALUES
 
     def add(self, path: str, what: str) -> None:
-        """Notes one violation; the first one of a field stays."""
+        """Record one violation; the first one of a field is kept."""
         if len(self.found) < MAX_VIOLATIONS:
             self.found.setdefault(path, what)
 
     def check(self) -> None:
-        """Raises Invalid with every field that was noted."""
+        """Raise Invalid with every field that was recorded."""
         if self.found:
             first = next(iter(self.found))
             raise Invalid(f"invalid params: {first or 'params'}: {self.found[first]}", fields=self.found)
 
 
 class _Snake(dict[str, str]):
-    """The snake_case of each field name that was asked for; they are as many as the readers have."""
+    """A cache of the snake_case spelling of field names."""
 
     def __missing__(self, name: str) -> str:
         snake = self[name] = "".join("_" + char.lower() if char.isupper() else char for char in name)
@@ -65,7 +65,7 @@ def _whole(value: Any) -> int | None:
 
 class Fields:
     """One JSON object of a request. A field is found under its camelCase and its snake_case name (A2A 1.0 section 5.5,
-    ProtoJSON); null means absent; fields nobody asks for are ignored."""
+    ProtoJSON); null means absent; fields that are not read are ignored."""
 
     __slots__ = ("at", "bad", "source")
 
@@ -75,26 +75,26 @@ class Fields:
         self.bad = bad
 
     def path(self, name: str) -> str:
-        """JSON path of a field of this object."""
+        """Return the JSON path of a field of this object."""
         return f"{self.at}.{name}" if self.at else name
 
     def has(self, name: str) -> bool:
-        """It is there, be it null."""
+        """Return whether the field is present, even if it is null."""
         return name in self.source or _snake[name] in self.source
 
     def get(self, name: str) -> Any:
-        """The JSON value; None where it is absent."""
+        """Return the JSON value; None if it is absent."""
         value = self.source.get(name)
         if value is None:
             value = self.source.get(_snake[name])
         return value
 
     def wrong(self, name: str, what: str) -> None:
-        """Notes a violation of a field of this object."""
+        """Record a violation of a field of this object."""
         self.bad.add(self.path(name), what)
 
     def text(self, name: str, *, required: bool = False) -> str:
-        """A string; the empty one is an absent one."""
+        """Read a string; empty if it is absent."""
         value = self.get(name)
         if type(value) is str and value:
             if "\0" in value:
@@ -107,7 +107,7 @@ class Fields:
         return ""
 
     def id(self, name: str, *, required: bool = False) -> str:
-        """A string that the stores take as an id: at most 255 characters, none of them a control character."""
+        """Read an id: a string of at most 255 characters without control characters, as the stores require."""
         value = self.text(name, required=required)
         if len(value) > MAX_ID:
             self.wrong(name, f"must not be longer than {MAX_ID} characters")
@@ -116,11 +116,11 @@ class Fields:
         return value
 
     def names(self, name: str) -> list[str]:
-        """A list of at most 100 strings."""
+        """Read a list of at most 100 strings."""
         return self.texts(name, most=MAX_NAMES)
 
     def number(self, name: str) -> int | None:
-        """A whole number of 32 bits, also written as a string or with a fraction of zero, as ProtoJSON allows."""
+        """Read a whole number of 32 bits, which ProtoJSON also allows as a string or with a zero fraction."""
         value = self.get(name)
         if value is None:
             return None
@@ -131,7 +131,7 @@ class Fields:
         return whole
 
     def count(self, name: str) -> int | None:
-        """A number that is not negative."""
+        """Read a number that is not negative."""
         value = self.number(name)
         if value is not None and value < 0:
             self.wrong(name, "must not be negative")
@@ -139,7 +139,7 @@ class Fields:
         return value
 
     def flag(self, name: str) -> bool | None:
-        """A boolean."""
+        """Read a boolean."""
         value = self.get(name)
         if value is None or type(value) is bool:
             return value
@@ -147,7 +147,7 @@ class Fields:
         return None
 
     def texts(self, name: str, *, most: int = MAX_ITEMS) -> list[str]:
-        """A list of at most `most` strings."""
+        """Read a list of at most `most` strings."""
         found: list[str] = []
         for index, value in enumerate(self._items(name, most)):
             if type(value) is not str:
@@ -159,7 +159,7 @@ class Fields:
         return found
 
     def inner(self, name: str, *, required: bool = False) -> "Fields | None":
-        """A nested object."""
+        """Read a nested object."""
         value = self.get(name)
         if isinstance(value, dict):
             return Fields(value, self.path(name), self.bad)  # pyright: ignore[reportUnknownArgumentType]
@@ -170,8 +170,7 @@ class Fields:
         return None
 
     def inners(self, name: str, *, required: bool = False, most: int = MAX_ITEMS) -> list["Fields"]:
-        """A list of at most `most` nested objects, none of which is read where there are more; `required` asks for at
-        least one."""
+        """Read a list of at most `most` nested objects; a longer list is not read at all. `required`: at least one."""
         found: list[Fields] = []
         values = self._items(name, most)
         for index, value in enumerate(values):
@@ -197,22 +196,23 @@ class Fields:
 
 
 def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    """It is a JSON object."""
+    """Return whether a value is a JSON object."""
     return type(value) is dict
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:
-    """It is a JSON list."""
+    """Return whether a value is a JSON list."""
     return type(value) is list
 
 
 def is_plain_id(value: Any) -> TypeGuard[str]:
-    """It is surely an id that `Fields.id` takes, and not an empty one; most are of characters that cannot be wrong."""
+    """Return whether a value is certainly a valid id and not empty. Most ids are of characters that need no further
+    check."""
     return type(value) is str and 0 < len(value) <= MAX_ID and value.isascii() and value.isprintable()
 
 
 def params_of(params: Any, bad: Violations) -> Fields:
-    """The `params` of a call as an object. Invalid for anything else."""
+    """Return the `params` of a call as an object. Raise Invalid for anything else."""
     if params is None:
         params = {}
     if not isinstance(params, dict):

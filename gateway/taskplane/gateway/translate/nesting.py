@@ -1,4 +1,4 @@
-"""How deep a request may go, before and after it is a protobuf message."""
+"""Limits on the nesting of a request, as JSON and as a protobuf message."""
 
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ _CONTAINERS: Final = frozenset({dict, list})
 
 
 def parse(body: bytes) -> Any:
-    """The JSON value of a body. ValueError: it is none. Invalid: it is nested deeper than 64 levels."""
+    """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid if it is nested deeper than 64
+    levels."""
     value = orjson.loads(body)
     # A document cannot be deeper than it has brackets, and counting them is far cheaper than walking it.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and deeper_than(value, MAX_DEPTH):
@@ -25,7 +26,7 @@ def parse(body: bytes) -> Any:
 
 
 def deeper_than(value: Any, limit: int) -> bool:
-    """It has more than `limit` levels of objects and lists."""
+    """Return whether a value has more than `limit` levels of objects and lists."""
     level: list[Any] = [value]
     for _ in range(limit):
         below: list[Any] = []
@@ -38,7 +39,7 @@ def deeper_than(value: Any, limit: int) -> bool:
 
 
 def check_readable(message: Message, bad: Violations) -> None:
-    """Invalid if the message could be stored but not read again, which parsers do to deeply nested Structs."""
+    """Raise Invalid for a message that could be stored but not parsed again, as deeply nested Structs are."""
     if bad.deepest > _SAFE_DEPTH:
         try:
             type(message).FromString(message.SerializeToString())

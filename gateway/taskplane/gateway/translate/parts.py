@@ -1,4 +1,4 @@
-"""The content of messages and artifacts: parts, in both dialects."""
+"""The parts of messages and artifacts, in both versions."""
 
 import binascii
 from base64 import b64decode, b64encode
@@ -22,7 +22,7 @@ Parts = RepeatedCompositeFieldContainer[a2a.Part]
 
 
 def to_1_0(part: a2a.Part) -> dict[str, Any]:
-    """ProtoJSON of a part."""
+    """Return a part as ProtoJSON."""
     found: dict[str, Any] = {}
     if text := part.text:
         found["text"] = text
@@ -46,7 +46,8 @@ def to_1_0(part: a2a.Part) -> dict[str, Any]:
 
 
 def to_0_3(part: a2a.Part) -> dict[str, Any]:
-    """A part with its `kind`; data that is no object is wrapped and marked, since 0.3 has no other form for it."""
+    """Return a part with its `kind`. Data that is not an object is wrapped and marked, since 0.3 has no other form for
+    it."""
     content = part.WhichOneof("content")
     metadata = to_dict(part.metadata) if part.HasField("metadata") else None
     found: dict[str, Any]
@@ -75,7 +76,8 @@ def to_0_3(part: a2a.Part) -> dict[str, Any]:
 
 
 def plain_texts(parts: Any) -> list[str] | None:
-    """The texts of 1.0 parts that have nothing else; None: some have, or something may be wrong with them."""
+    """Return the texts of 1.0 parts that contain nothing else; None if some do, or if something may be wrong with
+    them."""
     if not is_list(parts) or len(parts) > MAX_PARTS:
         return None
     texts: list[str] = []
@@ -88,7 +90,7 @@ def plain_texts(parts: Any) -> list[str] | None:
 
 
 def read_1_0(source: Fields, parts: Parts) -> None:
-    """Appends one 1.0 part: exactly one of text, raw, url and data."""
+    """Append one 1.0 part: exactly one of text, raw, url and data."""
     part = parts.add()
     given = [
         name for name in _CONTENTS if name in source.source and (name == "data" or source.source[name] is not None)
@@ -108,7 +110,7 @@ def read_1_0(source: Fields, parts: Parts) -> None:
 
 
 def read_0_3(source: Fields, parts: Parts) -> None:
-    """Appends one 0.3 part: its `kind` is text, file or data."""
+    """Append one 0.3 part: its `kind` is text, file or data."""
     part = parts.add()
     kind = source.source.get("kind")
     if kind == "text":
@@ -157,7 +159,7 @@ def _read_file(source: Fields, part: a2a.Part) -> None:
 
 
 def _bytes(source: Fields, name: str) -> bytes:
-    """Base64, standard or URL-safe, with or without padding, as ProtoJSON allows."""
+    """Decode base64, standard or URL-safe, with or without padding, as ProtoJSON allows."""
     text = source.text(name).translate(_URLSAFE).rstrip("=")
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)

@@ -1,4 +1,4 @@
-"""What a message says about its session: before which turn that is to be rewound, and which version it must have."""
+"""Message metadata about the session: the turn before which it is rewound, and the version it must have."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,8 +14,8 @@ _MAX_DIGITS: Final = 18
 
 
 def is_rewind(message: Fields) -> bool:
-    """The message is a rewind, which may lack an id and parts. A value that names no turn is noted as wrong: such a
-    message must not become an ordinary turn."""
+    """Return whether the message is a rewind, which needs no id and no parts. A value that names no turn is a
+    violation, since the message must not become an ordinary turn."""
     metadata = _metadata(message)
     if metadata is None or REWIND not in metadata:
         return False
@@ -24,7 +24,7 @@ def is_rewind(message: Fields) -> bool:
 
 
 def expected_version(message: Fields) -> int:
-    """The version that the session of the message must have; 0: any."""
+    """Return the version that the session of the message must have; 0: any."""
     metadata = _metadata(message)
     if metadata is None or EXPECTED_VERSION not in metadata:
         return 0
@@ -32,7 +32,7 @@ def expected_version(message: Fields) -> int:
 
 
 def read_version(source: Fields, name: str) -> int:
-    """A version in a field: a positive whole number, perhaps as digits in a string; 0 where the field is absent."""
+    """Read a version: a positive whole number, also as a string of digits; 0 if the field is absent."""
     value = source.source.get(name)
     if value is None:
         return 0

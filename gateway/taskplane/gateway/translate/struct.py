@@ -19,14 +19,14 @@ _MAX_EXACT: Final = 2.0**53
 
 
 def to_dict(struct: Struct) -> dict[str, Any]:
-    """The JSON object that `struct` holds. Whole numbers are written without a fraction."""
+    """Return the JSON object of `struct`. Whole numbers are written without a fraction."""
     fields = struct.fields
     # Most values are texts, and what has one is nothing else.
     return {key: fields[key].string_value or to_json(fields[key]) for key in fields}
 
 
 def to_json(value: Value) -> Any:
-    """The JSON value that `value` holds; one that holds nothing is null."""
+    """Return the JSON value of `value`; null if it is unset."""
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return value.string_value
@@ -43,8 +43,8 @@ def to_json(value: Value) -> Any:
 
 
 def fill_value(value: Value, source: Any, at: str, bad: Violations) -> None:
-    """Puts a JSON value into `value`. Too deep a value and NUL characters are violations at `at`. Invalid
-    `REQUEST_TOO_LARGE`: the request has over 400,000 values."""
+    """Copy a JSON value into `value`. Excessive depth and NUL characters are violations at `at`. Raise Invalid
+    `REQUEST_TOO_LARGE` if the request has over 400,000 values."""
     _admit(1, at, bad, 1)
     _fill(value, source, at, bad, 1)
 
@@ -103,7 +103,7 @@ def _text(text: str, at: str, bad: Violations) -> str:
 
 
 def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
-    """Counts values of one level before any of them is read; whether they may be."""
+    """Count the values of one level before any of them is read, and return whether they may be read."""
     if not count:
         return False
     if depth > bad.deepest:
@@ -123,8 +123,8 @@ def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
 
 
 def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> None:
-    """Puts the object in the field `name` into `struct`, which stays unset where there is none. At most 64 KiB. Invalid
-    as in `fill_value`."""
+    """Copy the object in the field `name`, of at most 64 KiB, into `struct`, which stays unset without one. Raise
+    Invalid as `fill_value` does."""
     source = fields.inner(name)
     if source is None:
         return

@@ -16,9 +16,9 @@ def _whole(seconds: int) -> str:
 
 
 def to_text(stamp: Timestamp) -> str:
-    """UTC with `Z` and 0, 3, 6 or 9 digits of fraction, as ProtoJSON prints it.
+    """Return UTC with `Z` and 0, 3, 6 or 9 digits of fraction, as ProtoJSON prints it.
 
-    A time outside the years 1 to 9999, which RFC 3339 cannot write, becomes the nearest one it can.
+    A time outside the years 1 to 9999, which RFC 3339 cannot express, becomes the nearest one that it can.
     """
     whole = _whole(stamp.seconds)
     nanos = stamp.nanos
@@ -32,7 +32,7 @@ def to_text(stamp: Timestamp) -> str:
 
 
 def from_text(text: str) -> Timestamp:
-    """Reads RFC 3339; a time without a zone, as some runtimes write it, is UTC. ValueError for anything else."""
+    """Parse RFC 3339. A time without a zone, as some runtimes write it, is UTC. Raise ValueError for anything else."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -42,7 +42,7 @@ _FINAL: Final = frozenset(
 
 
 def message(found: a2a.Message) -> Encoded:
-    """A Message with its `kind`."""
+    """Write a Message with its `kind`."""
     out: Encoded = {
         "kind": "message",
         "messageId": found.message_id,
@@ -63,7 +63,7 @@ def message(found: a2a.Message) -> Encoded:
 
 
 def artifact(found: a2a.Artifact) -> Encoded:
-    """An Artifact."""
+    """Write an Artifact."""
     out: Encoded = {"artifactId": found.artifact_id, "parts": [to_0_3(part) for part in found.parts[:]]}
     if name := found.name:
         out["name"] = name
@@ -77,7 +77,7 @@ def artifact(found: a2a.Artifact) -> Encoded:
 
 
 def status(found: a2a.TaskStatus) -> Encoded:
-    """A TaskStatus."""
+    """Write a TaskStatus."""
     out: Encoded = {"state": STATES.get(found.state, "unknown")}
     if found.HasField("message"):
         out["message"] = message(found.message)
@@ -87,7 +87,7 @@ def status(found: a2a.TaskStatus) -> Encoded:
 
 
 def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
-    """A Task with its `kind` and at most `history_length` messages of its history."""
+    """Write a Task with its `kind` and at most `history_length` messages of its history."""
     out: Encoded = {"kind": "task", "id": found.id, "contextId": found.context_id, "status": status(found.status)}
     if artifacts := found.artifacts:
         out["artifacts"] = [artifact(one) for one in artifacts[:]]
@@ -100,7 +100,7 @@ def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
 
 
 def status_update(found: a2a.TaskStatusUpdateEvent) -> Encoded:
-    """A status update; `final` says that the agent is done or waits for the user."""
+    """Write a status update; `final` says that the agent is done or waits for the user."""
     out: Encoded = {
         "kind": "status-update",
         "taskId": found.task_id,
@@ -114,7 +114,7 @@ def status_update(found: a2a.TaskStatusUpdateEvent) -> Encoded:
 
 
 def artifact_update(found: a2a.TaskArtifactUpdateEvent) -> Encoded:
-    """An artifact update."""
+    """Write an artifact update."""
     out: Encoded = {
         "kind": "artifact-update",
         "taskId": found.task_id,
@@ -129,7 +129,7 @@ def artifact_update(found: a2a.TaskArtifactUpdateEvent) -> Encoded:
 
 
 def event(found: Payload, history_length: int | None = None) -> Encoded:
-    """An element of a stream, told apart by `kind`."""
+    """Write an element of a stream, identified by its `kind`."""
     if isinstance(found, a2a.TaskArtifactUpdateEvent):
         return artifact_update(found)
     if isinstance(found, a2a.Task):
@@ -143,7 +143,7 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 
 def read_message(source: Fields, into: a2a.Message) -> None:
-    """Reads a Message into `into`; what is wrong is noted."""
+    """Read a Message into `into`; violations are recorded."""
     complete = not is_rewind(source)
     into.message_id = source.id("messageId", required=complete)
     into.context_id = source.id("contextId")
@@ -162,7 +162,7 @@ def read_message(source: Fields, into: a2a.Message) -> None:
 
 
 def read_send(params: Any) -> Send:
-    """Params of message/send and message/stream."""
+    """Read the params of message/send and message/stream."""
     bad = Violations()
     source = params_of(params, bad)
     submit = xb.SubmitRequest()
@@ -192,7 +192,7 @@ def read_send(params: Any) -> Send:
 
 
 def read_query(params: Any) -> TaskQuery:
-    """Params of tasks/get, tasks/cancel and tasks/resubscribe."""
+    """Read the params of tasks/get, tasks/cancel and tasks/resubscribe."""
     bad = Violations()
     source = params_of(params, bad)
     task_id = source.id("id", required=True)

@@ -1,8 +1,8 @@
-"""A2A 1.0 as JSON: ProtoJSON of its messages (A2A 1.0 section 5.5), written by hand because the library's printer
-takes several times as long.
+"""A2A 1.0 as JSON: ProtoJSON of its messages (A2A 1.0 section 5.5), written by hand because the library's printer takes
+several times as long.
 
-Each look at a field makes a new object, so none is looked at twice. `[:]` of a list keeps it from being asked for an
-element after its last one, which would be an exception.
+Each access to a field creates an object, so each field is accessed once. `[:]` of a repeated field copies it, which
+avoids the IndexError that ends the iteration of the field itself.
 """
 
 from typing import Any, Final
@@ -32,7 +32,7 @@ _ROLE_NUMBERS: Final[dict[Any, a2a.Role.ValueType]] = {
 
 
 def message(found: a2a.Message) -> Encoded:
-    """ProtoJSON of a Message."""
+    """Write a Message."""
     out: Encoded = {}
     if message_id := found.message_id:
         out["messageId"] = message_id
@@ -54,7 +54,7 @@ def message(found: a2a.Message) -> Encoded:
 
 
 def artifact(found: a2a.Artifact) -> Encoded:
-    """ProtoJSON of an Artifact."""
+    """Write an Artifact."""
     out: Encoded = {}
     if artifact_id := found.artifact_id:
         out["artifactId"] = artifact_id
@@ -72,7 +72,7 @@ def artifact(found: a2a.Artifact) -> Encoded:
 
 
 def status(found: a2a.TaskStatus) -> Encoded:
-    """ProtoJSON of a TaskStatus."""
+    """Write a TaskStatus."""
     out: Encoded = {}
     if state := found.state:
         out["state"] = STATES.get(state, state)
@@ -84,7 +84,7 @@ def status(found: a2a.TaskStatus) -> Encoded:
 
 
 def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
-    """ProtoJSON of a Task with at most `history_length` messages of its history."""
+    """Write a Task with at most `history_length` messages of its history."""
     out: Encoded = {}
     if task_id := found.id:
         out["id"] = task_id
@@ -103,7 +103,7 @@ def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
 
 
 def status_update(found: a2a.TaskStatusUpdateEvent) -> Encoded:
-    """ProtoJSON of a TaskStatusUpdateEvent."""
+    """Write a TaskStatusUpdateEvent."""
     out: Encoded = {}
     if task_id := found.task_id:
         out["taskId"] = task_id
@@ -117,7 +117,7 @@ def status_update(found: a2a.TaskStatusUpdateEvent) -> Encoded:
 
 
 def artifact_update(found: a2a.TaskArtifactUpdateEvent) -> Encoded:
-    """ProtoJSON of a TaskArtifactUpdateEvent."""
+    """Write a TaskArtifactUpdateEvent."""
     out: Encoded = {}
     if task_id := found.task_id:
         out["taskId"] = task_id
@@ -135,7 +135,7 @@ def artifact_update(found: a2a.TaskArtifactUpdateEvent) -> Encoded:
 
 
 def event(found: Payload, history_length: int | None = None) -> Encoded:
-    """ProtoJSON of a StreamResponse: exactly one wrapper key."""
+    """Write a StreamResponse, which has exactly one wrapper key."""
     if isinstance(found, a2a.TaskArtifactUpdateEvent):
         return {"artifactUpdate": artifact_update(found)}
     if isinstance(found, a2a.Task):
@@ -149,8 +149,8 @@ def event(found: Payload, history_length: int | None = None) -> Encoded:
 
 
 def _read_plain(source: Any, into: a2a.Message) -> bool:
-    """Reads a message that has nothing but ids, a role and texts, as most have, in a fraction of the time. False, and
-    nothing is read: it has something else, or something may be wrong with it."""
+    """Read a message that has nothing but ids, a role and texts, as most do, in a fraction of the time. Return False,
+    having read nothing, if it contains anything else or may be wrong."""
     if not is_object(source) or not source.keys() <= _PLAIN:
         return False
     role = source.get("role")
@@ -197,7 +197,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
 
 
 def read_send(params: Any) -> Send:
-    """Params of SendMessage and SendStreamingMessage."""
+    """Read the params of SendMessage and SendStreamingMessage."""
     bad = Violations()
     source = params_of(params, bad)
     submit = xb.SubmitRequest()
@@ -226,7 +226,7 @@ def read_send(params: Any) -> Send:
 
 
 def read_query(params: Any) -> TaskQuery:
-    """Params of GetTask, CancelTask and SubscribeToTask."""
+    """Read the params of GetTask, CancelTask and SubscribeToTask."""
     bad = Violations()
     source = params_of(params, bad)
     task_id = source.id("id", required=True)
@@ -237,7 +237,7 @@ def read_query(params: Any) -> TaskQuery:
 
 
 def read_list(params: Any) -> a2a.ListTasksRequest:
-    """Params of ListTasks (A2A 1.0 section 3.1.4)."""
+    """Read the params of ListTasks (A2A 1.0 section 3.1.4)."""
     bad = Violations()
     source = params_of(params, bad)
     request = a2a.ListTasksRequest(context_id=source.id("contextId"), page_token=source.text("pageToken"))
@@ -272,8 +272,8 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
 
 
 def listing(found: Listing, *, include_artifacts: bool, history_length: int | None) -> Encoded:
-    """Result of ListTasks, with its default values (all four members are required) and, where artifacts are asked for,
-    the key `artifacts` on every task."""
+    """Write the result of ListTasks with its default values (all four members are required); if artifacts are included,
+    every task has the key `artifacts`."""
     tasks = [task(one, history_length) for one in found.tasks]
     if include_artifacts:
         for one in tasks:
