@@ -12,7 +12,7 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.runtime.errors import NotFound, Unavailable
 
-# Seconds between two questions about agents that are not known.
+# Seconds between two calls for agents that are not known.
 _MISS_INTERVAL: Final = 1.0
 
 
@@ -24,7 +24,7 @@ class Agent:
     card: a2a.AgentCard
     is_default: bool
     seen_at: float
-    # It may be streamed, which is so unless its card says otherwise.
+    # Whether it supports streaming; true unless its card says otherwise.
     streams: bool
     required_extensions: frozenset[str]
     extensions: frozenset[str]
@@ -72,7 +72,7 @@ class Agents:
     async def _ask(self) -> None:
         """Load the list, once for all callers that wait; the call outlives a caller that is cancelled."""
         if self._asking is None or self._asking.done():
-            # As the gateway itself, whoever happens to ask first.
+            # In an empty context, so that the call is made for the gateway and not for the first caller.
             self._asking = asyncio.create_task(self._load(), context=contextvars.Context())
             self._asking.add_done_callback(_retrieve_exception)
         await asyncio.shield(self._asking)

@@ -19,7 +19,7 @@ from taskplane.runtime.principal import Principal, enter
 from taskplane.runtime.validation import is_request_id
 
 _log = logging.getLogger(__name__)
-# What a page of another, allowed origin may send.
+# Headers that pages of other, allowed origins may send.
 _CORS_HEADERS: Final = (
     "Authorization",
     "Content-Type",
@@ -33,7 +33,7 @@ _CORS_HEADERS: Final = (
 )
 
 
-# Who calls a public route: it may read what concerns no owner.
+# The principal of public routes, which read nothing that has an owner.
 ANONYMOUS: Final = Principal("", "", "anonymous")
 
 
@@ -61,7 +61,7 @@ class App:
         except PlaneError as error:
             await _failure(error)(scope, receive, send)
             return
-        # The context is that of this request only.
+        # The server runs each request in a context of its own.
         enter(principal)
         reply = await self._answer(f"{route.method} {route.path}", answering)
         if reply is not None:
@@ -82,7 +82,7 @@ class App:
             return None
         except PlaneError as failure:
             error = failure
-        except Exception:  # noqa: BLE001 - whatever it is, the client gets an answer and the log the rest
+        except Exception:  # noqa: BLE001 - the client gets a response and the log the details
             _log.exception("%s failed", operation)
             error = Internal("internal error")
         else:

@@ -13,7 +13,7 @@ from taskplane.gateway.translate.cards import Interface, completed, to_0_3, to_1
 from taskplane.runtime.errors import NotFound
 
 _STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
-# What is served below an agent's base URL: binding, versions.
+# Bindings below an agent's base URL, with their versions.
 _BINDINGS: Final = (("JSONRPC", ("1.0", "0.3")),)
 
 

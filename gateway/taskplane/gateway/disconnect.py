@@ -9,7 +9,7 @@ from taskplane.gateway.http import ClientGone, Request
 from taskplane.gateway.streams import Streams
 from taskplane.runtime.errors import Unavailable
 
-# Most requests are answered before it is worth looking whether the client is still there. In seconds.
+# Seconds; most requests are answered earlier and need no watcher.
 _WATCH_AFTER: Final = 1.0
 
 

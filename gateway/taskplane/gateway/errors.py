@@ -25,7 +25,7 @@ INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602)
 TASK_NOT_FOUND: Final = A2AError("TaskNotFoundError", -32001, "TASK_NOT_FOUND")
 UNSUPPORTED: Final = A2AError("UnsupportedOperationError", -32004, "UNSUPPORTED_OPERATION")
 
-# By the reason of a PlaneError; what is not here goes by its code.
+# By the reason of a PlaneError; other reasons are mapped by its code.
 _BY_REASON: Final[dict[str, A2AError]] = {
     "PARSE_ERROR": A2AError("JSONParseError", -32700),
     "INVALID_REQUEST": A2AError("InvalidRequestError", -32600),
@@ -41,17 +41,16 @@ _BY_REASON: Final[dict[str, A2AError]] = {
     ),
     "EXTENSION_SUPPORT_REQUIRED": A2AError("ExtensionSupportRequiredError", -32008, "EXTENSION_SUPPORT_REQUIRED"),
     "VERSION_NOT_SUPPORTED": A2AError("VersionNotSupportedError", -32009, "VERSION_NOT_SUPPORTED"),
-    # A key that belongs to another request is a wrong parameter to whoever sends it.
     "KEY_REUSED": INVALID_PARAMS,
     "MESSAGE_TOO_LARGE": INVALID_PARAMS,
-    # A turn is no task: what is missing is what a parameter names.
+    # The missing object is a turn, not a task.
     "INVOCATION_NOT_FOUND": INVALID_PARAMS,
 }
 _BY_CODE: Final[dict[str, A2AError]] = {
     "INVALID_ARGUMENT": INVALID_PARAMS,
     "ALREADY_EXISTS": INVALID_PARAMS,
     "OUT_OF_RANGE": INVALID_PARAMS,
-    # The version or generation that was named is not the one there is, or somebody else is at it.
+    # A version or generation that does not match, or a conflict with another writer.
     "ABORTED": INVALID_PARAMS,
     "NOT_FOUND": TASK_NOT_FOUND,
     "FAILED_PRECONDITION": UNSUPPORTED,
@@ -129,7 +128,7 @@ def error_api(error: PlaneError, request_id: str) -> dict[str, Any]:
 def _details(error: PlaneError, request_id: str) -> dict[str, Any]:
     details: dict[str, Any] = {
         "reason": error.reason,
-        # What expects a version that is past is refused for ever.
+        # An expected version that has passed never comes back.
         "retryable": error.code in _RETRYABLE and error.reason != "VERSION_MISMATCH",
         "requestId": request_id,
     }

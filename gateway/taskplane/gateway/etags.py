@@ -6,7 +6,7 @@ from typing import Final
 from taskplane.gateway.http import Content, Headers, Request, empty_reply
 from taskplane.runtime.errors import Invalid
 
-# Kept by whoever asked, and asked for again each time; answers depend on who asks.
+# Responses depend on the caller; caches must revalidate them.
 _PRIVATE: Final[Headers] = [
     (b"cache-control", b"private, no-cache"),
     (b"vary", b"Authorization, X-API-Key, X-User-Id"),

@@ -12,7 +12,7 @@ from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Payload
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 
-# The cursor after an element, and the element.
+# A cursor and the element before it; the cursor is empty for an element that is in no log.
 Item = tuple[str, Payload]
 States = frozenset[int]
 
@@ -24,10 +24,10 @@ TERMINAL: Final[States] = frozenset(
         a2a.TASK_STATE_REJECTED,
     }
 )
-# Marks a Task that stands for events which can no longer be told, with the reason.
+# Metadata key of a Task that replaces events which are no longer available; its value is the reason.
 RESYNC: Final = "taskplane.dev/resync"
 
-# What the log of a document may end with: that it was replaced, or a mark.
+# Kinds of events in the log of a document task.
 _DOCUMENT_KINDS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED})
 
 
@@ -111,7 +111,7 @@ async def watch(
                 if which == "events":
                     events = response.events.events
                     last = events[-1]
-                    # What a document became follows as a snapshot; until that came, nothing was told.
+                    # A snapshot of the replaced document follows; until then the cursor must not move.
                     if last.kind in _DOCUMENT_KINDS:
                         unseen = unseen or any(event.kind == pb.EVENT_KIND_REPLACED for event in events)
                     if not unseen:
@@ -134,7 +134,7 @@ async def watch(
                 raise
         finally:
             call.cancel()
-        # The same place, once more.
+        # Reconnect at the same cursor.
         if not await reconnect.wait():
             return
 
@@ -180,7 +180,7 @@ async def _batches(
     task_sent: bool,
 ) -> AsyncGenerator[list[Item], None]:
     emitted = begin is not None
-    # The messages told of a document, whose versions may be skipped by who is slow to take them.
+    # Ids of the messages that were sent of a document; slow readers skip versions of it.
     sent_ids: set[str] = set()
     if begin is not None:
         yield [(cursor, begin)]

@@ -13,7 +13,7 @@ from taskplane.runtime.errors import Invalid, PlaneError
 Headers = list[tuple[bytes, bytes]]
 
 JSON: Final = b"application/json"
-# Media types of a JSON body (A2A 1.0 section 11.1 has the second one).
+# Media types of a JSON body (the second one: A2A 1.0 section 11.1).
 _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 
 
@@ -66,7 +66,6 @@ class Request:
         self.receive = receive
         self.arguments: Mapping[str, str] = {}
         self.accepted = asyncio.get_running_loop().time()
-        # Bytes of its body, once that was read.
         self.size = 0
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._query: dict[str, str] | None = None

@@ -61,7 +61,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         reply = _failed(name, rpc_id, error)
     except ClientGone:
         raise
-    except Exception:  # noqa: BLE001 - whatever it is, the client gets an answer and the log the rest
+    except Exception:  # noqa: BLE001 - the client gets a response and the log the details
         _log.exception("a JSON-RPC request failed")
         reply = _failed(name, rpc_id, Internal("internal error"))
     if name in METHODS:

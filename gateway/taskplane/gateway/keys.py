@@ -14,7 +14,7 @@ from taskplane.runtime.errors import Invalid, Unauthenticated
 
 _FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
 _SCOPES: Final = frozenset({"read", "write"})
-# Seconds between two looks at the file.
+# Seconds between two checks of the file.
 _RELOAD_INTERVAL: Final = 5.0
 _NO_DIGEST: Final = "0" * 64
 

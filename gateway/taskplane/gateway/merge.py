@@ -16,7 +16,7 @@ async def merged(one: AsyncGenerator[A, None], other: AsyncGenerator[B, None]) -
     try:
         while True:
             ready, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            # In a fixed order where both are ready.
+            # The order is fixed if both are ready.
             for task in [task for task in waiting if task in ready]:
                 source = waiting.pop(task)
                 try:

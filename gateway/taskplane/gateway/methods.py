@@ -28,7 +28,7 @@ from taskplane.runtime.errors import Invalid, PlaneError, Refused
 P = ParamSpec("P")
 
 
-# Not frozen: of that, each of the fields would have its price at each request.
+# Not frozen, which would cost time for each field of each request.
 @dataclass(slots=True)
 class Call:
     """A JSON-RPC request with a valid envelope. `id` is its id as JSON, `agent` the agent it is for, if that is known,

@@ -34,12 +34,12 @@ _PAUSED: Final[States] = frozenset({a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STAT
 AT_REST: Final[States] = TERMINAL | _PAUSED
 _UNTIL_AT_REST: Final = _watch_until(AT_REST)
 _UNTIL_BEGUN: Final = _watch_until(AT_REST | {a2a.TASK_STATE_WORKING})
-# A send's stream ends where the agent is done or waits for the user, and stays open while it waits for a login.
+# The stream of a send ends when the agent is done or waits for the user, and stays open while it waits for a login.
 _SEND_ENDS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 
-# What the services add to a message on its way must fit into their requests, too.
+# Leaves room for the fields that the services add to a message.
 MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
-# No JSON becomes more than so many times larger as protobuf. What grows most is `0,` in a list, to 11 bytes.
+# The greatest growth from JSON to protobuf; `0,` in a list grows most, to 11 bytes.
 MAX_GROWTH: Final = 8
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
@@ -179,7 +179,7 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
     check_cursor(cursor)
     flow = PayloadStream(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
     if cursor:
-        # A task that is silent would never say that it is not the caller's.
+        # A watch of a silent task would not report that the task belongs to another owner.
         record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
         _log.info("resubscribed to task %s of session %s after %s", task_id, record.context_id, cursor)
         return flow

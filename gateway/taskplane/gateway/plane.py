@@ -18,7 +18,7 @@ class Plane:
     """The services behind the gateway and its state in memory. The stubs call for the principal of the request."""
 
     settings: GatewaySettings
-    # Where clients reach this gateway, without a slash at its end.
+    # The address of this gateway for clients, without a slash at its end.
     public_url: str
     tasks: TaskStoreStub
     sessions: SessionHistoryStub
@@ -27,7 +27,7 @@ class Plane:
     authenticator: Authenticator
     streams: Streams
     worker: Worker
-    # Whether each service behind is ready, by its name.
+    # Readiness checks of the services, by name.
     probes: Mapping[str, Callable[[], Awaitable[bool]]]
-    # This process takes no new work.
+    # Returns whether this process takes no new work.
     draining: Callable[[], bool]

@@ -64,7 +64,7 @@ _SESSIONS: Final = "/taskplane.api.sessions.v1.SessionHistory/"
 _EXECUTOR: Final = "/taskplane.api.executor.v1.AgentExecutor/"
 
 _CARDS: Final = ("agent-card.json", "agent.json")
-# Where an agent is found. The first one is the default agent.
+# The base paths of an agent; the first one is that of the default agent.
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
 
 ROUTES: Final[Sequence[PublicRoute | Route]] = (

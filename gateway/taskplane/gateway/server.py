@@ -26,10 +26,10 @@ from taskplane.runtime.channel import client
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.principal import Principal
 
-# A stalled reader costs at most this much of kernel memory, besides what the transport buffers.
+# Bytes of kernel memory that a stalled reader costs at most, besides the transport's buffer.
 SEND_BUFFER: Final = 256 * 1024
 _BACKLOG: Final = 2048
-# Longer than the keep-alive of common clients and proxies, which would otherwise meet a closing connection.
+# Longer than the keep-alive of common clients and proxies, which could otherwise use a closing connection.
 _IDLE: Final = 75
 
 
@@ -102,10 +102,10 @@ async def open_gateway(
 @contextlib.contextmanager
 def _listening(settings: GatewaySettings) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Only where the protocol is named does asyncio send small answers at once (TCP_NODELAY).
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is given explicitly.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Inherited by every connection that is accepted.
+        # Accepted connections inherit it.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         try:
             listener.bind((settings.host, settings.port))

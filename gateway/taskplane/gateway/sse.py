@@ -22,7 +22,7 @@ HEADERS: Final[Headers] = [
     (b"cache-control", b"no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
-# A comment is one line without a blank line after it: some parsers take a blank line after an id for an event.
+# No blank line follows the comment: some parsers take a blank line after an id for an event.
 _PING: Final = b": ping\n"
 _BREAKS: Final = re.compile("[\r\n\0]")
 _CREDENTIALS_INTERVAL: Final = 60.0

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-# Bytes of a body, or of the messages of an answer, from which on the way to the thread is worth it.
+# Bytes of a body, or of the messages of a response, from which on the thread is used.
 LARGE: Final = 256 * 1024
 THREAD: Final = "taskplane-large"
 

@@ -18,7 +18,7 @@ from taskplane.gateway.translate.struct import to_json
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.runtime.errors import NotFound
 
-# Of artifacts, by their ids: when they began, and when they were last added to.
+# Times of the first and the last event, by artifact id.
 _Times = dict[str, tuple[Timestamp, Timestamp]]
 
 _EVENTS: Final = 1_000

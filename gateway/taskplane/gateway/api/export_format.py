@@ -43,7 +43,7 @@ def parse_message(number: int, value: Any, kind: type[M]) -> M:
     """Return a member of line `number` as a protobuf message. Raise Invalid `BAD_LINE`."""
     try:
         found: M = ParseDict(value, kind())
-        # What could be built is not always what could be read again.
+        # A message can be built that is nested too deeply to be parsed again.
         return kind.FromString(found.SerializeToString())
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError):
         raise line_error(number, f"has no {kind.DESCRIPTOR.name} that can be read", "BAD_LINE") from None

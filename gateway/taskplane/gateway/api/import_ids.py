@@ -67,7 +67,7 @@ class IdMapping:
                 self._message(update.status.message)
 
     def _entry_id(self, one: sb.Entry) -> str:
-        # What such an id is made of has to become the same wherever it stands.
+        # A derived id keeps its suffix, so that the id it is derived from is mapped as elsewhere.
         for end in (_OUTCOME, f"-{one.generation}"):
             if one.id.endswith(end) and len(one.id) > len(end):
                 return self.id(one.id.removesuffix(end)) + end

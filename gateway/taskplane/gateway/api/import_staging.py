@@ -84,7 +84,7 @@ class ImportAttempt:
         with suppress(PlaneError):
             await self._plane.sessions.DropImport(sb.DropImportRequest(**self._names))
             if isinstance(error, _UNKNOWN) or not isinstance(error, PlaneError):
-                # It may have been made after all; from here on it will not be.
+                # The outcome of the commit is unknown; after DropImport it can no longer succeed.
                 with suppress(NotFound):
                     await self._plane.sessions.GetSession(sb.GetSessionRequest(context_id=self._names["context_id"]))
                     return

@@ -28,7 +28,7 @@ async def newest_page(plane: Plane, context_id: str, limit: int, before: str) ->
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     if not session.has_session_task or await has_own_task(plane, context_id):
         return await _of_tasks(plane, context_id, limit, before, ())
-    # The session task comes first, and of its tasks only what that does not have.
+    # The session task comes first; then messages of tasks that it does not contain.
     ids = (await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=context_id))).message_ids
     if before and before in ids:
         return await _of_session(plane, context_id, limit, before)

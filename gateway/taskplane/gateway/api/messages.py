@@ -46,7 +46,7 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, end: str) -> MessagePage:
-    # The conversation is gone through, but no more of it is held than the page.
+    # Iterate over the whole conversation, but keep one page of it in memory.
     page: deque[a2a.Message] = deque(maxlen=limit)
     count = 0
     async with aclosing(_of_kind_in(plane, context_id, kind)) as runs:

@@ -7,7 +7,7 @@ from taskplane.gateway.translate.fields import MAX_TOKEN_LENGTH
 from taskplane.runtime.errors import Invalid
 
 MAX_LIMIT: Final = 1_000
-"""Things on a page."""
+"""The greatest page size."""
 
 
 def limit(request: Request, default: int) -> int:

@@ -57,7 +57,7 @@ async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
     body = Fields(await read_options(plane, request), "", bad)
     asked = sb.ForkRequest(
         context_id=request.arguments["session"],
-        # An empty one is somebody's mistake: without it, all is taken over.
+        # An empty `before` is an error; it must not be taken for a missing one, which copies everything.
         before_invocation_id=body.id("before", required=body.get("before") is not None),
         new_context_id=body.id("id"),
         title=body.text("name"),

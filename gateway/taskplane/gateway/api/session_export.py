@@ -21,7 +21,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return the session as a stream of lines. Raise NotFound. A failure after the first line is reported by a line of
     the type `error`, and the last line is missing then."""
     context_id = request.arguments["session"]
-    # The tasks first: of each, the session holds at least what it held then.
+    # Tasks are listed before the session is read, so the entries contain at least their copies.
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
     tasks = await _tasks(plane, context_id)
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
@@ -48,7 +48,7 @@ async def _tasks(plane: Plane, context_id: str) -> Sequence[tuple[str, int]]:
 
 async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, int]]) -> AsyncGenerator[bytes, None]:
     tally = Tally()
-    # How far the messages of each task are in the entries.
+    # The greatest generation of each task whose message was copied to the entries.
     copied: dict[str, int] = {}
     yield tally.add(format_line("header", format=FORMAT, version=VERSION, session=session))
     try:

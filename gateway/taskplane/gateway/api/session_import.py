@@ -65,7 +65,7 @@ class _Body:
         self._tally = tally
         self._session = session
         self._mapping = mapping
-        # Of the task before: its last event, up to where its log was trimmed, and the event that came last.
+        # Of the current task: its generation, its trimmed generation, and that of the last event read.
         self._expected = 0
         self._trimmed = 0
         self._came = 0
@@ -115,7 +115,7 @@ class _Body:
     async def _event(self, number: int, value: dict[str, Any], text: bytes) -> None:
         event = await self._plane.worker.run(len(text), parse_message, number, value.get("event"), pb.ExportedEvent)
         came, before = event.event.generation, self._came
-        # Of what was trimmed some are left, the first among them.
+        # A trimmed log keeps its first event and some others.
         left = 1 <= before < came <= self._trimmed
         following = came == max(before, self._trimmed if before else 0) + 1
         if not (left or following) or came > self._expected:

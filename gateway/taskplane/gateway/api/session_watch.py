@@ -59,7 +59,7 @@ async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
                 EVENTS.inc()
                 yield sse.event(await plane.worker.run(0, orjson.dumps, data), name=name)
     except (NotFound, OutOfRange):
-        # It was deleted while the store could not be reached, and perhaps made again.
+        # The session was deleted, and perhaps created again, while the store could not be reached.
         return
     except PlaneError as error:
         yield sse.event(orjson.dumps(error_api(error, logs.request_id.get())), name="error")

@@ -119,7 +119,7 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     text = data if isinstance(data, str) else "" if data is None else orjson.dumps(data).decode()
     if not text:
         body.wrong("data", "is required")
-    # The turn that the event belongs to stands in it, and the history reads it there.
+    # The event's own JSON names its turn; the session history reads it.
     entry = sb.Entry(id=body.text("id", required=True), kind=sb.ENTRY_KIND_EVENT, data=text)
     bad.check()
     context_id = request.arguments["session"]

@@ -63,7 +63,7 @@ async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[byt
                     yield await plane.worker.run(one.response.ByteSize(), _snapshot, one)
     except PlaneError as error:
         if told and isinstance(error, NotFound):
-            # Deleted with its log, of which this was all.
+            # The task was deleted with its log.
             return
         yield sse.event(orjson.dumps(error_api(error, logs.request_id.get())), name="error")
 

@@ -10,7 +10,7 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 
-# What a stream carries.
+# The elements of a stream.
 Payload = a2a.Task | a2a.Message | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
 Encoded = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Wait(Enum):
     AT_REST = "at_rest"
     # As soon as the task exists.
     EXISTS = "exists"
-    # Once the task is no longer submitted, or a grace period is over.
+    # Once the task is no longer submitted, or after a grace period.
     GRACE = "grace"
 
 
@@ -33,7 +33,7 @@ class Send(NamedTuple):
     submit: xb.SubmitRequest
     wait: Wait
     history_length: int | None
-    # It names a webhook.
+    # Whether the params name a webhook.
     has_push_config: bool
 
     @property
@@ -71,11 +71,11 @@ class Dialect:
     read_query: Callable[[Any], TaskQuery]
     # Writes a whole task.
     task: Callable[[a2a.Task, int | None], Encoded]
-    # Writes the answer of a send.
+    # Writes the response to a send.
     reply: Callable[[a2a.Task | a2a.Message, int | None], Encoded]
     # Writes one element of a stream.
     event: Callable[[Payload, int | None], Encoded]
-    # `historyLength` of a stream's first task where the request asks for none.
+    # Default `historyLength` of a stream's first task.
     stream_history: int | None
 
 

@@ -10,7 +10,7 @@ from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.timestamps import from_text
 from taskplane.runtime.errors import Invalid
 
-# Every spelling of a state that runtimes are known to write, in lower case with hyphens.
+# The spellings of states that runtimes write, in lower case with hyphens.
 _STATES: Final[dict[str, int]] = {
     "unknown": a2a.TASK_STATE_SUBMITTED,
     "unspecified": a2a.TASK_STATE_SUBMITTED,

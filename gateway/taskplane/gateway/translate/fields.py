@@ -9,13 +9,13 @@ from taskplane.runtime.validation import MAX_ID, has_control
 
 # Characters of a page token.
 MAX_TOKEN_LENGTH: Final = 4096
-# An answer names this many wrong fields at most: a body of 8 MiB can have millions.
+# Violations in one response; a body of 8 MiB can have millions.
 MAX_VIOLATIONS: Final = 50
-# References to tasks and extensions of one message or artifact: each is looked up, or compared.
+# References to tasks, or extensions, of one message or artifact: each is looked up or compared.
 MAX_NAMES: Final = 100
 # Elements of any other list.
 MAX_ITEMS: Final = 100_000
-# JSON values of one request that become protobuf, which takes far longer than parsing them did.
+# JSON values of one request that are converted to protobuf, which takes far longer than parsing.
 MAX_VALUES: Final = 400_000
 
 
@@ -26,9 +26,9 @@ class Violations:
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
-        # Levels of the deepest JSON value that became a protobuf Struct or Value.
+        # Levels of the deepest JSON value that was converted to a protobuf Struct or Value.
         self.deepest = 0
-        # How many of them there were, and may be where they are being read.
+        # Their number so far, and its current limit.
         self.values = 0
         self.max_values = MAX_VALUES
 

@@ -8,9 +8,9 @@ from google.protobuf.message import DecodeError, Message
 from taskplane.gateway.translate.fields import Violations
 from taskplane.runtime.errors import Invalid
 
-# Levels of a whole JSON document.
+# Levels of a JSON document.
 MAX_DEPTH: Final = 64
-# Up to here a Struct is read by every protobuf parser, whatever message it stands in.
+# Up to this depth every protobuf parser reads a Struct, whatever message contains it.
 _SAFE_DEPTH: Final = 12
 _CONTAINERS: Final = frozenset({dict, list})
 
@@ -19,7 +19,7 @@ def parse(body: bytes) -> Any:
     """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid if it is nested deeper than 64
     levels."""
     value = orjson.loads(body)
-    # A document cannot be deeper than it has brackets, and counting them is far cheaper than walking it.
+    # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and deeper_than(value, MAX_DEPTH):
         raise Invalid(f"the request is nested deeper than {MAX_DEPTH} levels", reason="TOO_DEEP")
     return value

@@ -12,7 +12,7 @@ from taskplane.gateway.translate.fields import Fields, is_list, is_object
 from taskplane.gateway.translate.struct import fill_metadata, fill_value, to_dict, to_json
 
 MAX_PARTS: Final = 100
-# Marks a 0.3 data part whose 1.0 value is no object and therefore wrapped as {"value": ...}.
+# Marks a 0.3 data part whose 1.0 value is not an object and therefore wrapped as {"value": ...}.
 WRAPPED: Final = "data_part_compat"
 
 _CONTENTS: Final = ("text", "raw", "url", "data")

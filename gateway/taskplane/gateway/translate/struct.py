@@ -7,21 +7,21 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from taskplane.gateway.translate.fields import MAX_VALUES, Fields, Violations
 from taskplane.runtime.errors import Invalid
 
-# Levels of a JSON value inside a message. Three levels of protobuf are spent on each, and a parser gives up at 100:
-# without a limit a value can be stored that nobody can read again.
+# Levels of a JSON value inside a message. Each takes three levels of protobuf, and parsers stop at 100: without a
+# limit a value could be stored that cannot be parsed again.
 MAX_DEPTH: Final = 24
 # Bytes of one `metadata`.
 MAX_METADATA_BYTES: Final = 64 * 1024
-# Bytes that the smallest value in a struct or a list takes.
+# Bytes of the smallest value in a struct or a list.
 _MIN_BYTES: Final = 4
-# Above this a double no longer holds every whole number, and JSON readers differ.
+# Above this a double does not represent every whole number, and JSON parsers differ.
 _MAX_EXACT: Final = 2.0**53
 
 
 def to_dict(struct: Struct) -> dict[str, Any]:
     """Return the JSON object of `struct`. Whole numbers are written without a fraction."""
     fields = struct.fields
-    # Most values are texts, and what has one is nothing else.
+    # Most values are strings, and the fields of a oneof exclude one another.
     return {key: fields[key].string_value or to_json(fields[key]) for key in fields}
 
 
@@ -50,7 +50,7 @@ def fill_value(value: Value, source: Any, at: str, bad: Violations) -> None:
 
 
 def _fill(value: Value, source: Any, at: str, bad: Violations, depth: int) -> None:
-    # What `source` is has to be found out for each of perhaps hundreds of thousands, the frequent kinds first.
+    # This runs for up to hundreds of thousands of values, so the frequent types come first.
     kind = source.__class__
     if kind is str:
         value.string_value = _text(source, at, bad)
@@ -110,7 +110,7 @@ def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
         bad.deepest = depth
     bad.values += count
     if bad.values > bad.max_values:
-        # At once: reading on would take as long as what it is to prevent.
+        # At once, since reading on would take the time that the limit saves.
         raise Invalid(
             f"invalid params: {at}: the request has more than {MAX_VALUES} values",
             reason="REQUEST_TOO_LARGE",
@@ -129,7 +129,7 @@ def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> Non
     if source is None:
         return
     bad = fields.bad
-    # So many values cannot fit, whatever they are, and need not be read to see it.
+    # More values than this cannot fit, whatever they are.
     bad.max_values = min(MAX_VALUES, bad.values + MAX_METADATA_BYTES // _MIN_BYTES)
     try:
         _fill_struct(struct, dict(source.source), source.at, bad, 1)

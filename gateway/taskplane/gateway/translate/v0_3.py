@@ -26,7 +26,7 @@ _ROLE_NUMBERS: Final[dict[Any, int]] = {
     "ROLE_USER": a2a.ROLE_USER,
     "ROLE_AGENT": a2a.ROLE_AGENT,
 }
-# After a status event in one of these the agent waits for nobody or for the user, and `final` is true.
+# States in which a status event has `final`: the agent is done or waits for the user.
 _FINAL: Final = frozenset(
     {
         a2a.TASK_STATE_COMPLETED,
@@ -91,7 +91,7 @@ def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
     out: Encoded = {"kind": "task", "id": found.id, "contextId": found.context_id, "status": status(found.status)}
     if artifacts := found.artifacts:
         out["artifacts"] = [artifact(one) for one in artifacts[:]]
-    # A session's own task always says what the session shows, be it nothing.
+    # The session task always has a history, even an empty one.
     if (history := newest(found.history, history_length)) or (found.id and found.id == found.context_id):
         out["history"] = [message(one) for one in history]
     if found.HasField("metadata"):
@@ -202,8 +202,8 @@ def read_query(params: Any) -> TaskQuery:
     return TaskQuery(task_id, history_length, None if metadata is None else metadata.source)
 
 
-# A stream's first Task has no history unless it is asked for: clients of this dialect replace their whole conversation
-# by any full Task that has one.
+# A stream's first Task has no history by default: clients of this version replace their whole conversation by any
+# full Task that has one.
 V0_3: Final = Dialect(
     version="0.3",
     read_send=read_send,

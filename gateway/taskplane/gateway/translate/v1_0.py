@@ -20,7 +20,7 @@ from taskplane.gateway.translate.timestamps import from_text, to_text
 STATES: Final[dict[int, str]] = {value: name for name, value in a2a.TaskState.items()}
 ROLES: Final[dict[int, str]] = {value: name for name, value in a2a.Role.items()}
 _STATE_NUMBERS: Final[dict[Any, int]] = {name: value for name, value in a2a.TaskState.items() if value}
-# What a message has that says nothing but a text.
+# The members of a message that contains nothing but texts.
 _PLAIN: Final = frozenset({"messageId", "contextId", "taskId", "role", "parts"})
 _ROLE_NUMBERS: Final[dict[Any, a2a.Role.ValueType]] = {
     **{name: value for name, value in a2a.Role.items() if value},
@@ -94,7 +94,7 @@ def task(found: a2a.Task, history_length: int | None = None) -> Encoded:
         out["status"] = status(found.status)
     if artifacts := found.artifacts:
         out["artifacts"] = [artifact(one) for one in artifacts[:]]
-    # A session's own task always says what the session shows, be it nothing.
+    # The session task always has a history, even an empty one.
     if (history := newest(found.history, history_length)) or (found.id and found.id == found.context_id):
         out["history"] = [message(one) for one in history]
     if found.HasField("metadata"):
