@@ -1,6 +1,6 @@
-"""The command `taskplane`: one file per command. Nothing imports it, and it may import every room."""
+"""The command `taskplane`, one file per command. It may import every room; nothing imports it."""
 
 import time
 
 STARTED = time.perf_counter()
-"""When this process began, as far as the command knows."""
+"""The start time of this process, by the performance counter."""

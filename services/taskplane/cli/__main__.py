@@ -6,7 +6,7 @@ from taskplane.cli import exits
 
 
 def main() -> None:
-    """Runs the command that the arguments name, and exits with its code."""
+    """Run the command that the arguments name, and exit with its code."""
     from taskplane.cli.app import app
     from taskplane.cli.stdout import run_and_flush
 

@@ -1,4 +1,5 @@
-"""The commands and their options. What a command does is in the file of its name, imported when it is called."""
+"""The commands and their options. Each command is implemented in a file of its own, imported when the command is
+called."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +36,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Versions of all parts.")
     ] = False,
 ) -> None:
-    """The durable task and session plane for A2A agents."""
+    """Run the durable task and session plane for A2A agents."""
 
 
 @app.command()
@@ -86,7 +87,7 @@ def tail(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Follow the log of a task until it has ended, or a session until it is deleted, through broken connections."""
+    """Follow the log of a task until it has ended, or a session until it is deleted, across broken connections."""
     from taskplane.cli.tail import tail as command
 
     raise typer.Exit(command(Options(url, token_env, output), task_id, session, after))
@@ -103,7 +104,7 @@ def task_list(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Your tasks, newest change first."""
+    """List your tasks, newest change first."""
     from taskplane.cli.task import list_tasks
 
     raise typer.Exit(list_tasks(Options(url, token_env, output), session, state, limit))
@@ -116,7 +117,7 @@ def task_get(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """A task as it stands."""
+    """Show a task."""
     from taskplane.cli.task import get_task
 
     raise typer.Exit(get_task(Options(url, token_env, output), task_id))
@@ -143,25 +144,25 @@ def _serve(room: str) -> None:
 
 @serve.command("tasks")
 def serve_tasks() -> None:
-    """The task store. Settings: TASKPLANE_TASKS_*."""
+    """Run the task store. Settings: TASKPLANE_TASKS_*."""
     _serve("tasks")
 
 
 @serve.command("sessions")
 def serve_sessions() -> None:
-    """The session history. Settings: TASKPLANE_SESSIONS_*."""
+    """Run the session history. Settings: TASKPLANE_SESSIONS_*."""
     _serve("sessions")
 
 
 @serve.command("executor")
 def serve_executor() -> None:
-    """The agent executor. Settings: TASKPLANE_EXECUTOR_*."""
+    """Run the agent executor. Settings: TASKPLANE_EXECUTOR_*."""
     _serve("executor")
 
 
 @serve.command("gateway")
 def serve_gateway() -> None:
-    """The gateway. Settings: TASKPLANE_GATEWAY_*."""
+    """Run the gateway. Settings: TASKPLANE_GATEWAY_*."""
     _serve("gateway")
 
 
@@ -171,7 +172,7 @@ def gc(
     grpc: Grpc = GRPC,
     output: Format = "text",
 ) -> None:
-    """Trim the logs of tasks that ended long ago, as TASKPLANE_TASKS_EVENTS_TTL of the task store says."""
+    """Trim the logs of tasks that ended longer ago than TASKPLANE_TASKS_EVENTS_TTL of the task store."""
     from taskplane.cli.retention import collect
 
     raise typer.Exit(collect(grpc, dry_run, output))
@@ -193,7 +194,7 @@ def user_erase(
 
 @user.callback()
 def _users() -> None:
-    """Users of the plane, for its operator."""
+    """Manage users of the plane, as its operator."""
 
 
 app.add_typer(user, name="user")

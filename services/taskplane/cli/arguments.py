@@ -1,4 +1,4 @@
-"""Options that many commands share."""
+"""Options that several commands share."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from taskplane.cli.options import Output
 
 
 def filled(context: typer.Context, param: typer.CallbackParam, value: str) -> str:
-    """What was given says something: an empty text is most often a variable of a script that is not set."""
+    """Refuse an empty argument, which is usually a script's variable that is not set."""
     given = context.get_parameter_source(param.name or "")
     if given is not None and given.name == "COMMANDLINE" and not value:
         raise typer.BadParameter("it is empty.")

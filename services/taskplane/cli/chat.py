@@ -1,4 +1,4 @@
-"""One conversation: messages and their answers, rewinds, and other sessions.
+"""A conversation with an agent: messages and responses, rewinds, and other sessions.
 
 The text of the agent goes to stdout, everything else to stderr. Ctrl-C cancels the task; a second one leaves.
 """
@@ -25,7 +25,7 @@ from taskplane.cli.report import note, report_error
 from taskplane.cli.screen import Screen
 from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
 
-# So many sessions can be chosen from.
+# The number of sessions to choose from.
 _SESSIONS: Final = 20
 _EXITS: Final[dict[State, int]] = {
     "failed": exits.FAILED,
@@ -35,10 +35,9 @@ _EXITS: Final[dict[State, int]] = {
 
 
 class Chat:
-    """One conversation on one connection."""
+    """A conversation on one connection."""
 
     def __init__(self, connection: Connection, options: Options) -> None:
-        """At its beginning."""
         self._connection = connection
         self._sessions = connection.sessions
         self._a2a = connection.a2a
@@ -46,12 +45,13 @@ class Chat:
         self._writer = self._new_writer()
         self.conversation = Conversation("", self._a2a.endpoint)
         self.left = False
-        """A second Ctrl-C ended the last turn."""
+        """Whether a second Ctrl-C ended the last turn."""
         self.draft = ""
-        """What the user wrote and may edit: it was cut by a rewind, or was not sent."""
+        """A text of the user that was cut by a rewind or not sent, offered to be edited."""
 
     async def load(self, session: str) -> None:
-        """Goes on with a session as it is now. `Missing`: there is none with this id, and nothing has changed."""
+        """Load a session as the server has it. Raise `Missing` if there is none with this id; nothing is changed
+        then."""
         if not session:
             return
         infos = await self._sessions.task_infos(session)
@@ -62,7 +62,7 @@ class Chat:
         self.conversation.load(tasks)
 
     async def switch(self, session: str, agent: str) -> None:
-        """Goes on with another session, and with its agent unless the user named one."""
+        """Load another session, and use its agent unless the user named one."""
         before = self._a2a
         self._a2a = self._connection.agent(self._options.agent or agent)
         try:
@@ -75,11 +75,11 @@ class Chat:
 
     @property
     def asked(self) -> bool:
-        """The agent waits for an answer of the user."""
+        """Return whether the agent waits for an answer of the user."""
         return self.conversation.latest is not None and self.conversation.latest.state in PAUSED
 
     def show(self, messages: Iterable[Message]) -> None:
-        """What was said before, user and agent, for people: programs get what happens, and read the rest elsewhere."""
+        """Print earlier messages of user and agent, in text output only."""
         if self._options.output != "text":
             return
         self._writer = self._new_writer()
@@ -90,11 +90,12 @@ class Chat:
                 self._writer.close(message.id, message.text)
 
     async def turn(self, text: str) -> int:
-        """One message and all that comes of it. The exit code: 0, 1 if the task failed, 130 if it was canceled.
+        """Send one message and show what follows. Return the exit code: 0, 1 if the task failed, 130 if it was
+        canceled.
 
-        A message to a task that has ended meanwhile is sent once more, as a new task that refers to it (I6). Where
-        somebody else has changed the session so that its task is there no more, nothing is sent twice: the session is
-        loaded anew, and the text is offered again.
+        A message to a task that has ended meanwhile is sent once more, as a new task that refers to it (I6). If the
+        session no longer contains the task, since it was changed elsewhere, nothing is sent twice: the session is
+        loaded again and the text becomes the draft.
         """
         try:
             return await self._send(text)
@@ -109,16 +110,17 @@ class Chat:
             return await self._send(text)
 
     async def turns(self) -> list[Turn]:
-        """The turns of the session that a rewind can name, as the server has them now."""
+        """Return the turns of the session that a rewind can name, as the server has them."""
         await self.load(self.conversation.context_id)
         return self.conversation.turns
 
     async def rewind(self, number: int, text: str = "") -> int:
-        """Undoes the turn with this number and all after it; a `text` is the next turn, else the cut one is offered.
+        """Rewind to before the turn with this number. A `text` is sent as the next turn; otherwise the text that was
+        cut becomes the draft.
 
-        The exit code is that of the next turn. On any failure everything is as it was; but where the rewind was done
-        and only the next turn refused, the session is loaded anew. Missing: there is no such turn. Declined: it is the
-        first one, or the server would not.
+        Return the exit code of the next turn. A failure changes nothing, except that the session is loaded again if the
+        rewind was done and only the next turn was refused. Raise Missing if there is no such turn; Declined if it is
+        the first one or the server refuses.
         """
         turn = next((turn for turn in await self.turns() if turn.number == number), None)
         if turn is None:
@@ -147,7 +149,7 @@ class Chat:
         return code
 
     async def undo(self) -> None:
-        """Takes the last rewind back, and shows what is there again. Declined: there is none, or it is too late."""
+        """Undo the last rewind and show what it had cut. Raise Declined if there is none or it is too late."""
         before = {message.id for message in self.conversation.messages}
         session = self.conversation.context_id
         if not session:
@@ -160,23 +162,23 @@ class Chat:
         self.show(message for message in self.conversation.messages if message.id not in before)
 
     async def tasks(self) -> Session:
-        """The tasks of the session, as the server has them now."""
+        """Return the tasks of the session, as the server has them."""
         session = self.conversation.context_id
         return read_session({"tasks": await self._sessions.task_infos(session) if session else []})
 
     async def sessions(self) -> list[dict[str, Any]]:
-        """The newest sessions of the user."""
+        """Return the user's newest sessions."""
         return await self._sessions.find(limit=_SESSIONS)
 
     def print_session(self) -> None:
-        """Says how to go on with this conversation."""
+        """Print the id of the session, with which the conversation can be continued."""
         if self.conversation.context_id and self._options.output == "text":
             if self.asked:
                 note("The agent waits for your answer.")
             note(f"session {self.conversation.context_id}")
 
     async def _left_by_rewind(self, number: int) -> None:
-        """What the server has left of the session; if it cannot be asked, what is known of that."""
+        """Load the session after a rewind; if the server cannot be reached, remove what was cut."""
         self.conversation.rewound()
         with suppress(Failure):
             await self.load(self.conversation.context_id)
@@ -187,7 +189,8 @@ class Chat:
         return await self._exchange(user_message(text, context_id=self.conversation.context_id, goes_to=goes_to), text)
 
     async def _exchange(self, message: dict[str, Any], text: str) -> int:
-        """Sends a message and shows what comes. What the server did not take is taken back, and offered again."""
+        """Send a message and show what follows. A message that the server did not accept is removed and becomes the
+        draft."""
         self.draft = ""
         sent = read_message(message)
         if text:
@@ -249,7 +252,7 @@ class Chat:
 
     @contextmanager
     def _interruptible(self) -> Generator[None]:
-        """The first Ctrl-C cancels the task, the second one leaves."""
+        """Cancel the task on the first Ctrl-C, and leave the turn on the second one."""
         loop = asyncio.get_running_loop()
         turn = asyncio.current_task()
         cancels: list[asyncio.Task[None]] = []

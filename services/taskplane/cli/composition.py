@@ -1,4 +1,4 @@
-"""All four rooms in one process: they talk through the same stubs and concerns as over sockets, without the sockets."""
+"""All four rooms in one process. They call one another through the same stubs and interceptors as over sockets."""
 
 import secrets
 from collections.abc import AsyncGenerator
@@ -24,13 +24,13 @@ from taskplane.tasks.queue import RESIDENT
 from taskplane.tasks.servicer import POLICY as TASKS_POLICY
 from taskplane.tasks.settings import TasksSettings
 
-# Calls on the gRPC port that name nobody, on loopback without a secret, are made by the same user as those over HTTP.
+# The user of gRPC calls without a principal, on loopback without a secret; the same as over HTTP.
 LOCAL_USER = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneSettings:
-    """The settings of each room, with one internal secret. `grpc_listen`: where all gRPC services are served."""
+    """The settings of each room, with one internal secret. `grpc_listen` is the address of all gRPC services."""
 
     tasks: TasksSettings
     sessions: SessionsSettings
@@ -40,7 +40,7 @@ class PlaneSettings:
 
 
 class Plane:
-    """A whole plane, open and listening."""
+    """A plane that is open and listening."""
 
     def __init__(self, gateway: Gateway, grpc: Serving, executor: ExecutorRoom) -> None:
         self.gateway = gateway
@@ -50,15 +50,15 @@ class Plane:
 
     @property
     def running(self) -> int:
-        """How many runs of agents are in flight."""
+        """Return the number of runs in flight."""
         return len(self._executor.runs.active)
 
 
 @asynccontextmanager
 async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
-    """A plane that listens; what it opens it closes, in the order in which nothing that was acknowledged is lost.
+    """Open all rooms and listen; on leaving, close them in the order in which nothing acknowledged is lost.
 
-    Invalid, Refused, Unavailable: as its rooms raise them, when it cannot be opened.
+    Raise Invalid, Refused or Unavailable as the rooms do if they cannot be opened.
     """
     secret = settings.tasks.internal_secret.encode()
     nobody = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)

@@ -1,4 +1,4 @@
-"""Runs what a command does against a server, and turns every way it can end into an exit code."""
+"""The connection of a command to a server, and the exit code for each outcome."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -17,23 +17,25 @@ from taskplane.runtime.settings import environment
 
 
 class Connection:
-    """The faces of one server."""
+    """The clients of one server."""
 
     def __init__(self, http: Http, agent: str) -> None:
-        """Inside `async with` of `http`. `agent`: the one that messages go to; empty: the default one."""
+        """Create the clients, inside `async with` of `http`. `agent` receives the messages; empty: the default
+        agent."""
         self._http = http
         self.a2a = self.agent(agent)
         self.log = TaskLog(http)
         self.sessions = SessionsClient(http)
 
     def agent(self, name: str) -> A2AClient:
-        """Another agent of this server; empty: the default one."""
+        """Return a client of another agent of this server; empty: the default agent."""
         return A2AClient(self._http, agent=name)
 
 
 @asynccontextmanager
 async def connected(options: Options) -> AsyncGenerator[Connection]:
-    """A connection as the options say. BadUsage: the URL is none, or the variable of `token_env` is not set."""
+    """Open a connection according to the options. Raise BadUsage for a bad URL, or if the variable `token_env` is not
+    set."""
     token = environment().get(options.token_env, "") if options.token_env else ""
     if options.token_env and not token:
         raise BadUsage(
@@ -46,7 +48,7 @@ async def connected(options: Options) -> AsyncGenerator[Connection]:
 
 
 def run(options: Options, command: Callable[[Connection], Awaitable[int]]) -> int:
-    """Runs `command` on a connection; its exit code, or that of what went wrong."""
+    """Run `command` on a connection and return its exit code, or that of its failure."""
 
     async def main() -> int:
         async with connected(options) as connection:

@@ -26,7 +26,8 @@ DEMO: Final = "demo"
 
 @dataclass(frozen=True, slots=True)
 class DevOptions:
-    """What the command line says. `data` and `database_url` exclude one another; neither: `./.taskplane`."""
+    """The options of the command line. `data` and `database_url` exclude one another; without either it is
+    `./.taskplane`."""
 
     agents: tuple[str, ...] = ()
     host: str = "127.0.0.1"
@@ -37,7 +38,7 @@ class DevOptions:
 
 
 def dev(options: DevOptions) -> int:
-    """Runs until Ctrl-C or SIGTERM, then drains; a second Ctrl-C ends it at once. The exit code."""
+    """Run until Ctrl-C or SIGTERM, then drain; a second Ctrl-C exits at once. Return the exit code."""
     try:
         check_free(options.host, options.port, "--port")
         check_free(GRPC_HOST, options.grpc_port, "--grpc-port")
@@ -52,7 +53,7 @@ def dev(options: DevOptions) -> int:
 
 
 def _run(options: DevOptions) -> int:
-    # Imported here: everything that the plane is made of takes a second to load, and a port in use is told before.
+    # Imported here, since the imports take a second and a port in use is reported before.
     from taskplane.cli.composition import open_plane
     from taskplane.runtime import logs, process
 
@@ -73,7 +74,7 @@ def _run(options: DevOptions) -> int:
 
 
 def plane_settings(options: DevOptions) -> "PlaneSettings":
-    """The settings of all rooms: flags first, then the environment, then the defaults. Invalid: they cannot be used."""
+    """Return the settings of all rooms: from options, then the environment, then the defaults. Raise Invalid."""
     from taskplane.cli.composition import PlaneSettings
     from taskplane.cli.settings import ALSO, KNOWN
     from taskplane.executor.settings import PREFIX as EXECUTOR
@@ -108,7 +109,7 @@ def _with_demo(specs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _database(options: DevOptions, file: str) -> str | None:
-    """The URL for one store; None: as its settings say."""
+    """Return the URL for one store; None: as in its settings."""
     if options.data is not None and options.database_url:
         raise Invalid(
             "--data and --database-url exclude one another.",

@@ -1,4 +1,4 @@
-"""What every command that talks to a server is told."""
+"""The options of every command that talks to a server."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,8 @@ Output = Literal["text", "json", "ndjson"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`token_env` names the variable that holds the API key; the key itself is never an argument."""
+    """A server and an output format. `token_env` names the variable with the API key, which is never an argument
+    itself."""
 
     url: str
     token_env: str = ""

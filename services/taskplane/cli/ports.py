@@ -1,4 +1,4 @@
-"""Whether a port can be had, and whose it is if not."""
+"""A check that a port is free, and the process that uses it if not."""
 
 import errno
 import os
@@ -21,7 +21,8 @@ class Holder:
 
 
 def check_free(host: str, port: int, flag: str) -> None:
-    """Returns if `port` can be listened on. Failure: says who holds it and what to do; `flag` chooses another one."""
+    """Return if `port` can be listened on. Raise Failure with the process that uses it; `flag` is the option to change
+    it."""
     if port == 0:
         return
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -46,9 +47,9 @@ def _refused(error: OSError, host: str, port: int, flag: str) -> Failure:
 
 
 def holder_of(port: int) -> Holder | None:
-    """The process that listens on a TCP port of this machine; None where this cannot be found out.
+    """Return the process that listens on a TCP port of this machine; None if it cannot be determined.
 
-    Reads /proc, so it knows nothing on systems without it, nor of other users' processes.
+    It reads /proc, so it finds nothing on systems without it, nor processes of other users.
     """
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(Path("/proc/net") / table, port)}
     if not inodes:
@@ -62,7 +63,7 @@ def holder_of(port: int) -> Holder | None:
 
 
 def _listening(table: Path, port: int) -> list[str]:
-    """Inodes of the sockets of a kernel table that listen on `port`; proc(5) has its columns."""
+    """Return the inodes of the sockets in a kernel table that listen on `port`; proc(5) describes the columns."""
     try:
         rows = [line.split() for line in table.read_text().splitlines()[1:]]
     except OSError:

@@ -1,4 +1,4 @@
-"""`taskplane chat`: asks for messages and commands in a terminal or on a pipe, or sends one message of a script."""
+"""`taskplane chat`: a prompt for messages and commands on a terminal or a pipe, or one message of a script."""
 
 import asyncio
 import sys
@@ -17,7 +17,8 @@ from taskplane.cli.stdout import run_and_flush
 
 
 def chat(options: Options, text: str, session: str) -> int:
-    """Sends `text` as it is and shows the answer; without it, asks for messages until the input ends. The exit code."""
+    """Send `text` and show the response; without a text, prompt for messages until the input ends. Return the exit
+    code."""
     if not text:
         return _converse(options, session)
 
@@ -32,9 +33,9 @@ def chat(options: Options, text: str, session: str) -> int:
 
 
 def _converse(options: Options, session: str) -> int:
-    """Asks and answers until the input ends (Ctrl-D) or is interrupted between two messages."""
+    """Prompt for messages until the input ends (Ctrl-D) or is interrupted between two messages."""
     with suppress(ImportError):
-        # Loading it is all it takes for input() to edit its line.
+        # With readline loaded, input() edits its line.
         import_module("readline")
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
@@ -77,14 +78,14 @@ async def _do(talk: Chat, line: Command | str) -> int:
 
 
 def _ask(talk: Chat) -> str:
-    """The next line. What is offered stands in it, to be edited, or is shown where there is nobody to edit it."""
+    """Return the next line. A draft is put into the line to be edited, or printed if the input is no terminal."""
     prompt = ("answer> " if talk.asked else "you> ") if sys.stdin.isatty() else ""
     readline = sys.modules.get("readline")
     if readline is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if talk.draft:
             note(f"  your text was: {printable(talk.draft)}")
             talk.draft = ""
-        # Not by input(), which would write it to an stdout that is no terminal, among the results.
+        # Not by input(), which would write the prompt to stdout, among the results.
         print(prompt, end="", file=sys.stderr, flush=True)
         return input().strip()
     offer = printable(talk.draft)

@@ -1,4 +1,4 @@
-"""How events and tasks read on one line of a terminal."""
+"""Text forms of events and tasks for a terminal."""
 
 import json
 from collections.abc import Sequence
@@ -12,24 +12,25 @@ _WIDTH = 100
 
 
 def one_line(text: str, width: int = _WIDTH) -> str:
-    """The text on one line of at most `width` characters, without what could steer a terminal."""
+    """Return the text on one line of at most `width` characters, without control characters."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 
 
 def printable(text: str) -> str:
-    """The text without control characters other than line breaks and tabs: agents do not steer terminals."""
+    """Return the text without control characters other than line breaks and tabs, so that agents cannot control a
+    terminal."""
     return "".join(char for char in text if char in "\n\t" or ((char.isprintable() or char.isspace()) and char >= " "))
 
 
 def tool_line(tool: Tool) -> str:
-    """A tool call or its result."""
+    """Return a tool call or its result as one line."""
     body = one_line(json.dumps(tool.body, ensure_ascii=False))
     return f"→ {tool.name} {body}" if tool.called else f"← {tool.name} {body}"
 
 
 def text_of(event: Event | None) -> str:
-    """What an event says, on one line."""
+    """Return the text of an event as one line."""
     match event:
         case Message() as message:
             return _said(message)
@@ -45,7 +46,7 @@ def text_of(event: Event | None) -> str:
 
 
 def log_line(logged: Logged, before: datetime | None) -> str:
-    """One line of a task's log: time, seconds since the event before, number, state or kind, text."""
+    """Return one line of a task's log: time, seconds since the event before, number, state or kind, text."""
     time = time_of(logged)
     delta = (time - before).total_seconds() if before else 0.0
     what = logged.state or str(logged.record.get("kind") or "event")
@@ -54,17 +55,17 @@ def log_line(logged: Logged, before: datetime | None) -> str:
 
 
 def time_of(logged: Logged) -> datetime:
-    """When the event was written."""
+    """Return the time when the event was written."""
     return datetime.fromisoformat(str(logged.record["time"]))
 
 
 def dump(value: Any, *, indent: bool) -> str:
-    """JSON, for people (`indent`) or one value a line for programs."""
+    """Return JSON, indented for people or on one line for programs."""
     return json.dumps(value, ensure_ascii=False, indent=2 if indent else None)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as aligned columns, the last one ragged."""
+    """Return rows as aligned columns; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = (
         "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)), row[-1]]).rstrip()

@@ -1,4 +1,4 @@
-"""How a command says that it could not: what happened, why, what to do, then a code."""
+"""Error reports of a command: what happened, why, what to do, and a code."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _EXITS: Final[dict[type[Exception], int]] = {
 
 
 def report_error(error: Failure | PlaneError, output: Output = "text") -> int:
-    """Says on stderr what went wrong, in words or as one JSON object, and gives the exit code that goes with it."""
+    """Print an error to stderr, as text or as one JSON object, and return its exit code."""
     code = error.code if isinstance(error, Failure) else error.reason
     if output == "text":
         lines = [f"✗ {error.message}", *(f"  {line}" for line in error.suggestion.splitlines()), f"  {code}"]
@@ -34,18 +34,18 @@ def report_error(error: Failure | PlaneError, output: Output = "text") -> int:
 
 
 def note(text: str) -> None:
-    """One line on stderr: about the run, not of its result."""
+    """Print one line about the run to stderr; results go to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 
 def confirm(question: str) -> bool:
-    """Asks on stderr and reads the answer; whatever is not a yes is a no."""
+    """Ask on stderr and return whether the answer is yes."""
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def single_refusal(group: BaseExceptionGroup[BaseException]) -> PlaneError | None:
-    """The refusal in a group that has nothing worse: task groups wrap what ends them."""
+    """Return the first PlaneError of an exception group that contains nothing else; None otherwise."""
     refused, rest = group.split(PlaneError)
     if rest is not None or refused is None:
         return None

@@ -1,4 +1,4 @@
-"""`taskplane gc` and `taskplane user erase`: what the operator deletes, now."""
+"""`taskplane gc` and `taskplane user erase`: deletions by the operator."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def collect(address: str, dry_run: bool, output: Output) -> int:
-    """Trims the logs of tasks as the task store's settings say, or says what would go. The exit code."""
+    """Trim the logs of tasks as the task store's settings say, or print what would be deleted. Return the exit code."""
 
     async def command(channel: grpc.aio.Channel) -> int:
         store = TaskStoreStub(channel)
@@ -40,7 +40,7 @@ def collect(address: str, dry_run: bool, output: Output) -> int:
 
 
 def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> int:
-    """Deletes all that there is of a user. Without `yes` it asks on a terminal, and refuses elsewhere."""
+    """Delete all data of a user. Without `yes` ask on a terminal, and refuse elsewhere. Return the exit code."""
     question = f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}), for good? [y/N] '
     if not yes and not sys.stdin.isatty():
         refusal = Invalid(

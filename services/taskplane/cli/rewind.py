@@ -1,4 +1,4 @@
-"""`taskplane session rewind`, `undo` and `fork`: going back in a session, and forth again."""
+"""`taskplane session rewind`, `undo` and `fork`."""
 
 from taskplane.cli import exits
 from taskplane.cli.client.cut import Turn, turns
@@ -13,7 +13,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def rewind_session(options: Options, session_id: str, before: str, number: int) -> int:
-    """Undoes a turn and all after it: the one with the invocation `before`, or the one with `number`, from 1.
+    """Cut a turn and all after it: the one with the invocation `before`, or the one with `number`, from 1.
 
     The text that was cut goes to stdout, so that it can be edited and sent again.
     """
@@ -42,7 +42,7 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
 
 
 def undo_rewind(options: Options, session_id: str) -> int:
-    """Takes the newest rewind of a session back, as long as nothing new was said after it."""
+    """Undo the newest rewind of a session, as long as no new turn has begun."""
 
     async def main(connection: Connection) -> int:
         done = await connection.sessions.undo_rewind(session_id)
@@ -57,7 +57,7 @@ def undo_rewind(options: Options, session_id: str) -> int:
 
 
 def fork_session(options: Options, session_id: str, before: str, title: str) -> int:
-    """Makes a new session of what is in effect, or of what was before a turn; the old one stays as it is."""
+    """Create a session with the effective history, or its part before a turn; the old session is not changed."""
 
     async def main(connection: Connection) -> int:
         show_row(options, await connection.sessions.fork(session_id, before=before, title=title))
@@ -67,7 +67,7 @@ def fork_session(options: Options, session_id: str, before: str, title: str) -> 
 
 
 def _named(known: list[Turn], before: str, number: int) -> Turn:
-    """The turn that is meant. `Missing`: there is none."""
+    """Return the turn with this invocation or number. Raise `Missing`."""
     found = [turn for turn in known if turn.message.invocation_id == before or turn.number == number]
     if not found:
         what = f"the number {number}" if number else f"the invocation {before}"

@@ -1,4 +1,4 @@
-"""A call of a service of the plane, for the operator: gRPC, as a service, with the internal secret."""
+"""gRPC calls of the operator, made as a service with the internal secret."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,14 +15,14 @@ from taskplane.runtime.errors import PermissionDenied, PlaneError, Unauthenticat
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.settings import load
 
-# Seconds; what looks at everything that is stored may take its time.
+# Seconds; a call that reads everything that is stored may take long.
 _DEADLINE = 600.0
 
 
 def run(
     address: str, owner: tuple[str, str], output: Output, command: Callable[[grpc.aio.Channel], Awaitable[int]]
 ) -> int:
-    """Runs `command` on a channel to `address` that acts for `owner`, a tenant and an owner; the exit code."""
+    """Run `command` on a channel to `address` that acts for `owner`, a tenant and an owner. Return the exit code."""
 
     async def main() -> int:
         identity = Principal(*owner, "operator", service=True)
@@ -39,7 +39,7 @@ def run(
 
 
 def _secret() -> str:
-    """The internal secret, as `taskplane dev` finds it; empty: there is none."""
+    """Return the internal secret of the first room that has one, as `taskplane dev` does; empty: none has."""
     from taskplane.cli.settings import KNOWN
 
     rooms = (load(settings, prefix) for settings, prefix in KNOWN)

@@ -1,4 +1,4 @@
-"""Shows a conversation while it happens: what the agent says on stdout, what goes on beside it on stderr."""
+"""The display of a conversation: messages of the agent on stdout, everything else on stderr."""
 
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.events import Artifact, ArtifactUpdate, Event, FullTask, Message, StatusUpdate
@@ -9,10 +9,10 @@ from taskplane.cli.writer import Writer
 
 
 class Screen:
-    """Compares the conversation with what was shown of it, and shows the rest."""
+    """A view that prints what the conversation has and was not printed yet."""
 
     def __init__(self, conversation: Conversation, writer: Writer) -> None:
-        """What the conversation has now counts as shown."""
+        """Take the current content of the conversation as printed."""
         self._conversation = conversation
         self._writer = writer
         self._shown = {message.id for message in conversation.messages}
@@ -21,7 +21,7 @@ class Screen:
         self._named: set[str] = set()
 
     def update(self, event: Event) -> None:
-        """Shows what is new after `event` was applied."""
+        """Print what is new after `event` was applied."""
         if isinstance(event, StatusUpdate) and event.message is not None and event.message.partial:
             self._growing()
             return
@@ -33,7 +33,7 @@ class Screen:
             self._asides(event)
 
     def end(self) -> None:
-        """Nothing more comes: ends the line."""
+        """End the current line."""
         self._writer.end()
 
     def _growing(self) -> None:

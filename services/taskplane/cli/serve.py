@@ -1,4 +1,4 @@
-"""`taskplane serve`: one process of the plane, as `python -m taskplane.<room>` runs it."""
+"""`taskplane serve`: one process of the plane, run as `python -m taskplane.<room>`."""
 
 from runpy import run_module
 
@@ -10,9 +10,9 @@ from taskplane.runtime.settings import check_unknown
 
 
 def serve(room: str) -> int:
-    """Runs the room until SIGTERM and exits with its code.
+    """Run the room until SIGTERM and exit with its code.
 
-    Settings come from the environment, and a variable that none of the rooms knows is refused.
+    Settings come from the environment; a variable that no room knows is refused.
     """
     try:
         check_unknown(None, KNOWN, ALSO)

@@ -17,7 +17,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def list_sessions(options: Options, search: str, limit: int) -> int:
-    """The caller's sessions with `search` in their titles, newest update first, at most `limit`."""
+    """List the caller's sessions with `search` in their titles, newest update first, at most `limit`."""
 
     async def main(connection: Connection) -> int:
         found = await connection.sessions.find(search, limit)
@@ -35,10 +35,9 @@ def list_sessions(options: Options, search: str, limit: int) -> int:
 
 
 def show_session(options: Options, session_id: str) -> int:
-    """One session: its turns, which a rewind can name, its tasks, oldest first, and what was said in each.
+    """Show a session: its turns, which a rewind can name, its tasks, oldest first, and the messages of each.
 
-    What the session shows as a whole stands before its tasks where it has a history of its own; then each task adds
-    what was not said yet.
+    A session task, if there is one, comes first; each task then adds the messages that were not shown yet.
     """
 
     async def main(connection: Connection) -> int:
@@ -64,7 +63,7 @@ def show_session(options: Options, session_id: str) -> int:
 
 
 def rename_session(options: Options, session_id: str, title: str) -> int:
-    """Gives a session another title, and shows it."""
+    """Change the title of a session, and show it."""
 
     async def main(connection: Connection) -> int:
         show_row(options, await connection.sessions.rename(session_id, title))
@@ -74,7 +73,7 @@ def rename_session(options: Options, session_id: str, title: str) -> int:
 
 
 def delete_session(options: Options, session_id: str, yes: bool) -> int:
-    """Deletes a session with its tasks. Without `yes` it asks on a terminal, and refuses elsewhere."""
+    """Delete a session with its tasks. Without `yes` ask on a terminal, and refuse elsewhere."""
     if not yes and not sys.stdin.isatty():
         refusal = Invalid(
             f"Session {session_id} was not deleted: there is nobody to ask.",
@@ -102,7 +101,7 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
 
 
 def show_row(options: Options, session: dict[str, Any]) -> None:
-    """One session as it stands after a change."""
+    """Print a session after a change."""
     if options.output == "text":
         print(f"session  {session['id']}  {one_line(str(session.get('name') or ''))}".rstrip())
     else:

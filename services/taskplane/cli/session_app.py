@@ -25,7 +25,7 @@ def list_command(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Your sessions, newest first."""
+    """List your sessions, newest first."""
     from taskplane.cli.session import list_sessions
 
     raise typer.Exit(list_sessions(Options(url, token_env, output), search, limit))
@@ -33,7 +33,7 @@ def list_command(
 
 @session.command("show")
 def show(session_id: SessionId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
-    """A session with its turns and tasks."""
+    """Show a session with its turns and tasks."""
     from taskplane.cli.session import show_session
 
     raise typer.Exit(show_session(Options(url, token_env, output), session_id))
@@ -87,7 +87,7 @@ def fork(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Go on elsewhere: a new session with what was said, or with what was said before a turn."""
+    """Create a session with what was said, or with what was said before a turn."""
     from taskplane.cli.rewind import fork_session
 
     raise typer.Exit(fork_session(Options(url, token_env, output), session_id, before, title))
@@ -119,7 +119,7 @@ def import_command(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Bring an exported session in, whole or not at all."""
+    """Import an exported session, whole or not at all."""
     from taskplane.cli.session_file import import_session
 
     raise typer.Exit(import_session(Options(url, token_env, output), file, new_id))

@@ -21,15 +21,15 @@ from taskplane.cli.session import show_row
 from taskplane.runtime.errors import Invalid
 
 _PIECE: Final = 256 * 1024
-# As many links in a row as Linux follows.
+# The number of links in a row that Linux follows.
 _LINKS: Final = 40
-# How the last line begins. Without one the file is not whole.
+# The beginning of the last line; a file without it is incomplete.
 _LAST: Final = b'{"entries":'
 
 
 def export_session(options: Options, session_id: str, file: Path | None) -> int:
-    """Writes all of a session. A regular file is there when it is whole, and not before; pipes and devices are written
-    as it comes, and stay what they are."""
+    """Write a session to a file. A regular file appears when it is complete, and not before; pipes and devices are
+    written as the data arrives, and stay what they are."""
 
     async def main(connection: Connection) -> int:
         async with connection.sessions.export(session_id) as pieces:
@@ -48,7 +48,7 @@ def export_session(options: Options, session_id: str, file: Path | None) -> int:
 
 
 def import_session(options: Options, file: Path, new_id: str) -> int:
-    """Makes the session of an exported file, and shows it."""
+    """Create the session of an exported file, and show it."""
 
     async def main(connection: Connection) -> int:
         try:
@@ -72,8 +72,8 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
 
 @contextmanager
 def opened(file: Path) -> Generator[BinaryIO]:
-    """What `file` names, to be written. A regular file, or none yet, is replaced when all is written, and stays as it
-    is if that fails; links to it stay links. Anything else is written as it comes."""
+    """Open `file` for writing. A regular file, or a new one, is replaced when everything is written, and unchanged if
+    that fails; links to it stay links. Anything else is written directly."""
     place = _followed(file)
     if place is None or (place.exists() and not place.is_file()):
         with file.open("wb") as target:
@@ -93,7 +93,7 @@ def opened(file: Path) -> Generator[BinaryIO]:
 
 
 def _followed(file: Path) -> Path | None:
-    """Where links lead. None: to a file that some process has open, which has no other name that is sure."""
+    """Return the target of links; None for a file that a process has open, which has no other reliable name."""
     for _ in range(_LINKS):
         if not file.is_symlink():
             return file
@@ -104,7 +104,7 @@ def _followed(file: Path) -> Path | None:
 
 
 async def _write(pieces: AsyncIterator[bytes], target: BinaryIO) -> None:
-    """Writes all pieces. `Unreachable`: what came is not whole."""
+    """Write all pieces. Raise `Unreachable` if the export is incomplete."""
     last = b""
     async for piece in pieces:
         target.write(piece)

@@ -1,4 +1,4 @@
-"""`taskplane tail --session`: what becomes of a session, line by line, while it happens."""
+"""`taskplane tail --session`: the changes of a session, line by line."""
 
 from collections import Counter
 from contextlib import aclosing
@@ -16,7 +16,7 @@ from taskplane.cli.report import note
 
 
 def tail_session(options: Options, session_id: str) -> int:
-    """Follows a session until it is deleted. After a broken connection it goes on with a new snapshot, and says so."""
+    """Follow a session until it is deleted. After a broken connection, report it and continue with a new snapshot."""
 
     async def main(connection: Connection) -> int:
         async with aclosing(connection.sessions.watch(session_id)) as events:
@@ -34,7 +34,7 @@ def tail_session(options: Options, session_id: str) -> int:
 
 
 def watched_line(watched: Watched, now: datetime) -> str:
-    """One line: the time, what it is, and what became of what."""
+    """Return one line: the time, the name of the event, and its content."""
     head = f"{now:%H:%M:%S}.{now.microsecond // 1000:03d}  {watched.name}"
     return f"{head}  {_what(watched)}".rstrip()
 

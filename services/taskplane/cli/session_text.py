@@ -1,4 +1,4 @@
-"""How sessions, their turns and their tasks read on a terminal."""
+"""Tables of sessions, turns and tasks for a terminal."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -10,24 +10,24 @@ from taskplane.cli.render import one_line
 
 
 def session_table(sessions: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """Sessions as the server lists them, with a head."""
+    """Return a table of sessions with a header."""
     return [["SESSION", "UPDATED", "AGENT", "STATE", "TASKS", "TITLE"], *map(_session_row, sessions)]
 
 
 def session_lines(sessions: Sequence[dict[str, Any]], current: str) -> list[list[str]]:
-    """The same for choosing one: numbered from 1, the `current` one marked."""
+    """Return a table of sessions to choose from: numbered from 1, the `current` one marked."""
     marks = ["*" if session["id"] == current else "" for session in sessions]
     rows = [_session_row(session)[1:] for session in sessions]
     return [[f"{number}{mark}", *row] for number, (mark, row) in enumerate(zip(marks, rows, strict=True), start=1)]
 
 
 def turn_lines(turns: Iterable[Turn]) -> list[str]:
-    """The turns of a session with their numbers and invocations."""
+    """Return the turns of a session with their numbers and invocations."""
     return [f"turn {turn.number:<3} {turn.message.invocation_id}  {one_line(turn.message.text, 60)}" for turn in turns]
 
 
 def info_table(session: Session) -> list[list[str]]:
-    """The tasks of a session with their times, with a head."""
+    """Return a table of the tasks of a session with their times, with a header."""
     return [["TASK", "STATE", "CREATED", "TOOK", "ERROR"], *map(_info_row, session.tasks)]
 
 
@@ -48,7 +48,7 @@ def _info_row(task: TaskInfo) -> list[str]:
 
 
 def _took(task: TaskInfo) -> str:
-    """From its creation to its end."""
+    """Return the time from the task's creation to its end."""
     if not (task.created_at and task.completed_at):
         return "-"
     seconds = (datetime.fromisoformat(task.completed_at) - datetime.fromisoformat(task.created_at)).total_seconds()

@@ -1,4 +1,4 @@
-"""The settings of all rooms together, so that a misspelt variable is noticed whichever process reads it."""
+"""The settings of all rooms together, so that every process recognises a misspelt variable."""
 
 from typing import Any, Final
 
@@ -17,5 +17,5 @@ KNOWN: Final[tuple[tuple[type[Any], str], ...]] = (
     (ExecutorSettings, EXECUTOR),
     (GatewaySettings, GATEWAY),
 )
-# Read by the command itself: the server that `chat`, `tail`, `task` and `session` talk to.
+# Read by the command itself: the server of `chat`, `tail`, `task` and `session`.
 ALSO: Final = ("TASKPLANE_URL",)

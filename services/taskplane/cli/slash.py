@@ -1,4 +1,4 @@
-"""What begins with a slash in a chat: commands about the session, instead of messages to the agent."""
+"""Commands within a chat, which begin with a slash."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,14 +26,15 @@ A message that begins with a slash: write two. Ctrl-C cancels the task, Ctrl-D l
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`/name argument`, not yet known to exist."""
+    """A line `/name argument`; the command may not exist."""
 
     name: str
     argument: str
 
 
 def parse_line(line: str) -> Command | str:
-    """A command, or the message to be sent: two slashes at its beginning are one that belongs to it."""
+    """Return a command, or the message to be sent: two slashes at the beginning of a message are one that belongs to
+    it."""
     if line.startswith("//"):
         return line[1:]
     if not line.startswith("/"):
@@ -43,10 +44,8 @@ def parse_line(line: str) -> Command | str:
 
 
 async def run_command(talk: Chat, command: Command) -> int:
-    """Does what a command says; the exit code of the turn it began, if any. Failures are raised: nothing was sent.
-
-    Declined `UNKNOWN_COMMAND`, `WRONG_ARGUMENT`, and what the server refuses.
-    """
+    """Run a command and return the exit code of the turn it began, or 0. Raise failures, after which nothing was sent:
+    Declined `UNKNOWN_COMMAND`, `WRONG_ARGUMENT`, and those of the server."""
     known = _COMMANDS.get(command.name)
     if known is None:
         meant = get_close_matches(command.name, _COMMANDS, n=1)

@@ -1,4 +1,4 @@
-"""What a command wrote has left it when it ends, or the command says that it could not be written."""
+"""The delivery of a command's output to stdout before the command ends."""
 
 import os
 import sys
@@ -12,9 +12,9 @@ from taskplane.runtime.errors import Invalid
 
 
 def run_and_flush(command: Callable[[], int], output: Output = "text") -> int:
-    """Runs a command and gives its exit code once stdout has taken everything. A reader who left is no failure.
+    """Run a command, flush stdout, and return the exit code. A reader that closed its pipe is no failure.
 
-    Exits with 2, and says `BAD_OUTPUT`, where stdout takes no more. Errors about a file with a name are raised.
+    If stdout cannot be written, report `BAD_OUTPUT` and return 2. Raise errors about files that have a name.
     """
     code = exits.OK
     try:
@@ -31,7 +31,7 @@ def run_and_flush(command: Callable[[], int], output: Output = "text") -> int:
 
 
 def unwritable(error: OSError) -> Invalid:
-    """Says that stdout took no more."""
+    """Return the error that stdout cannot be written."""
     return Invalid(
         f"The output could not be written: {error.strerror or error}",
         reason="BAD_OUTPUT",
@@ -40,6 +40,6 @@ def unwritable(error: OSError) -> Invalid:
 
 
 def _drop_the_rest() -> None:
-    """The interpreter writes what is left when it ends, and would report_error in its own words."""
+    """Redirect stdout to nowhere, since the interpreter flushes it at exit and would print an error of its own."""
     with suppress(OSError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

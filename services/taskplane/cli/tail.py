@@ -1,4 +1,4 @@
-"""`taskplane tail`: the log of a task, line by line, while it is written, or what becomes of a session."""
+"""`taskplane tail`: the log of a task line by line, or the changes of a session."""
 
 from contextlib import aclosing
 from datetime import datetime
@@ -15,7 +15,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def tail(options: Options, task_id: str, session_id: str, after: str) -> int:
-    """Follows a task or a session, whichever is named. Exits with 2 unless it is one of them."""
+    """Follow a task or a session, whichever is named. Return 2 unless exactly one is."""
     if bool(task_id) == bool(session_id) or (session_id and after):
         refusal = Invalid(
             "A task or a session can be followed, and of a task what comes after a cursor.",
@@ -27,10 +27,10 @@ def tail(options: Options, task_id: str, session_id: str, after: str) -> int:
 
 
 def tail_task(options: Options, task_id: str, after: str) -> int:
-    """Follows the log from its beginning, or after the cursor `after`, until the task has ended.
+    """Follow the log from its beginning, or after the cursor `after`, until the task has ended.
 
-    A broken connection is taken up again where it was; how many events were lost is said, not assumed: it is the gap in
-    the numbers of the events. The exit code: 1 if the task failed or was rejected, else 0.
+    A broken connection is resumed; the number of lost events is computed from the events' numbers and printed. Return 1
+    if the task failed or was rejected, else 0.
     """
 
     async def main(connection: Connection) -> int:
@@ -53,7 +53,7 @@ def tail_task(options: Options, task_id: str, after: str) -> int:
 
 
 class _Follow:
-    """How far the log was followed."""
+    """The progress in following the log."""
 
     def __init__(self, after: str) -> None:
         number = after.rpartition("-")[2]
@@ -63,7 +63,8 @@ class _Follow:
         self.resumed = ""
 
     def say_resumed(self, generation: int) -> None:
-        """Before the first event after a broken connection: where it goes on, and how many events are missing."""
+        """Print where the log is resumed and how many events are missing, before the first event after a broken
+        connection."""
         if self.resumed:
             lost = max(0, generation - self.generation - 1)
             note(f"  resumed after {self.resumed}, {lost} lost")

@@ -12,7 +12,7 @@ from taskplane.cli.render import columns, dump, one_line, text_of, tool_line
 
 
 def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
-    """The caller's tasks, newest state change first, at most `limit`."""
+    """List the caller's tasks, newest state change first, at most `limit`."""
     filters: dict[str, Any] = {"historyLength": 1}
     if session:
         filters["contextId"] = session
@@ -41,7 +41,7 @@ def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
 
 
 def get_task(options: Options, task_id: str) -> int:
-    """One task with its history and artifacts."""
+    """Show a task with its history and artifacts."""
 
     async def main(connection: Connection) -> int:
         _show(options, await connection.a2a.task(task_id))
@@ -51,7 +51,7 @@ def get_task(options: Options, task_id: str) -> int:
 
 
 def cancel_task(options: Options, task_id: str) -> int:
-    """Ends a task as canceled, and shows it."""
+    """Cancel a task, and show it."""
 
     async def main(connection: Connection) -> int:
         _show(options, await connection.a2a.cancel(task_id))
@@ -68,7 +68,7 @@ def _show(options: Options, task: dict[str, Any]) -> None:
 
 
 def task_text(task: FullTask, known: Collection[str] = ()) -> str:
-    """A task for people: its state, what was said, but for messages with a `known` id, and what was made."""
+    """Return a task as text: its state, its messages except those with a `known` id, and its artifacts."""
     lines = [f"task     {task.id}", f"session  {task.context_id}", f"state    {task.state}"]
     said = [*task.history]
     if task.message is not None and all(task.message.id != message.id for message in said):

@@ -1,4 +1,4 @@
-"""`taskplane --version`: the versions of everything a bug report needs."""
+"""`taskplane --version`: the versions that a bug report needs."""
 
 import platform
 import sqlite3
@@ -9,7 +9,7 @@ _PARTS: Final = ("grpcio", "protobuf", "sqlalchemy", "asyncpg", "starlette", "uv
 
 
 def versions() -> str:
-    """One line per part, taskplane first."""
+    """Return one line per part, taskplane first."""
     lines = [f"taskplane {version('taskplane')}", f"python {platform.python_version()}"]
     for part in _PARTS:
         try:

@@ -1,4 +1,4 @@
-"""How growing text is written: as it comes, or as markdown that is drawn anew while it grows."""
+"""Writers of growing text: as it arrives, or as markdown that is redrawn while it grows."""
 
 import sys
 from functools import partial
@@ -8,32 +8,32 @@ from taskplane.cli.render import printable
 
 
 class Writer(Protocol):
-    """Takes texts by key. Only one grows at a time; another key closes the one before."""
+    """A writer of texts by key. Only one grows at a time; another key closes the one before."""
 
     def grow(self, key: str, text: str) -> None:
-        """The text of `key` so far."""
+        """Write the text of `key` so far."""
         ...
 
     def close(self, key: str, text: str) -> None:
-        """The whole text of `key`, which grows no more."""
+        """Write the whole text of `key`, which grows no more."""
         ...
 
     def end(self) -> None:
-        """Whatever still grows stays as it is."""
+        """Leave a text that still grows as it is."""
         ...
 
 
 class PlainWriter:
-    """Writes each piece as it comes: what a pipe wants. A text ends with a line break."""
+    """A writer for pipes, which writes each piece as it arrives. A text ends with a line break."""
 
     def __init__(self, out: TextIO | None = None) -> None:
-        """`out`: stdout unless given."""
+        """Write to `out`, by default stdout."""
         self._out = out or sys.stdout
         self._open = ""
         self._written: dict[str, str] = {}
 
     def grow(self, key: str, text: str) -> None:
-        """Writes what is new of the text; a text that is another one than before is written anew."""
+        """Write the new part of the text; write all of it if it does not begin with what was written."""
         if self._open and self._open != key:
             self._break()
         before = self._written.get(key, "")
@@ -47,13 +47,13 @@ class PlainWriter:
             self._out.flush()
 
     def close(self, key: str, text: str) -> None:
-        """Writes what is missing of the text, and ends its line."""
+        """Write the rest of the text, and end its line."""
         self.grow(key, text)
         if self._open == key:
             self._break()
 
     def end(self) -> None:
-        """Ends the line of what still grows."""
+        """End the line of a text that still grows."""
         if self._open:
             self._break()
 
@@ -66,10 +66,9 @@ class PlainWriter:
 
 
 class MarkdownWriter:
-    """Draws markdown on a terminal: the end of it while it grows, the whole once it is complete."""
+    """A writer for terminals, which redraws the end of a text while it grows and the whole text once it is complete."""
 
     def __init__(self) -> None:
-        """On stdout, which should be a terminal."""
         from rich.console import Console
         from rich.live import Live
         from rich.markdown import Markdown
@@ -83,7 +82,7 @@ class MarkdownWriter:
         self._done: dict[str, str] = {}
 
     def grow(self, key: str, text: str) -> None:
-        """Draws the last lines of the text anew."""
+        """Redraw the last lines of the text."""
         if self._open and self._open != key:
             self.end()
         rest = printable(text).removeprefix(self._done.get(key, ""))
@@ -97,12 +96,12 @@ class MarkdownWriter:
         self._live.update(self._draw("\n".join(lines[-max(3, self._console.height - 4) :])))
 
     def close(self, key: str, text: str) -> None:
-        """Draws the whole text, once."""
+        """Draw the whole text once."""
         self.grow(key, text)
         self.end()
 
     def end(self) -> None:
-        """Replaces what was drawn while it grew by the whole."""
+        """Replace the partial drawing by the whole text."""
         if self._live is not None:
             self._live.stop()
             self._live = None

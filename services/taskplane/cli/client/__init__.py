@@ -1,6 +1,6 @@
-"""What a client of A2A needs, without a user interface: the wire, and the model of a conversation.
+"""An A2A client without a user interface: the protocol, and the model of a conversation.
 
-`sse`, `http`, `a2a`, `sessions` and `task_log` speak to a server. `events`, `states`, `session`, `conversation`, `cut`
-and `continuation` are pure: they decide what a stream shows, what a rewind hides and where the next message goes, the
-same for every interface on top of them.
+`sse`, `http`, `a2a`, `sessions_api` and `task_log` speak to a server. `events`, `states`, `session_model`,
+`conversation`, `cut` and `continuation` do no I/O: they decide what a stream shows, what a rewind hides and to which
+task the next message goes, the same for every user interface.
 """

@@ -1,7 +1,7 @@
 """An A2A 1.0 client over JSON-RPC and server-sent events that loses nothing when connections break.
 
-Every send carries an idempotency key, so it can be repeated without a second effect. Every stream remembers the id of
-the last event it saw and goes on after it, on the same server or another one, also after the task has ended.
+Every send has an idempotency key, so it can be repeated without a second effect. Every stream keeps the id of the last
+event and resumes after it, on the same server or another one, also after the task has ended.
 """
 
 import secrets
@@ -32,7 +32,7 @@ from taskplane.cli.client.states import AT_REST, TERMINAL, State
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One event of a stream, with its place in the log where the server gave one."""
+    """An event of a stream, with its cursor if the server sent one."""
 
     cursor: str
     data: Any
@@ -41,7 +41,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The stream broke and goes on after `cursor`. Empty: with a snapshot, or from the beginning."""
+    """A stream that broke and was resumed after `cursor`; empty: with a snapshot, or from the beginning."""
 
     cursor: str
 
@@ -49,7 +49,7 @@ class Resumed:
 def user_message(
     text: str, *, context_id: str = "", goes_to: Continuation | None = None, message_id: str = ""
 ) -> dict[str, Any]:
-    """A user's message as A2A 1.0 JSON; without `message_id` it gets a random one."""
+    """Return a user's message as A2A 1.0 JSON, with a random id unless `message_id` is given."""
     goes_to = goes_to or Continuation()
     message: dict[str, Any] = {
         "messageId": message_id or secrets.token_hex(16),
@@ -68,7 +68,7 @@ def user_message(
 def rewind_message(
     context_id: str, before: str, text: str = "", *, reference_task_ids: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A message that undoes the turn `before` and all after it; with a `text` that text is the next turn (R2, R6)."""
+    """Return a message that rewinds to before the turn `before`; a `text` becomes the next turn (R2, R6)."""
     message = user_message(
         text, context_id=context_id, goes_to=Continuation(reference_task_ids=reference_task_ids if text else ())
     )
@@ -76,12 +76,13 @@ def rewind_message(
 
 
 class A2AClient:
-    """One agent at one URL. Use it inside `async with` of its `Http`."""
+    """A client of one agent at one URL, to be used inside `async with` of its `Http`."""
 
     def __init__(self, http: Http, *, agent: str = "", give_up_after: float = GIVE_UP_AFTER) -> None:
-        """`agent`: by name, below `/agents/`; empty: the one that answers at the URL of `http`.
+        """Create a client of the agent with this name, below `/agents/`; without a name, of the agent at the URL of
+        `http`.
 
-        `give_up_after`: seconds without any event after which a broken stream raises `Unreachable`.
+        A stream that is broken for `give_up_after` seconds without any event raises `Unreachable`.
         """
         self._http = http
         self._path = f"/agents/{quote(agent, safe='')}" if agent else ""
@@ -90,16 +91,16 @@ class A2AClient:
 
     @property
     def endpoint(self) -> str:
-        """Where messages to this agent go."""
+        """Return the URL that messages to this agent are sent to."""
         return self._http.url + self._path
 
     async def card(self) -> dict[str, Any]:
-        """The agent's public card."""
+        """Return the agent's public card."""
         card: dict[str, Any] = await self._http.json("GET", f"{self._path}/.well-known/agent-card.json")
         return card
 
     async def send(self, message: Mapping[str, Any], *, key: str = "") -> Event:
-        """Sends a message and waits until its task is terminal or paused: a `FullTask`, or a direct `Message`.
+        """Send a message, wait until its task is terminal or paused, and return a `FullTask` or a direct `Message`.
 
         The call is repeated under one idempotency key while the server cannot be reached; it has one effect.
         """
@@ -114,11 +115,11 @@ class A2AClient:
             return classify(result)
 
     async def stream(self, message: Mapping[str, Any], *, key: str = "") -> AsyncGenerator[Received | Resumed]:
-        """Sends a message and gives the events of its task until the task is terminal or waits for the user.
+        """Send a message and yield the events of its task until the task is terminal or waits for the user.
 
-        A stream that breaks before its first event is sent again under the same key; later it is resumed. The answer
-        to a rewind is the session as one task, which has no place of its own: a stream that breaks between that and the
-        first event of the next turn is sent again as well, and begins with the answer once more.
+        A stream that breaks before its first event is sent again under the same key; later it is resumed. The response
+        to a rewind is the session task, which has no cursor: a stream that breaks between it and the first event of the
+        next turn is sent again as well, and yields the response once more.
         """
         key = key or secrets.token_hex(16)
         reconnect = ReconnectPolicy(self._give_up_after)
@@ -144,16 +145,16 @@ class A2AClient:
                 yield item
 
     async def subscribe(self, task_id: str, *, after: str = "") -> AsyncGenerator[Received | Resumed]:
-        """Events of a task until it is terminal: after the cursor `after`, or a snapshot first.
+        """Yield the events of a task until it is terminal, after the cursor `after`, or a snapshot first.
 
-        Without a cursor a terminal task is refused with `Ended`.
+        Raise `Ended` for a terminal task without a cursor.
         """
         async with aclosing(self._follow(_Place(task_id=task_id, cursor=after), TERMINAL)) as events:
             async for item in events:
                 yield item
 
     async def task(self, task_id: str, *, history_length: int | None = None) -> dict[str, Any]:
-        """The task as it stands, as JSON."""
+        """Return a task as JSON."""
         params: dict[str, Any] = {"id": task_id}
         if history_length is not None:
             params["historyLength"] = history_length
@@ -161,7 +162,7 @@ class A2AClient:
         return task
 
     async def tasks(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
-        """The caller's tasks, newest state change first, page by page; `filters` as `ListTasks` has them."""
+        """Yield the caller's tasks, newest state change first; `filters` are parameters of `ListTasks`."""
         token = ""
         while True:
             page = await self._call("ListTasks", {"pageSize": 100, **filters, "pageToken": token})
@@ -172,7 +173,7 @@ class A2AClient:
                 return
 
     async def cancel(self, task_id: str) -> dict[str, Any]:
-        """Ends a task as canceled. `Ended`: it was terminal already."""
+        """Cancel a task and return it. Raise `Ended` if it is terminal already."""
         task: dict[str, Any] = await self._call("CancelTask", {"id": task_id})
         return task
 
@@ -211,7 +212,7 @@ class A2AClient:
             resumed = place.seen
 
     async def _ended(self, place: "_Place", until: frozenset[State]) -> Received | None:
-        """The task itself, if a stream that gave nothing more means that it has ended."""
+        """Return the task if it has reached a state in `until`, so that its stream has nothing more."""
         task = await self.task(place.task_id)
         event = classify({"task": task})
         return Received("", {"task": task}, event) if isinstance(event, FullTask) and event.state in until else None
@@ -258,7 +259,7 @@ def _result(response: Mapping[str, Any]) -> Any:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a stream stands. `rewinds`: its first task is the answer to a rewind, and no task to follow."""
+    """The progress of a stream. `rewinds`: its first task is the response to a rewind and must not be followed."""
 
     task_id: str = ""
     cursor: str = ""

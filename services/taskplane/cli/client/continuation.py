@@ -1,4 +1,4 @@
-"""Where the next message goes: to a task that waits or runs, or to a new one (I3, I6)."""
+"""The task that the next message belongs to: one that waits or runs, or a new one (I3, I6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from taskplane.cli.client.states import TERMINAL, State
 
 @dataclass(frozen=True, slots=True)
 class LastTask:
-    """The newest task of a session and the last state known of it."""
+    """The newest task of a session and its last known state."""
 
     id: str
     state: State
@@ -16,19 +16,19 @@ class LastTask:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a message says of earlier tasks: at most one of the two is set."""
+    """The references of a message to earlier tasks; at most one of the two is set."""
 
     task_id: str = ""
     reference_task_ids: Sequence[str] = ()
 
 
 def continuation(last: LastTask | None) -> Continuation:
-    """Reuse or new, by the last known state of the session's newest task.
+    """Return the references of the next message, by the last known state of the session's newest task.
 
     Paused (`input-required`, `auth-required`): the message is the answer, so it names that task. Submitted or working:
-    it names that task too, which gives it a further turn before it may complete. Terminal: a new task that refers to
-    the last one; a terminal task takes no message. No task yet, as after direct answers only: neither. A state nobody
-    knows counts as running: if it is not, the server refuses and nothing was changed.
+    it names that task too, which gives it a further turn before it may complete. Terminal: the message begins a new
+    task that refers to the last one, since a terminal task takes no message. No task yet, as after direct answers only:
+    neither. An unknown state counts as running: if it is not, the server refuses and nothing is changed.
     """
     if last is None:
         return Continuation()

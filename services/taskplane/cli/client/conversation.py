@@ -1,11 +1,11 @@
-"""The model of a conversation: what to show after each event of a stream (T7, T5, M3, R11).
+"""The model of a conversation: the messages to show after each event of a stream (T7, T5, M3, R11).
 
-It has no interface and does no I/O. Feed it events in the order they arrive with `apply`; read `messages`, `live`,
-`progress`, `artifacts` and `tasks`. Events may be applied twice, as after a snapshot: nothing is shown twice.
+It does no I/O. Pass events to `apply` in the order they arrive; read `messages`, `live`, `progress`, `artifacts` and
+`tasks`. Events may be applied twice, for instance after a snapshot; nothing is shown twice.
 
-A rewind has three steps: `rewind` hides what is cut at once, then either the answer comes with `apply` and replaces
-everything, or it failed and `restore` shows everything again, with what arrived meanwhile. Where the rewind was done
-and only what was to follow it failed, `rewound` lets go of what was hidden.
+A rewind has three steps: `rewind` hides what is cut at once; then either `apply` takes the response, which replaces
+everything, or `restore` shows everything again after a failure, with what arrived meanwhile. If the rewind was done and
+only the turn after it failed, `rewound` removes what was hidden.
 """
 
 import logging
@@ -48,7 +48,8 @@ class Conversation:
     """The conversation of one session, as far as it is known."""
 
     def __init__(self, context_id: str = "", agent_endpoint: str = "", tasks: Iterable[TaskInfo] = ()) -> None:
-        """Without messages; an unknown `context_id` is taken from the first event that has one."""
+        """Create a conversation without messages. An unknown `context_id` is taken from the first event that has
+        one."""
         self.versions: dict[tuple[str, str], int] = {}
         self.notice = ""
         self.unknown = 0
@@ -64,32 +65,32 @@ class Conversation:
 
     @property
     def context_id(self) -> str:
-        """Of the session; empty until it is known."""
+        """Return the id of the session; empty until it is known."""
         return self._session.context_id
 
     @property
     def messages(self) -> list[Message]:
-        """What the chat shows, in order, without the texts that still grow."""
+        """Return the messages in order, without texts that still grow."""
         return [shown.message for shown in self._shown if self._cut is None or not self._cut.hides(shown)]
 
     @property
     def live(self) -> dict[str, Live]:
-        """The texts that still grow, by task."""
+        """Return the texts that still grow, by task."""
         return {task_id: live for task_id, live in self._live.items() if self._in_effect(task_id)}
 
     @property
     def progress(self) -> dict[str, str]:
-        """What goes on, one line a task."""
+        """Return the latest status text of each task."""
         return {task_id: text for task_id, text in self._progress.items() if self._in_effect(task_id)}
 
     @property
     def artifacts(self) -> dict[tuple[str, str], Artifact]:
-        """What was made, by task and id of the artifact."""
+        """Return the artifacts, by task and artifact id."""
         return {key: artifact for key, artifact in self._artifacts.items() if self._in_effect(key[0])}
 
     @property
     def session(self) -> Session:
-        """The session and its tasks, without those that are cut."""
+        """Return the session and its tasks, without those that are cut."""
         known, cut = self._session, self._cut
         if cut is None:
             return known
@@ -99,48 +100,49 @@ class Conversation:
 
     @property
     def tasks(self) -> list[TaskInfo]:
-        """The tasks of the session, oldest first."""
+        """Return the tasks of the session, oldest first."""
         return self.session.tasks
 
     @property
     def phase(self) -> Literal["ready", "running"]:
-        """Running while a task of the session is submitted or working, so that the next event comes by itself."""
+        """Return "running" while a task of the session is submitted or working."""
         return "running" if self.session.running else "ready"
 
     @property
     def latest(self) -> TaskInfo | None:
-        """The newest task."""
+        """Return the newest task."""
         return self.session.latest
 
     @property
     def latest_incomplete(self) -> TaskInfo | None:
-        """The newest task that is not terminal; the only one worth resubscribing to (M3, M5)."""
+        """Return the newest task that is not terminal, the only one worth resubscribing to (M3, M5)."""
         return self.session.latest_incomplete
 
     def task(self, task_id: str) -> TaskInfo | None:
-        """The task with this id, if it is known."""
+        """Return the task with this id, if it is known."""
         return self.session.find(task_id)
 
     def next_message(self) -> Continuation:
-        """Where the next message of the user goes (I6)."""
+        """Return the references of the user's next message (I6)."""
         latest = self.latest
         return continuation(LastTask(latest.id, latest.state) if latest else None)
 
     @property
     def turns(self) -> list[Turn]:
-        """The messages of the user's that a rewind can name, oldest first."""
+        """Return the user's messages that a rewind can name, oldest first."""
         return turns(self.messages)
 
     @property
     def rewinding(self) -> bool:
-        """A rewind is under way: its answer is the next full task of the stream that it was sent on."""
+        """Return whether a rewind is under way; its response is the next full task of the stream that it was sent
+        on."""
         return self._cut is not None
 
     def rewind(self, invocation_id: str) -> str:
-        """Hides a turn and everything after it, and gives back the text of it that the user wrote, to be edited.
+        """Hide a turn and everything after it, and return the user's text of that turn.
 
-        One rewind at a time. Declined `REWIND_IN_FLIGHT`: another one is under way; `FIRST_MESSAGE`: there is nothing
-        before it. Missing `INVOCATION_NOT_FOUND`: no such turn is shown.
+        Only one rewind may be under way. Raise Declined `REWIND_IN_FLIGHT`, or `FIRST_MESSAGE` for the first turn;
+        Missing `INVOCATION_NOT_FOUND` if no such turn is shown.
         """
         if self._cut is not None:
             raise Declined("Another rewind of this conversation is under way.", code="REWIND_IN_FLIGHT")
@@ -160,12 +162,15 @@ class Conversation:
         return turn.message.text
 
     def restore(self) -> None:
-        """The rewind failed: everything is shown again. Does nothing where none is under way."""
+        """Show everything again after a rewind that failed. Do nothing if none is under way."""
         self._cut = None
 
     def rewound(self) -> None:
-        """The rewind was done, though no answer says what is left: what it hid is gone. The server knows better, so
-        load the session anew where it can be reached. Does nothing where no rewind is under way."""
+        """Remove what a rewind hid, after it was done without a response that says what is left. Do nothing if none is
+        under way.
+
+        The server's state is authoritative: load the session again if it can be reached.
+        """
         cut = self._cut
         if cut is None:
             return
@@ -179,7 +184,7 @@ class Conversation:
                 growing.pop(task_id, None)
 
     def undone(self, messages: Iterable[Message], tasks: Iterable[TaskInfo]) -> None:
-        """A rewind was taken back: these are the messages and the tasks of the session now."""
+        """Replace messages and tasks by those of the session after an undo."""
         self._cut = None
         self._shown = self._placed(messages)
         self._live.clear()
@@ -189,20 +194,20 @@ class Conversation:
         self._removed.invocations -= {shown.message.invocation_id for shown in self._shown}
 
     def say(self, message: Message) -> None:
-        """Shows a message of the user's before the server has it; the server's own copy replaces it by id."""
+        """Show a message of the user before the server has it; the server's copy with the same id replaces it."""
         self._upsert(message, message.task_id)
 
     def unsay(self, message: Message) -> None:
-        """Takes back a message of the user's that the server did not accept."""
+        """Remove a message of the user that the server did not accept."""
         self._shown = [shown for shown in self._shown if shown.message.id != message.id]
 
     def apply(self, event: Event, *, answers_rewind: bool = False) -> None:
-        """Takes one event. `answers_rewind`: it came on the stream that answers a rewind of this very client.
+        """Apply one event. `answers_rewind`: it arrived on the stream of this client's own rewind.
 
-        What the event replaces: a full task of the session itself (`id == contextId`), or one that answers the own
-        rewind, the whole conversation; any other full task with a history only the messages of that task, in place. A
-        failed answer to a rewind replaces nothing and puts its reason into `notice`. Unknown events are counted, logged
-        and kept in `unknown_events`, and never shown. Late events of what a rewind has cut are dropped.
+        The session task (`id == contextId`), or a full task that answers the own rewind, replaces the whole
+        conversation; any other full task with a history replaces the messages of that task, in place. A failed response
+        to a rewind replaces nothing and its reason becomes `notice`. Unknown events are counted, logged and kept in
+        `unknown_events`, and never shown. Late events of turns that were cut are dropped.
         """
         if self._removed.has(event):
             return
@@ -223,8 +228,8 @@ class Conversation:
                 log.warning("an event of unknown shape was not shown, the %d. of this conversation", self.unknown)
 
     def load(self, tasks: Iterable[FullTask]) -> None:
-        """Shows the tasks of a session as its server lists them, oldest first; of a message that occurs twice the first
-        one wins (T6)."""
+        """Show the tasks of a session as its server lists them, oldest first. Of a message that occurs twice the first
+        one is kept (T6)."""
         for task in tasks:
             self._removed.tasks.discard(task.id)
             self._full_task(task, answers_rewind=False)
@@ -260,7 +265,8 @@ class Conversation:
         self._enter(task.id, task.state, task.message, task.at)
 
     def _replace_task(self, task: FullTask) -> None:
-        """In place; with an empty history the task has merely started, and the messages shown of it stay."""
+        """Replace the messages of a task in place. A task with an empty history has merely started and keeps its
+        messages."""
         current = [task.message] if task.message is not None else []
         kept = [] if task.history else [shown.message for shown in self._shown if shown.task_id == task.id]
         history = _chat([*kept, *task.history, *current])
@@ -312,7 +318,7 @@ class Conversation:
             self._upsert(message, task_id)
 
     def _settle(self, task_id: str) -> None:
-        """The task is at rest: nothing grows any more. What no final message took over stays, marked."""
+        """End the growing text of a task at rest: without a final message it stays, marked as interrupted."""
         self._progress.pop(task_id, None)
         live = self._live.pop(task_id, None)
         if live is not None and live.text:
@@ -339,18 +345,18 @@ class Conversation:
         self._shown.append(Shown(message, task_id))
 
     def _late(self, task_id: str, state: State) -> bool:
-        """What comes after the end of a task and says that it goes on is old (M4)."""
+        """Return whether a state is older than the known end of its task (M4)."""
         known = self._session.find(task_id)
         return known is not None and known.state in TERMINAL and state not in TERMINAL
 
     def _enter(self, task_id: str, state: State, message: Message | None, at: str) -> None:
-        """Notes the state of a task; the session itself is none."""
+        """Record the state of a task; the session task is not one."""
         if task_id and task_id != self.context_id:
             self._session.add(task_id, state, at)
             self._session.update(task_id, state, message.text if message is not None else "", at)
 
     def _placed(self, messages: Iterable[Message]) -> list[Shown]:
-        """A whole history; what it does not say of a message's task is taken from what was ever shown."""
+        """Return a whole history. Where a message does not name its task, it is taken from what was shown before."""
         self._tasks_of.update({shown.message.id: shown.task_id for shown in self._shown if shown.task_id})
         known = self._tasks_of
         return [Shown(message, message.task_id or known.get(message.id, "")) for message in _chat(messages)]
@@ -364,7 +370,7 @@ class Conversation:
 
 
 def _chat(messages: Iterable[Message]) -> list[Message]:
-    """What belongs into the chat: no status texts, no partial texts, each message once, the first one."""
+    """Return the messages that a chat shows: no status texts, no partial texts, and the first one of each id."""
     return list(_first_of_each(m for m in messages if not m.progress and not m.partial and m.parts))
 
 
@@ -378,7 +384,7 @@ def _first_of_each(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _joined(parts: Sequence[Json]) -> list[Json]:
-    """The parts with neighbouring plain texts made one, so that an artifact of many chunks stays small."""
+    """Return the parts with adjacent plain texts joined, so that an artifact of many chunks stays small."""
     joined: list[Json] = []
     for part in parts:
         if joined and _plain(joined[-1]) and _plain(part):

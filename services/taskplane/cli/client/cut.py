@@ -1,4 +1,4 @@
-"""What a rewind takes away from a conversation: hidden at once, gone when the server has answered (R11)."""
+"""The part of a conversation that a rewind cuts: hidden at once, removed when the server has answered (R11)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Message
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A message of the conversation and the task whose replacement replaces it; no task: said directly, or not sent."""
+    """A message and the task that it belongs to; no task: a direct answer, or a message that was not sent yet."""
 
     message: Message
     task_id: str
@@ -16,20 +16,20 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message of the user's that began a turn. `number` counts them from 1."""
+    """A message of the user that began a turn. `number` counts from 1."""
 
     number: int
     message: Message
 
     @property
     def can_rewind(self) -> bool:
-        """A client offers to rewind before it: before the first one there is nothing to go back to."""
+        """Return whether a client offers to rewind to before this turn, which it does for all but the first one."""
         return self.number > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is hidden while a rewind is under way. Nothing is lost: without the cut everything is there again."""
+    """The part of the conversation that is hidden while a rewind is under way."""
 
     messages: frozenset[str]
     invocations: frozenset[str]
@@ -37,27 +37,26 @@ class Cut:
     kept: frozenset[str]
 
     def hides(self, shown: Shown) -> bool:
-        """A message is cut, or it came late from a turn that is."""
+        """Return whether a message was cut, or arrived late from a turn that was."""
         message = shown.message
         if message.id in self.messages or message.invocation_id in self.invocations:
             return True
         return shown.task_id in self.tasks and message.id not in self.kept
 
     def came_after(self, shown: Shown) -> bool:
-        """The user said it since the rewind began, so that it is the next turn."""
+        """Return whether the user sent the message after the rewind began, so that it is the next turn."""
         return shown.message.role == "user" and shown.message.id not in self.kept and not self.hides(shown)
 
 
 class Removed:
-    """What is cut for good: late events of it are dropped."""
+    """The tasks and invocations that were cut for good; late events of them are dropped."""
 
     def __init__(self) -> None:
-        """Nothing."""
         self.tasks: set[str] = set()
         self.invocations: set[str] = set()
 
     def has(self, event: Event) -> bool:
-        """The event belongs to a task or a direct answer that was cut."""
+        """Return whether the event belongs to a task or a direct answer that was cut."""
         match event:
             case FullTask():
                 return event.id in self.tasks
@@ -70,7 +69,7 @@ class Removed:
 
 
 def turns(messages: Iterable[Message]) -> list[Turn]:
-    """The turns that a rewind can name, oldest first: messages of the user's with an invocation, the first of each."""
+    """Return the turns that a rewind can name, oldest first: the first message of the user for each invocation."""
     first: dict[str, Message] = {}
     for message in messages:
         if message.role == "user" and message.invocation_id:
@@ -79,7 +78,7 @@ def turns(messages: Iterable[Message]) -> list[Turn]:
 
 
 def cut_at(place: int, shown: Sequence[Shown], tasks: Iterable[str]) -> Cut:
-    """What is hidden when everything from `place` on is cut; tasks that nothing is shown of are among it."""
+    """Return the cut of everything from the index `place` on, tasks without any message included."""
     before, after = shown[:place], shown[place:]
     invocations = {item.message.invocation_id for item in before}
     silent = set(tasks) - {item.task_id for item in shown}
@@ -92,9 +91,9 @@ def cut_at(place: int, shown: Sequence[Shown], tasks: Iterable[str]) -> Cut:
 
 
 def lost(before: Sequence[Shown], after: Sequence[Shown], cut: Cut | None) -> tuple[set[str], set[str]]:
-    """The tasks and the invocations that a new history has no place for any more.
+    """Return the tasks and the invocations that a new history no longer contains.
 
-    A task is lost with all of its messages, or with one of its invocations: what is kept of such a task is history.
+    A task is lost with all of its messages, or with one of its invocations; its remaining messages are kept as history.
     """
     ids = {item.message.id for item in after}
     invocations = {item.message.invocation_id for item in after}

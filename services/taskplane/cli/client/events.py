@@ -1,7 +1,7 @@
-"""What a stream can carry, and how to tell it apart (T1, T7).
+"""The elements of a stream, and their classification (T1, T7).
 
-Four things travel in a stream: a full task, a status update, an artifact update or a message. A2A 1.0 wraps each in
-one key, 0.3 marks each with `kind`. `classify` reads both into the classes below; the rest of a client never sees JSON
+A stream carries full tasks, status updates, artifact updates and messages. A2A 1.0 wraps each in one key, 0.3 marks
+each with `kind`. `classify` reads both versions into the classes of this module; no other code of a client reads JSON
 of one version or the other.
 """
 
@@ -22,7 +22,7 @@ _TOOL_KEYS: Final = ("kagent_type", "adk_type")
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool call (`called`) or its result. `body` is the arguments or the response."""
+    """A tool call (`called`) or its result. `body` contains the arguments or the response."""
 
     called: bool
     id: str
@@ -32,7 +32,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One utterance. `parts` are as they came; `text` and `tools` read them in either version."""
+    """A message. `parts` are as they arrived; `text` and `tools` read them in either version."""
 
     id: str
     role: str
@@ -43,38 +43,39 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its text parts, joined."""
+        """Return the text parts, joined."""
         return "".join(part["text"] for part in self.parts if isinstance(part.get("text"), str))
 
     @property
     def partial(self) -> bool:
-        """A piece of a text that still grows; the final message of the same id replaces it (T5)."""
+        """Return whether this is a piece of a text that still grows; the final message of the same id replaces it
+        (T5)."""
         return any(self.metadata.get(key) is True for key in _PARTIAL)
 
     @property
     def progress(self) -> bool:
-        """A status text: one line about what goes on, never part of the conversation (P4)."""
+        """Return whether this is a status text: one line of progress that is not part of the conversation (P4)."""
         return self.metadata.get("kind") == "status-message"
 
     @property
     def interrupted(self) -> bool:
-        """What was said of a text before its run was cut off."""
+        """Return whether the text ended with its run before it was complete."""
         return self.metadata.get(INTERRUPTED) is True
 
     @property
     def invocation_id(self) -> str:
-        """The turn it belongs to; empty where the server does not say."""
+        """Return the id of the turn; empty if the server does not say."""
         return str(self.metadata.get(INVOCATION) or "")
 
     @property
     def tools(self) -> list[Tool]:
-        """Tool calls and results among its parts."""
+        """Return the tool calls and results among the parts."""
         return [tool for tool in map(_tool, self.parts) if tool is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Something an agent made, or a piece of it."""
+    """An artifact, or a piece of one."""
 
     id: str
     parts: Sequence[Json]
@@ -84,7 +85,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class FullTask:
-    """A task as a whole."""
+    """A whole task."""
 
     id: str
     context_id: str
@@ -94,17 +95,17 @@ class FullTask:
     artifacts: Sequence[Artifact]
     metadata: Json
     at: str = ""
-    """Since when it is in this state, as ISO-8601."""
+    """The time of the change to this state, as ISO-8601."""
 
     @property
     def resync(self) -> str:
-        """Why the server sends it in place of the events asked for; empty: it does not."""
+        """Return the reason why the server sends the task instead of the requested events; empty if it does not."""
         return str(self.metadata.get("taskplane.dev/resync") or "")
 
 
 @dataclass(frozen=True, slots=True)
 class StatusUpdate:
-    """A task has a new status, or the agent said something without changing it."""
+    """A new status of a task, or a message of the agent in an unchanged state."""
 
     task_id: str
     context_id: str
@@ -112,12 +113,12 @@ class StatusUpdate:
     message: Message | None
     metadata: Json = field(default_factory=dict[str, Any])
     at: str = ""
-    """When it was said, as ISO-8601."""
+    """The time of the update, as ISO-8601."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactUpdate:
-    """An artifact, or a further piece of one where `append` is set."""
+    """An artifact, or a further piece of one if `append` is set."""
 
     task_id: str
     context_id: str
@@ -128,7 +129,7 @@ class ArtifactUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nothing that the protocol knows."""
+    """An element that the protocol does not define."""
 
     data: object
 
@@ -137,10 +138,10 @@ Event = FullTask | StatusUpdate | ArtifactUpdate | Message | Unknown
 
 
 def classify(data: object) -> Event:
-    """What this is: by wrapper key, then by `kind`, then by looking like a task, else `Unknown` (T7).
+    """Return the event for JSON: by wrapper key, then by `kind`, then if it resembles a task, else `Unknown` (T7).
 
-    A JSON-RPC response is unwrapped first. Something is like a task if it has a non-empty `history` array and a string
-    `id` or `contextId`.
+    A JSON-RPC response is unwrapped first. Something resembles a task if it has a non-empty `history` array and a
+    string `id` or `contextId`.
     """
     body = _object(data)
     if body is None:
@@ -159,7 +160,7 @@ def classify(data: object) -> Event:
 
 
 def read_task(body: Json) -> FullTask:
-    """A task's JSON, of either version, as a `FullTask`; lenient about what is missing."""
+    """Return the `FullTask` for a task's JSON of either version; missing members are tolerated."""
     status = _object(body.get("status")) or {}
     message = _object(status.get("message"))
     return FullTask(
@@ -175,7 +176,7 @@ def read_task(body: Json) -> FullTask:
 
 
 def read_message(body: Json) -> Message:
-    """A message's JSON, of either version; the parts of 0.3's ProtoJSON are called `content`."""
+    """Return the message for its JSON of either version; in ProtoJSON of 0.3 the parts are called `content`."""
     return Message(
         id=_text(body, "messageId"),
         role="user" if _text(body, "role").lower() in ("user", "role_user") else "agent",
@@ -187,7 +188,7 @@ def read_message(body: Json) -> Message:
 
 
 def read_artifact(body: Json) -> Artifact:
-    """An artifact's JSON, of either version."""
+    """Return the artifact for its JSON of either version."""
     return Artifact(
         id=_text(body, "artifactId"),
         parts=_objects(body.get("parts")),

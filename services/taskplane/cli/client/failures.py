@@ -1,11 +1,11 @@
-"""What can go wrong between a client and a server, told so that a person can act on it."""
+"""Failures between a client and a server, with texts that a person can act on."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 
 class Failure(Exception):
-    """A call did not give what was asked for. `code` is stable, for programs; the words are for people."""
+    """A call that failed. `code` is stable, for programs; the texts are for people."""
 
     def __init__(
         self,
@@ -16,8 +16,8 @@ class Failure(Exception):
         retry_after: float | None = None,
         rewound: bool = False,
     ) -> None:
-        """`retry_after` is in seconds; None: the server did not say. `rewound`: the rewind that the call asked for was
-        done all the same, and what it cut is not to be shown again."""
+        """Create a failure. `retry_after` is in seconds; None: the server did not say. `rewound`: the rewind that the
+        call asked for was done nevertheless, so what it cut must not be shown again."""
         super().__init__(message)
         self.message = message
         self.code = code
@@ -27,38 +27,39 @@ class Failure(Exception):
 
 
 class Unreachable(Failure):
-    """No answer: nobody listens, the connection broke, or the server says it is unavailable. Worth another try."""
+    """No response: nobody listens, the connection broke, or the server reports that it is unavailable. Worth a
+    retry."""
 
 
 class NotConnected(Unreachable):
-    """No connection could be made, so nothing was sent."""
+    """A connection that could not be made, so nothing was sent."""
 
 
 class BadUsage(Failure):
-    """What the user named cannot be used, so nothing was sent."""
+    """An argument of the user that cannot be used, so nothing was sent."""
 
 
 class Unauthorized(Failure):
-    """The server does not know the caller, or does not let them do this."""
+    """A caller whom the server does not know, or does not allow to do this."""
 
 
 class Missing(Failure):
-    """What was named does not exist, or belongs to somebody else."""
+    """An object that does not exist, or belongs to another owner."""
 
 
 class Ended(Failure):
-    """The task is terminal and takes neither messages nor cancels."""
+    """A task that is terminal and takes neither messages nor cancels."""
 
 
 class Declined(Failure):
-    """The server understood and said no."""
+    """A request that the server, or the model of the conversation, refuses."""
 
 
 _ENDED: Final = frozenset({-32002, -32004})
 
 
 def failure_of_rpc(error: Mapping[str, Any]) -> Failure:
-    """The failure that a JSON-RPC error object tells (A2A 1.0, section 5.4; JSON-RPC 2.0, section 5.1)."""
+    """Return the failure for a JSON-RPC error object (A2A 1.0, section 5.4; JSON-RPC 2.0, section 5.1)."""
     number = error.get("code")
     details = error.get("data")
     info = _detail(details, "ErrorInfo")
@@ -79,9 +80,9 @@ def failure_of_rpc(error: Mapping[str, Any]) -> Failure:
 
 
 def failure_of_http(status: int, body: object, retry_after: float | None) -> Failure:
-    """The failure that an HTTP status and its body tell.
+    """Return the failure for an HTTP status and its body.
 
-    Bodies understood: `{"error": text, "code": reason}`, `{"error": {...}}` of AIP-193, and `{"message": text}`.
+    Bodies may be `{"error": text, "code": reason}`, `{"error": {...}}` of AIP-193, or `{"message": text}`.
     """
     fields = _mapping(body)
     error = fields.get("error")
@@ -121,7 +122,7 @@ def _detail(details: object, type_name: str) -> Mapping[str, Any]:
 
 
 def _seconds(duration: str) -> float | None:
-    """A google.protobuf.Duration in JSON, such as `1.5s`."""
+    """Parse a google.protobuf.Duration in JSON, such as `1.5s`."""
     try:
         return float(duration.removesuffix("s"))
     except ValueError:

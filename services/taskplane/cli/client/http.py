@@ -1,4 +1,4 @@
-"""The wire of a client: JSON calls and event streams over HTTP, with one vocabulary of failures."""
+"""The HTTP transport of a client: JSON calls and event streams, with every error as a `Failure`."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -14,16 +14,16 @@ from taskplane.cli.client.failures import BadUsage, Failure, NotConnected, Unrea
 from taskplane.cli.client.sse import SseDecoder, SseEvent
 from taskplane.runtime.validation import is_loopback
 
-# The server sends at least a comment every 3 s; so much silence means that the connection is dead.
+# The server sends at least a comment every 3 s; after this many seconds of silence the connection is dead.
 STREAM_SILENCE: Final = 45.0
 _CONNECT: Final = 5.0
-# A unary send waits for the task; everything else is answered at once.
+# Seconds; only a unary send, which waits for its task, may take longer.
 CALL_TIMEOUT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """An answer that streams. `nothing_left`: the server said that there is nothing more to come (204)."""
+    """A response that streams. `nothing_left`: the server reports that no event will follow (204)."""
 
     nothing_left: bool
     events: AsyncIterator[SseEvent]
@@ -33,9 +33,10 @@ class Http:
     """A connection pool to one server. Credentials go to that server only; redirects are not followed."""
 
     def __init__(self, url: str, *, token: str = "", user: str = "") -> None:
-        """`url`: of the server, with or without a path. `token`: sent as a bearer token. `user`: sent as `X-User-Id`,
-        which only a development server honours. Proxies that the environment names are used, not for loopback.
-        BadUsage `BAD_URL`: it is not one of HTTP.
+        """Create a pool for the server at `url`, with or without a path.
+
+        `token` is sent as a bearer token, `user` as `X-User-Id`, which only a development server honours. Proxies of
+        the environment are used, except for loopback. Raise BadUsage `BAD_URL` if `url` is not an HTTP URL.
         """
         self.url = url.rstrip("/")
         host = _host(self.url)
@@ -48,7 +49,7 @@ class Http:
             headers=headers,
             timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT),
             trust_env=not is_loopback(host),
-            # To load the certificates takes longer than most calls, and plain HTTP has no use for them.
+            # Loading certificates takes longer than most calls, and plain HTTP does not need them.
             verify=urlsplit(self.url).scheme == "https",
         )
 
@@ -70,9 +71,9 @@ class Http:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = CALL_TIMEOUT,
     ) -> Any:
-        """One call, its answer as JSON; None for an empty one. Every failure is a `Failure`.
+        """Make a call and return its response as JSON; None for an empty one. Raise `Failure` only.
 
-        `timeout` in seconds without a byte received; None: wait as long as it takes.
+        `timeout` is in seconds without a byte received; None: unlimited.
         """
         with _as_failure(self.url):
             response = await self._client.request(
@@ -90,10 +91,10 @@ class Http:
     async def stream(
         self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[EventStream]:
-        """An event stream; an answer that is plain JSON is one event without id.
+        """Open an event stream; a response of plain JSON is one event without an id.
 
-        Its events end when the server closes the stream in good order, and at once for 204 (nothing left). They raise
-        `Unreachable` when the connection breaks or is silent for `STREAM_SILENCE` seconds.
+        The events end when the server closes the stream in good order, and at once for 204. They raise `Unreachable`
+        when the connection breaks or is silent for `STREAM_SILENCE` seconds.
         """
         request = self._client.build_request(
             method,
@@ -112,14 +113,14 @@ class Http:
 
     @asynccontextmanager
     async def download(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """The body of an answer, piece by piece. Every failure is a `Failure`."""
+        """Open the body of a response and yield its pieces. Raise `Failure` only."""
         request = self._client.build_request("GET", self.url + path)
         async with self._answered(request) as response:
             yield self._pieces(response)
 
     @asynccontextmanager
     async def _answered(self, request: httpx.Request) -> AsyncGenerator[httpx.Response]:
-        """The answer, of which nothing but the headers was read; closed in the end. A refusal is a `Failure`."""
+        """Yield the response after its headers, and close it in the end. Raise `Failure` if the server refuses."""
         with _as_failure(self.url):
             response = await self._client.send(request, stream=True)
         try:
@@ -137,7 +138,8 @@ class Http:
                 yield piece
 
     async def upload(self, path: str, content: AsyncIterator[bytes], media_type: str, *, timeout: float) -> Any:
-        """Sends a body piece by piece; the answer as JSON. Every failure is a `Failure`. `timeout`: of the answer."""
+        """Send a body piece by piece and return the response as JSON, waiting for it up to `timeout` seconds. Raise
+        `Failure` only."""
         with _as_failure(self.url):
             response = await self._client.post(
                 self.url + path,
@@ -164,7 +166,7 @@ class Http:
 
 @contextmanager
 def _as_failure(url: str) -> Generator[None]:
-    """Turns what httpx raises into a `Failure`."""
+    """Raise errors of httpx as a `Failure`."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:

@@ -23,7 +23,7 @@ class ReconnectPolicy:
         self._reached = False
 
     def reset(self) -> None:
-        """Note that the server has answered."""
+        """Record that the server has answered."""
         self._attempts, self._failing_since, self._reached = 0, None, True
 
     async def wait(self, error: Unreachable) -> None:

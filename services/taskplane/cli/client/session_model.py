@@ -1,7 +1,6 @@
-"""The model of a session: its tasks, oldest first, with what is known of each (M1, M2, M3, M10).
+"""The model of a session: its tasks, oldest first (M1, M2, M3, M10).
 
-It holds no messages; those are `conversation`. A server lists the same as JSON, and so did older clients that stored
-it: `read_session` takes both.
+Messages are in `conversation`. `read_session` reads the JSON of a server's list and of what older clients stored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from taskplane.cli.client.states import ACTIVE, TERMINAL, State, state_of
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A state and when it began, as ISO-8601; empty where nobody said."""
+    """A state and the time it began, as ISO-8601; empty if it is not known."""
 
     state: State
     at: str = ""
@@ -21,7 +20,7 @@ class StateChange:
 
 @dataclass(slots=True)
 class TaskInfo:
-    """A task of the session: the last known state, why it failed, and its times as ISO-8601 where they are known."""
+    """A task of the session: its last known state, its error, and its times as ISO-8601 if they are known."""
 
     id: str
     state: State
@@ -37,7 +36,7 @@ class Session:
     """The tasks of one session, oldest first, each id once."""
 
     def __init__(self, context_id: str = "", agent_endpoint: str = "", tasks: Iterable[TaskInfo] = ()) -> None:
-        """`context_id` may be empty until the server has given one; of two tasks with one id the first counts."""
+        """Create a session; `context_id` is empty until it is known. Of two tasks with one id the first is kept."""
         self.context_id = context_id
         self.agent_endpoint = agent_endpoint
         first: dict[str, TaskInfo] = {}
@@ -47,34 +46,32 @@ class Session:
 
     @property
     def latest(self) -> TaskInfo | None:
-        """The newest task."""
+        """Return the newest task."""
         return self.tasks[-1] if self.tasks else None
 
     @property
     def latest_incomplete(self) -> TaskInfo | None:
-        """The newest task that is not terminal; the only one worth resubscribing to (M3, M5)."""
+        """Return the newest task that is not terminal, the only one worth resubscribing to (M3, M5)."""
         return next((task for task in reversed(self.tasks) if task.state not in TERMINAL), None)
 
     @property
     def running(self) -> bool:
-        """A task is submitted or working."""
+        """Return whether a task is submitted or working."""
         return any(task.state in ACTIVE for task in self.tasks)
 
     def find(self, task_id: str) -> TaskInfo | None:
-        """The task with this id, if it is known."""
+        """Return the task with this id, if it is known."""
         return next((task for task in self.tasks if task.id == task_id), None)
 
     def add(self, task_id: str, state: State, at: str = "") -> TaskInfo:
-        """A new task, the newest one; one that is known already is updated instead."""
+        """Add a task as the newest one, or update it if it is known already."""
         if self.find(task_id) is None:
             self.tasks.append(TaskInfo(task_id, state, created_at=at, updated_at=at, changes=[StateChange(state, at)]))
         return self.update(task_id, state, at=at)
 
     def update(self, task_id: str, state: State, error: str = "", at: str = "") -> TaskInfo:
-        """Notes the state of a known task and why it failed. Terminal states are final (M4).
-
-        KeyError: no such task.
-        """
+        """Record the state of a known task and why it failed. Terminal states are final (M4). Raise KeyError for an
+        unknown task."""
         task = self.find(task_id)
         if task is None:
             raise KeyError(task_id)
@@ -91,16 +88,17 @@ class Session:
         return task
 
     def remove(self, task_ids: Iterable[str]) -> None:
-        """Forgets tasks, as after a rewind."""
+        """Remove tasks, as after a rewind."""
         gone = set(task_ids)
         self.tasks = [task for task in self.tasks if task.id not in gone]
 
 
 def read_session(stored: object) -> Session:
-    """A session's JSON, `{contextId, agentEndpoint, tasks}`, as a server or a client of any age wrote it.
+    """Return the session for its JSON, `{contextId, agentEndpoint, tasks}`, written by a server or a client of any
+    version.
 
-    A client that knew one task per session stored its `taskId`; one that knew none stored neither. What cannot be
-    read is left out.
+    A client that knew one task per session stored its `taskId`; an older one stored none. Unreadable tasks are left
+    out.
     """
     body = _object(stored)
     tasks = body.get("tasks")
@@ -111,7 +109,7 @@ def read_session(stored: object) -> Session:
 
 
 def read_task_info(stored: object) -> TaskInfo | None:
-    """A TaskInfo's JSON; None if it has no id. A working task that is `paused` waits for the user."""
+    """Return the TaskInfo for its JSON; None without an id. A working task that is `paused` waits for the user."""
     body = _object(stored)
     task_id = _text(body, "taskId") or _text(body, "id")
     if not task_id:

@@ -1,4 +1,4 @@
-"""The routes under `/api/sessions`: the list, one session with its tasks, rewinds, forks, and what becomes of it."""
+"""A client of the routes under `/api/sessions`."""
 
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -14,13 +14,13 @@ from taskplane.cli.client.http import Http
 from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 
 _PAGE: Final = 1_000
-# Seconds that a server may take to store what it was sent.
+# Seconds that a server may take to store an import.
 _IMPORT: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Something became of a session. `name`: snapshot, task-received, task-state-changed, entry-added or rewound."""
+    """A change of a session. `name`: snapshot, task-received, task-state-changed, entry-added or rewound."""
 
     name: str
     data: dict[str, Any]
@@ -28,19 +28,20 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Rejoined:
-    """The stream broke, and goes on with a new snapshot."""
+    """A stream that broke and continues with a new snapshot."""
 
 
 class SessionsClient:
-    """The sessions of one server. Use it inside `async with` of its `Http`."""
+    """A client of one server's sessions, to be used inside `async with` of its `Http`."""
 
     def __init__(self, http: Http, *, give_up_after: float = GIVE_UP_AFTER) -> None:
-        """`give_up_after`: seconds without any event after which a broken stream raises `Unreachable`."""
+        """Create a client whose streams raise `Unreachable` after `give_up_after` seconds without any event."""
         self._http = http
         self._give_up_after = give_up_after
 
     async def find(self, search: str = "", limit: int | None = None) -> list[dict[str, Any]]:
-        """The caller's sessions, newest update first, at most `limit`; with `search` in their titles, in any case."""
+        """Return the caller's sessions, newest update first, at most `limit`, with `search` in their titles in any
+        case."""
         found: list[dict[str, Any]] = []
         token = ""
         while limit is None or len(found) < limit:
@@ -55,62 +56,61 @@ class SessionsClient:
         return found
 
     async def get(self, session_id: str) -> dict[str, Any]:
-        """One session: `{session, events}`. `Missing`: there is none."""
+        """Return a session: `{session, events}`. Raise `Missing`."""
         found: dict[str, Any] = await self._data("GET", _path(session_id))
         return found
 
     async def tasks(self, session_id: str) -> list[dict[str, Any]]:
-        """The tasks of a session, oldest first, the session itself before them where it has a history of its own.
-        `Missing`: no such session."""
+        """Return the tasks of a session, oldest first, after the session task if there is one. Raise `Missing`."""
         return await self._data("GET", _path(session_id, "/tasks")) or []
 
     async def task_infos(self, session_id: str, *, superseded: bool = False) -> list[dict[str, Any]]:
-        """The tasks of a session as its list of turns shows them, oldest first. `Missing`."""
+        """Return the task infos of a session, oldest first. Raise `Missing`."""
         query = "?include=superseded" if superseded else ""
         return await self._data("GET", _path(session_id, "/task-infos") + query) or []
 
     async def history(self, session_id: str) -> dict[str, Any]:
-        """What is in effect: `{version, messages}`. `Missing`."""
+        """Return the effective history: `{version, messages}`. Raise `Missing`."""
         found: dict[str, Any] = await self._data("GET", _path(session_id, "/effective_history"))
         return found
 
     async def rename(self, session_id: str, title: str) -> dict[str, Any]:
-        """Gives it another title. `Missing`."""
+        """Change the title of a session. Raise `Missing`."""
         found: dict[str, Any] = await self._data("PATCH", _path(session_id), {"name": title})
         return found
 
     async def delete(self, session_id: str) -> None:
-        """Deletes it with its tasks. `Missing`."""
+        """Delete a session with its tasks. Raise `Missing`."""
         await self._http.json("DELETE", _path(session_id))
 
     async def rewind(self, session_id: str, before: str) -> dict[str, Any]:
-        """Undoes a turn and all after it: `{session, version, messages}`. It has one effect however often it is sent.
+        """Cut a turn and all after it, with one effect however often it is sent: `{session, version, messages}`.
 
-        `Missing`: no such session, or no such turn in effect. `Declined` `REWIND_IN_FLIGHT`, `VERSION_MISMATCH`:
-        somebody else was faster. Nothing was changed then.
+        Raise `Missing` if there is no such session or turn; `Declined` `REWIND_IN_FLIGHT` or `VERSION_MISMATCH` if
+        another writer was faster. Nothing is changed then.
         """
         return await self._once(_path(session_id, "/rewind"), {"before": before})
 
     async def undo_rewind(self, session_id: str) -> dict[str, Any]:
-        """Takes the newest rewind back: `{session, version, messages}`. It has one effect however often it is sent.
+        """Undo the newest rewind, with one effect however often it is sent: `{session, version, messages}`.
 
-        `Declined` `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`, `REWIND_IN_FLIGHT`; `Missing`.
+        Raise `Declined` `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO` or `REWIND_IN_FLIGHT`; `Missing`.
         """
         return await self._once(_path(session_id, "/undo_rewind"), {})
 
     async def fork(self, session_id: str, *, before: str = "", title: str = "") -> dict[str, Any]:
-        """A new session with what is in effect, or what was before a turn. `Missing`."""
+        """Create a session with the effective history, or its part before a turn. Raise `Missing`."""
         body = {"id": secrets.token_hex(16), "before": before, "name": title}
         return await self._once(_path(session_id, "/fork"), {name: value for name, value in body.items() if value})
 
     def export(self, session_id: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """All of a session, as a file of lines that `import_file` takes. `Missing`."""
+        """Open an export of the session, in the format that `import_file` reads. Raise `Missing`."""
         return self._http.download(_path(session_id, "/export"))
 
     async def import_file(self, content: AsyncIterator[bytes], new_id: str = "") -> dict[str, Any]:
-        """Makes the session of an exported file: `{session, entries, tasks, events}`, under its own id or a new one.
+        """Create the session of an exported file, under its own id or `new_id`: `{session, entries, tasks, events}`.
 
-        `Declined`: the file is not whole, or what it has is there already; nothing was changed then.
+        Raise `Declined` if the file is incomplete or something in it exists already; nothing is changed then.
         """
         query = "?" + urlencode({"id": new_id}) if new_id else ""
         path = f"/api/sessions/import{query}"
@@ -119,8 +119,8 @@ class SessionsClient:
         return found
 
     async def watch(self, session_id: str) -> AsyncGenerator[Watched | Rejoined]:
-        """What becomes of a session, a snapshot first, until it is deleted. A stream that breaks is taken up again by
-        itself, with a new snapshot. `Missing`: there is no such session."""
+        """Yield a snapshot and the changes of a session until it is deleted, reconnecting with a new snapshot. Raise
+        `Missing`."""
         reconnect = ReconnectPolicy(self._give_up_after)
         seen = False
         while True:
@@ -151,7 +151,7 @@ class SessionsClient:
                 yield Watched(event.name, data)
 
     async def _once(self, path: str, body: object) -> dict[str, Any]:
-        """A call that has one effect, repeated while the server cannot be reached."""
+        """Make a call under one idempotency key, repeated while the server cannot be reached."""
         reconnect = ReconnectPolicy(self._give_up_after)
         key = {"Idempotency-Key": secrets.token_hex(16)}
         while True:

@@ -1,11 +1,12 @@
-"""Server-sent events out of bytes, without I/O (the HTML standard, section 9.2.6)."""
+"""A parser of server-sent events (the HTML standard, section 9.2.6)."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SseEvent:
-    """One event with data. `id` is the last one the server gave, with this event or before; `name` is its type."""
+    """An event with data. `id` is the last id that the server sent, with this event or before; `name` is the event's
+    type."""
 
     data: str
     id: str
@@ -13,14 +14,13 @@ class SseEvent:
 
 
 class SseDecoder:
-    """Feed it the bytes of one response as they come; it gives back each event once it is complete.
+    """A parser of the bytes of one response.
 
-    Lines end with LF, CRLF or CR and with nothing else, so JSON may hold any other separator. Comments and events
-    without data are skipped. What is incomplete at the end of the stream is dropped, as the standard says.
+    Lines end with LF, CRLF or CR and with nothing else, so JSON may contain any other separator. Comments and events
+    without data are skipped. An incomplete event at the end of the stream is dropped, as the standard demands.
     """
 
     def __init__(self) -> None:
-        """At the beginning of a response."""
         self.last_id = ""
         self.retry_ms: int | None = None
         self._rest = b""
@@ -28,7 +28,7 @@ class SseDecoder:
         self._name = ""
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """The events that `chunk` completes, in order."""
+        """Return the events that `chunk` completes, in order."""
         text = self._rest + chunk
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if text[end - 1 : end] == b"\r" and end == len(text):

@@ -1,4 +1,4 @@
-"""Task states, in whatever spelling they arrive."""
+"""Task states and their spellings."""
 
 from typing import Final, Literal
 
@@ -37,9 +37,9 @@ _SPELLINGS: Final[dict[str, State]] = {
 
 
 def state_of(spelling: object) -> State:
-    """The state meant: `TASK_STATE_INPUT_REQUIRED`, `input-required` and `input_required` are one.
+    """Return the state for a spelling in any case: of A2A 1.0, of 0.3, or of another runtime; else `unknown`.
 
-    Any case, A2A 1.0 and 0.3 spellings and the words other runtimes use. What nobody knows is `unknown`.
+    `TASK_STATE_INPUT_REQUIRED`, `input-required` and `input_required` are the same state.
     """
     word = str(spelling).lower().removeprefix("task_state_").replace("_", "-")
     return _SPELLINGS.get(word, "unknown")

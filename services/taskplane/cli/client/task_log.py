@@ -1,4 +1,4 @@
-"""The raw log of a task, under `/api/tasks`."""
+"""A client of the log of a task, under `/api/tasks`."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -19,7 +19,7 @@ from taskplane.cli.client.states import TERMINAL, State
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """One event of a task's log. `record` is it as it came; `event` is None where the kind shows nothing."""
+    """An event of a task's log. `record` is its JSON; `event` is None for kinds that show nothing."""
 
     cursor: str
     generation: int
@@ -28,22 +28,22 @@ class Logged:
 
     @property
     def state(self) -> State | None:
-        """The state it gave the task; None: it says nothing about the state."""
+        """Return the state that the event gave the task; None if it gave none."""
         return self.event.state if isinstance(self.event, FullTask | StatusUpdate) else None
 
 
 class TaskLog:
-    """The logs of tasks on one server. Use it inside `async with` of its `Http`."""
+    """A client of the task logs of one server, to be used inside `async with` of its `Http`."""
 
     def __init__(self, http: Http, *, give_up_after: float = GIVE_UP_AFTER) -> None:
-        """`give_up_after`: seconds without any event after which a broken stream raises `Unreachable`."""
+        """Create a client whose streams raise `Unreachable` after `give_up_after` seconds without any event."""
         self._http = http
         self._give_up_after = give_up_after
 
     async def events(self, task_id: str, *, after: str = "") -> AsyncGenerator[Logged | Resumed]:
-        """The log of a task, after the cursor `after` or from its first event, until the task has ended.
+        """Yield the log of a task, after the cursor `after` or from its first event, until the task has ended.
 
-        A stream that breaks goes on by itself where it was; `Resumed` tells so, with the place.
+        A stream that breaks is resumed after its last event; `Resumed` reports this, with the cursor.
         """
         path = f"/api/tasks/{quote(task_id, safe='')}/events"
         reconnect = ReconnectPolicy(self._give_up_after)
