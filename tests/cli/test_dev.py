@@ -26,7 +26,10 @@ SERVICES = [
 
 def test_it_prints_its_addresses_and_a_command_to_try_that_works(plane: Dev) -> None:
     lines = plane.said.splitlines()
-    assert any(re.match(r"taskplane \S+ \(Python 3\.\d+\)  data: \S+/  agent: demo", line) for line in lines)
+    assert any(re.match(r"taskplane \S+ \(Python 3\.\d+\)  agent: demo", line) for line in lines)
+    assert any(re.fullmatch(r"Data    sqlite:///\S*tasks\.db  sqlite:///\S*sessions\.db", line) for line in lines)
+    told = [json.loads(line)["message"] if line.startswith("{") else line for line in lines]
+    assert sorted(told) == sorted(set(told))
     (suggested,) = [line.removeprefix("Try     taskplane ") for line in lines if line.startswith("Try ")]
     match = re.fullmatch(r'chat --url (\S+) -m "hello"', suggested)
     assert match is not None

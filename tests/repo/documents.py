@@ -1,4 +1,4 @@
-"""Writes the documents that are made from the code: `make docs`. A test holds them to it."""
+"""Generation of documents from the code: `make docs`. Tests check that the documents are up to date."""
 
 import ast
 import re
@@ -24,15 +24,6 @@ ROOMS: Final[dict[str, str]] = {
     "gateway": "gateway/taskplane/gateway/settings.py",
 }
 
-# Fields whose name says it all, in the code.
-_PLAIN: Final[dict[str, str]] = {
-    "listen": "Where it listens: host:port, or unix:/path.",
-    "host": "Where it listens.",
-    "log_level": "DEBUG, INFO, WARNING or ERROR.",
-    "max_streams": "Open streams at once.",
-    "max_streams_per_principal": "Open streams of one caller at once.",
-}
-
 _PROMISES_HEAD: Final = """# What is promised, and the tests that hold it
 
 Each promise has a number. A test that holds it bears the number in its name or in its first words. This list is made
@@ -46,19 +37,19 @@ one that has imported everything, and lets a slow reader's company send without 
 
 _SETTINGS_HEAD: Final = """# Settings
 
-Every process reads its settings from environment variables; `taskplane dev` reads those of all four. An option of the
-command line wins over a variable. A variable that begins with `TASKPLANE_` and that no process knows is an error, with
-the name that was perhaps meant. Times are in seconds unless the name says otherwise; lists are separated by commas.
+Every process reads its settings from environment variables; `taskplane dev` reads those of all four processes. An
+option of the command line takes precedence over its variable. A variable that begins with `TASKPLANE_` and belongs to
+no process is an error, which suggests the closest name. Lists are separated by commas.
 
-Two variables belong to the command itself: `TASKPLANE_URL` is the server that `chat`, `tail`, `task` and `session` talk
-to, and `TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
+Two variables belong to the command itself: `TASKPLANE_URL` is the server of `chat`, `tail`, `task` and `session`, and
+`TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
 
-This list is made from the code by `make docs`.
+`make docs` generates this list from the code.
 """
 
 
 def numbers(path: Path, test: str, docstring: str) -> set[str]:
-    """The promises that a test says it holds. Where the triggers of a database are tested, I means its invariants."""
+    """Return the promises that a test names. In tests of a database's triggers, I means D, its invariants."""
     found = set(_NUMBER.findall(docstring))
     in_name = _IN_NAME.match(test)
     if in_name:
@@ -69,7 +60,7 @@ def numbers(path: Path, test: str, docstring: str) -> set[str]:
 
 
 def held() -> dict[str, list[tuple[str, str]]]:
-    """By number, the tests that hold it: file and name."""
+    """Return file and name of the tests of each promise."""
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for path, test, docstring in tests():
         for number in numbers(path, test, docstring):
@@ -78,7 +69,7 @@ def held() -> dict[str, list[tuple[str, str]]]:
 
 
 def promises() -> str:
-    """The text of docs/promises.md: every number that a test holds, with its words and its tests."""
+    """Return the text of docs/promises.md: every promise that has a test, with its words and its tests."""
     by_number = held()
     lines = [_PROMISES_HEAD]
     for letter, title in CHAPTERS.items():
@@ -94,20 +85,23 @@ def promises() -> str:
 
 
 def settings() -> str:
-    """The text of docs/settings.md: every field of every room with its variable, its default and its comment."""
+    """Return the text of docs/settings.md: every setting of every room with its variable, default and meaning."""
     lines = [_SETTINGS_HEAD]
     for room, path in ROOMS.items():
         prefix: str = import_module(f"taskplane.{room}.settings").PREFIX
         lines += [f"## {room}\n", "| variable | default | meaning |", "|---|---|---|"]
         lines += [
-            f"| `{prefix}{field.upper()}` | {default} | {words} |" for field, default, words in _fields(ROOT / path)
+            f"| `{prefix}{field.upper()}` | {default} | {words} |" for field, default, words in fields_of(ROOT / path)
         ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _fields(path: Path) -> list[tuple[str, str, str]]:
-    """The fields of the one dataclass in a settings file; a comment stands above the field or fields it is about."""
+def fields_of(path: Path) -> list[tuple[str, str, str]]:
+    """Return name, default and meaning of the fields of the one dataclass in a settings file.
+
+    The meaning is the comment above the field, and empty where there is none.
+    """
     text = path.read_text()
     source = text.splitlines()
     (body,) = [
@@ -116,8 +110,7 @@ def _fields(path: Path) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for field in body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            words = _comment(source, field.lineno - 1) or _PLAIN.get(field.target.id, "See above.")
-            found.append((field.target.id, _default(field.value), words))
+            found.append((field.target.id, _default(field.value), _comment(source, field.lineno - 1)))
     return found
 
 

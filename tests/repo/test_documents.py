@@ -1,9 +1,9 @@
-"""The documents say what is true."""
+"""Documents that are generated from the code, or checked against it."""
 
 import re
 from importlib import import_module
 
-from tests.repo.documents import PROMISES, SETTINGS, held, promises, settings
+from tests.repo.documents import PROMISES, ROOMS, SETTINGS, fields_of, held, promises, settings
 from tests.repo.tree import ROOT
 from tests.repo.words import WORDS
 
@@ -18,6 +18,20 @@ def test_every_promise_that_a_test_names_has_words() -> None:
 
 def test_the_list_of_settings_is_the_code() -> None:
     assert SETTINGS.read_text() == settings(), "run: make docs"
+
+
+def test_every_setting_is_explained_in_its_own_row_with_its_unit_and_its_extremes() -> None:
+    """A number says its unit first, and what 0 means or that it is refused."""
+    unclear: list[str] = []
+    for room, path in ROOMS.items():
+        for field, default, meaning in fields_of(ROOT / path):
+            clear = meaning[:1].isupper() and meaning.endswith(".") and not re.search(r"(?i)\b(?:see|above)\b", meaning)
+            if re.fullmatch(r"`\d+(?:\.\d+)?`", default):
+                unit = re.match(r"Seconds|Milliseconds|Bytes|Number|Port", meaning)
+                clear = clear and bool(unit) and bool(re.search(r"\b0\b|\bMust be\b|\bAt least\b", meaning))
+            if not clear:
+                unclear.append(f"{room}.{field}: {meaning!r}")
+    assert unclear == [], "write a comment above each of these fields"
 
 
 def test_routes_of_the_gateway_are_all_in_the_list_of_routes() -> None:

@@ -32,62 +32,76 @@ _NOT_NEGATIVE: Final = (
 class GatewaySettings:
     """Settings read from `TASKPLANE_GATEWAY_<FIELD>`. A value that cannot work raises Invalid."""
 
+    # The host name or address to listen on. An address beyond loopback requires api_keys or proxy_secret.
     host: str = "127.0.0.1"
-    # 0: any free one.
+    # Port to listen on; 0 takes any free port.
     port: int = 8080
-    # Where clients reach this gateway, as agent cards name it; empty: http://<host>:<port>.
+    # The URL of this gateway for clients, which agent cards contain; empty: http://<host>:<port>.
     public_url: str = ""
     # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
     tasks: str = "127.0.0.1:50051"
-    # Address of the session history, in the same forms.
+    # Address of the session history: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as
+    # dns:///name:port.
     sessions: str = "127.0.0.1:50052"
-    # Address of the executor, in the same forms.
+    # Address of the executors: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
     executor: str = "127.0.0.1:50053"
-    # Signs the principal of internal calls; the same in every process. Needed unless the services are on loopback.
+    # Signs the principal of internal calls. It must be the same in every process. Empty: none; then every service must
+    # be on loopback.
     internal_secret: str = field(default="", repr=False)
 
-    # Which A2A version the well-known agent card shows to clients that do not ask for one.
+    # The A2A version of the agent card for clients that do not ask for one: 1.0, 0.3, or hybrid, which is the union of
+    # both.
     card_style: Literal["1.0", "0.3", "hybrid"] = "hybrid"
-    # How long a card is served before it is asked for again, and how long clients may keep it.
+    # Seconds for which a card is cached here and by clients; 0: the executor is called for each card.
     card_age: float = 30.0
-    # What becomes of a 0.3 message that names a task which does not exist: an error, or a new task with this id.
+    # The effect of a 0.3 message that names a task which does not exist. reject: an error. create: a new task with this
+    # id.
     client_task_ids: Literal["reject", "create"] = "reject"
-    # Sends without an Idempotency-Key are idempotent by their message id.
+    # Whether a send without an Idempotency-Key is idempotent by its message id.
     idempotent_messages: bool = False
-    # How long a 0.3 send that does not say `blocking` waits for the task to begin, in milliseconds.
+    # Milliseconds that a 0.3 send without `blocking` waits for its task to begin; 0: it is answered as soon as the task
+    # exists.
     v03_send_grace_ms: int = 250
 
-    # TOML file with the API keys; with one, every call needs a key.
+    # The path of a TOML file with the API keys; every call then needs a key. Empty: no keys.
     api_keys: str = ""
-    # Calls with this value in the header X-Taskplane-Proxy-Secret come from a proxy whose X-User-Id is believed.
+    # Calls with this value in the header X-Taskplane-Proxy-Secret come from a proxy whose X-User-Id is trusted. Empty:
+    # no proxy is trusted.
     proxy_secret: str = field(default="", repr=False)
-    # Tenant of callers that no key assigns to one.
+    # The tenant of callers that no key assigns to one.
     tenant: str = "default"
-    # Host names this gateway answers to, beside those of loopback; empty with authentication: any.
+    # Host names that this gateway answers to, besides those of loopback. Empty: any if authentication is configured,
+    # otherwise those of loopback only.
     allowed_hosts: tuple[str, ...] = ()
-    # Origins of web pages that may call this gateway, beside its own.
+    # Origins of web pages that may call this gateway, besides its own. Empty: none.
     cors_origins: tuple[str, ...] = ()
 
-    # Bytes of a request body, and how long it may take to arrive.
+    # Bytes of a request body; a larger one is refused. Must be more than 0.
     max_body: int = 8 * 1024 * 1024
+    # Seconds in which a request body must arrive; of an import, seconds until its next part. Must be more than 0.
     body_timeout: float = 30.0
-    # Bytes of a session that is imported, and of one line of it.
+    # Bytes of a session that is imported; a larger one is refused. Must be more than 0.
     max_import: int = 1024 * 1024 * 1024
+    # Bytes of one line of a session that is imported; a longer one is refused. Must be more than 0.
     max_import_line: int = 128 * 1024 * 1024
-    # How long a store may take to make what was imported visible.
+    # Seconds that a store may take to make an import visible. Must be more than 0.
     import_timeout: float = 300.0
+    # Number of open streams at once; further ones are refused with TOO_MANY_STREAMS. Must be more than 0.
     max_streams: int = 2_000
+    # Number of open streams of one caller at once; further ones are refused with TOO_MANY_STREAMS. Must be more than 0.
     max_streams_per_principal: int = 50
-    # Silence on a stream after which a comment is sent.
+    # Seconds of silence on a stream after which a comment is sent. Must be more than 0; official clients give up after
+    # 5 seconds of silence.
     keep_alive: float = 3.0
-    # How long one write to a client may block before its connection is cut.
+    # Seconds that one write to a client may block before its connection is cut. Must be more than 0.
     write_timeout: float = 30.0
-    # How long a stream stays open while the task store cannot be reached.
+    # Seconds that a stream stays open while a store cannot be reached; 0: it ends at once.
     store_patience: float = 30.0
-    # Between not being ready any more and the end of streams.
+    # Seconds between reporting not ready and the end of the streams, in which balancers leave this process; 0: at once.
     drain_delay: float = 1.0
-    # How long requests may go on after that.
+    # Seconds that requests may continue after the streams have ended; 0: they are cut at once.
     shutdown_timeout: int = 5
+    # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:

@@ -1,7 +1,6 @@
 """`taskplane dev`: the whole plane in one process, on SQLite files or on one PostgreSQL database."""
 
 import asyncio
-import logging
 import platform
 import time
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from taskplane.cli.composition import Plane, PlaneSettings
 
 GRPC_HOST: Final = "127.0.0.1"
-DATA: Final = Path(".taskplane")
 DEMO: Final = "demo"
 
 
@@ -59,12 +57,10 @@ def _run(options: DevOptions) -> int:
 
     settings = plane_settings(options)
     logs.setup(settings.tasks.log_level)
-    for talkative in ("alembic", "uvicorn.error"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
 
     async def main(stop: asyncio.Event) -> None:
         async with open_plane(settings) as plane:
-            _print_start(options, plane)
+            _print_start(settings, plane)
             await stop.wait()
             if plane.running:
                 note(f"  waiting for {plane.running} running task(s), Ctrl-C again to stop at once")
@@ -121,22 +117,23 @@ def _database(options: DevOptions, file: str) -> str | None:
     return f"sqlite:///{options.data.absolute() / file}" if options.data is not None else None
 
 
-def _print_start(options: DevOptions, plane: "Plane") -> None:
+def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
     from taskplane.storage.engine import shown
 
     url, agent = plane.gateway.url, plane.agents[0]
     python = ".".join(platform.python_version_tuple()[:2])
-    data = shown(options.database_url) if options.database_url else f"{options.data or DATA}/"
+    databases = dict.fromkeys(shown(room.database_url) for room in (settings.tasks, settings.sessions))
     demo = " (scripted, needs no API key)" if agent == DEMO else ""
     to = "" if url == "http://127.0.0.1:8080" else f" --url {url}"
-    welcome = (
-        f"taskplane {version('taskplane')} (Python {python})  data: {data}  agent: {agent}{demo}\n\n"
+    start = (
+        f"taskplane {version('taskplane')} (Python {python})  agent: {agent}{demo}\n\n"
         f"A2A     {url}/  card: {url}/.well-known/agent-card.json\n"
         f"gRPC    {plane.grpc.address}  tasks, sessions, executor\n"
+        f"Data    {'  '.join(databases)}\n"
         f'Try     taskplane chat{to} -m "hello"\n'
         f"ready in {time.perf_counter() - STARTED:.1f} s - press Ctrl-C to stop"
     )
     try:
-        print(welcome, flush=True)
+        print(start, flush=True)
     except OSError as error:
         raise unwritable(error) from error

@@ -10,44 +10,53 @@ PREFIX: Final = "TASKPLANE_EXECUTOR_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSettings:
-    """Times are in seconds. Invalid: a value that could not work."""
+    """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
     # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
     tasks: str = "127.0.0.1:50051"
-    # Address of the session history, in the same forms.
+    # Address of the session history: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as
+    # dns:///name:port.
     sessions: str = "127.0.0.1:50052"
+    # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50053"
-    # `[name=]module:attribute` or the short name of a shipped agent; the first one is the default agent.
+    # The agents to serve, each `[name=]module:attribute` or the short name of a shipped agent; the first one is the
+    # default agent.
     agents: tuple[str, ...] = ("demo",)
-    # How many runs at once.
+    # Number of runs at once. Further tasks wait in the queue for any executor with free capacity; with 0 this executor
+    # creates tasks and runs none.
     capacity: int = 100
-    # How long an agent may think about a direct answer before its turn becomes a task.
+    # Seconds in which a router may give a direct answer before the turn becomes a task. Must be more than 0; clients
+    # give up after about 5 seconds of silence.
     route_timeout: float = 3.0
-    # How often leases are renewed; well below the lease_ttl of the task store.
+    # Seconds between two renewals of the leases. Must be more than 0, and at most half the lease_ttl of the task store.
     renew_every: float = 5.0
-    # How long a run may take where its agent does not say; 0: for ever.
+    # Seconds that a run may take if its agent's policy does not say; 0: no limit.
     run_limit: float = 0.0
-    # How long an agent may take to wind down when its run is stopped.
+    # Seconds that an agent may take to clean up when its run is stopped; after them an error is logged, and a process
+    # that ends waits no longer. Must be more than 0.
     cancel_grace: float = 10.0
-    # How long runs may go on after a SIGTERM before they are released.
+    # Seconds that runs may continue after a SIGTERM before their tasks are given to other executors; 0: at once.
     drain_timeout: float = 15.0
-    # How often is looked for tasks whose messages are missing in their session, for sessions whose rewinds were not
-    # carried out on their tasks, and for turns that came to nothing.
+    # Seconds between two sweeps for messages that are missing in their session, for rewinds that were not applied to
+    # their tasks, and for abandoned turns. Must be more than 0.
     uncopied_every: float = 60.0
-    # How long after it was begun a turn without a task has come to nothing. The same in all executors; many times what
-    # beginning a turn takes, and what the clocks of the session history's processes differ.
+    # Seconds after its beginning at which a turn without a task or an answer is voided. Must be more than 0, the same
+    # in all executors, and much longer than the beginning of a turn takes and the clocks of the processes differ.
     abandoned_after: float = 60.0
-    # How long after its last change a session is deleted, with its tasks; 0: never. One with a task that has not ended
-    # stays.
+    # Seconds after its last change at which a session is deleted with its tasks; 0: never. A session with a task that
+    # has not ended is kept.
     session_ttl: float = 0.0
-    # How often sessions are looked for that are older than that.
+    # Seconds between two searches for sessions older than session_ttl. Must be more than 0; unused if session_ttl is 0.
     expire_every: float = 600.0
-    # The demo agent may end this process.
+    # Whether the demo agent may end this process, for tests.
     allow_crash: bool = False
-    # A yield after a final change stops the process at its end, instead of being logged only. For tests of agents.
+    # Whether a yield after a final change makes the process fail at its end, instead of being logged only. For tests of
+    # agents.
     strict_agents: bool = False
-    # Signs who calls; the same in every process. Needed to listen beyond loopback.
+    # Signs the principal of internal calls. It must be the same in every process. Empty: none; then the process refuses
+    # to listen beyond loopback.
     internal_secret: str = ""
+    # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:

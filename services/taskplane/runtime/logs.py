@@ -60,8 +60,8 @@ def setup(level: str = "INFO", human: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These log what they do for every request and connection, with addresses.
-    for noisy in ("asyncio", "httpx", "httpcore", "uvicorn.access"):
+    # These log every step of their work, some with addresses.
+    for noisy in ("alembic", "asyncio", "httpx", "httpcore", "uvicorn.access", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
 

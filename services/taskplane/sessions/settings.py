@@ -10,21 +10,25 @@ PREFIX: Final = "TASKPLANE_SESSIONS_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsSettings:
-    """Times are in seconds. Invalid: a value that could not work."""
+    """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
-    # sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
+    # The URL of the database: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
     database_url: str = "sqlite:///.taskplane/sessions.db"
-    # "relaxed" may lose the last commits when the machine crashes.
+    # With "full" every commit is synced to disk before it is acknowledged. With "relaxed" a crash of the machine may
+    # lose the last commits; a crash of the process does not.
     durability: Literal["full", "relaxed"] = "full"
-    # Connections that read at once on SQLite; PostgreSQL has four times as many.
+    # Number of connections that read at once on SQLite; a PostgreSQL store has four times as many. At least 1.
     readers: int = 2
+    # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50052"
-    # Signs who calls; the same in every process. Needed to listen beyond loopback.
+    # Signs the principal of internal calls. It must be the same in every process. Empty: none; then the process refuses
+    # to listen beyond loopback.
     internal_secret: str = ""
-    # How soon an entry is noticed that another process wrote.
+    # Seconds after which an entry of another process is noticed even if its notification was lost. Must be more than 0.
     poll_every: float = 1.0
-    # How long streams and calls may go on after a SIGTERM.
+    # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
     drain_timeout: float = 5.0
+    # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:

@@ -10,31 +10,38 @@ PREFIX: Final = "TASKPLANE_TASKS_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksSettings:
-    """Times are in seconds. Invalid: a combination that could not work."""
+    """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
-    # sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
+    # The URL of the database: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
     database_url: str = "sqlite:///.taskplane/tasks.db"
-    # "relaxed" may lose the last commits when the machine crashes.
+    # With "full" every commit is synced to disk before it is acknowledged. With "relaxed" a crash of the machine may
+    # lose the last commits; a crash of the process does not.
     durability: Literal["full", "relaxed"] = "full"
-    # Connections that read at once on SQLite; PostgreSQL has four times as many.
+    # Number of connections that read at once on SQLite; a PostgreSQL store has four times as many. At least 1.
     readers: int = 2
+    # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50051"
-    # Signs who calls; the same in every process. Needed to listen beyond loopback.
+    # Signs the principal of internal calls. It must be the same in every process. Empty: none; then the process refuses
+    # to listen beyond loopback.
     internal_secret: str = ""
-    # How long a lease lasts, and how often executors renew theirs.
+    # Seconds that a lease lasts after each renewal: the time until a task of a lost executor fails or runs again. Must
+    # be at least twice renew_every, so that one renewal may be lost.
     lease_ttl: float = 15.0
+    # Seconds between two renewals of a lease; the executors' own renew_every should be the same. Must be more than 0.
     renew_every: float = 5.0
-    # How often leases that ran out are looked for.
+    # Seconds between two searches for expired leases. Must be more than 0; a long interval delays the recovery of tasks
+    # of lost executors.
     sweep_every: float = 2.0
-    # How soon a change is noticed whose bell was lost.
+    # Seconds after which a change is noticed even if its notification was lost. Must be more than 0.
     poll_every: float = 1.0
-    # How long after its end a task keeps all its events; 0: for ever. The task itself stays, and so do the events that
-    # say what it was asked and how its state changed.
+    # Seconds after its end for which a task keeps all its events; 0: for ever. Later the task itself stays, and so do
+    # the events with the user's messages and the changes of state.
     events_ttl: float = 0.0
-    # How often events are looked for that are older than that.
+    # Seconds between two searches for events older than events_ttl. Must be more than 0; unused if events_ttl is 0.
     trim_every: float = 300.0
-    # How long streams and calls may go on after a SIGTERM.
+    # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
     drain_timeout: float = 5.0
+    # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
