@@ -1,0 +1,74 @@
+"""Places in the code that documents refer to, written `path::name`, and words that the glossary explains."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.repo.tree import ROOT, files, generated, name, written
+
+CODE_MAP = ROOT / "docs" / "code-map.md"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+PLACE = re.compile(r"`([\w/]+\.(?:py|proto))::([\w.]+)`")
+
+
+def found(path: str) -> Path | None:
+    """Return the file with this path below one of the packages `taskplane`."""
+    candidates = [ROOT / root / "taskplane" / path for root in ("services", "gateway", "protos")]
+    return next((candidate for candidate in candidates if candidate.exists()), None)
+
+
+def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
+    """Yield the functions, classes, methods and variables that a module or class defines."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield prefix + node.name
+            if isinstance(node, ast.ClassDef):
+                yield from names(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+
+def exists(path: str, wanted: str) -> bool:
+    """Return whether a module defines this name, or a proto file this message, RPC or field."""
+    file = found(path)
+    if file is None:
+        return False
+    if file.suffix == ".proto":
+        return re.search(rf"\b{re.escape(wanted.rpartition('.')[2])}\b", file.read_text()) is not None
+    return wanted in names(ast.parse(file.read_text()).body)
+
+
+@pytest.mark.parametrize("document", [CODE_MAP, GLOSSARY], ids=name)
+def test_every_place_that_a_document_names_exists(document: Path) -> None:
+    places = PLACE.findall(document.read_text())
+    assert places
+    missing = [f"{path}::{wanted}" for path, wanted in places if not exists(path, wanted)]
+    assert missing == [], f"moved or renamed? correct {name(document)}"
+
+
+def test_the_code_map_answers_thirty_questions() -> None:
+    rows = re.findall(r"^\| ([^|]+\?) \| (.+) \|$", CODE_MAP.read_text(), re.MULTILINE)
+    assert len(rows) >= 30
+    assert [question for question, place in rows if not PLACE.search(place)] == []
+
+
+def entries() -> list[tuple[str, str]]:
+    """Return the words of the glossary, each with its explanation."""
+    return re.findall(r"^\*\*(.+?)\*\*: (.+(?:\n.+)*)$", GLOSSARY.read_text(), re.MULTILINE)
+
+
+def test_the_glossary_is_alphabetical_and_brief() -> None:
+    words = [word for word, _ in entries()]
+    assert words == sorted(words, key=str.lower)
+    sentences = {word: len(re.findall(r"[.:](?= [A-Z]|$)", text.replace("\n", " "))) for word, text in entries()}
+    assert {word: count for word, count in sentences.items() if count > 4} == {}
+
+
+def test_every_word_of_the_glossary_occurs_in_the_code() -> None:
+    code = [*written("services", "gateway"), *files("protos", suffix=".proto")]
+    text = " ".join(path.read_text() for path in code if not generated(path)).lower().replace("_", " ")
+    text = re.sub(r"\s+#?\s*", " ", text)
+    assert [word for word, _ in entries() if word.lower().replace("`", "").replace("_", " ") not in text] == []
