@@ -65,7 +65,7 @@ class _Body:
         self._tally = tally
         self._session = session
         self._mapping = mapping
-        # Of the current task: its generation, its trimmed generation, and that of the last event read.
+        # The generation and trimmed generation of the current task, and the generation of its last event read.
         self._expected = 0
         self._trimmed = 0
         self._came = 0
