@@ -11,14 +11,14 @@ MEMORY, SQLITE = "SDK in memory", "SDK on SQLite"
 
 INTRODUCTION = """# Benchmarks
 
-taskplane side by side with the server of the official A2A SDK (a2a-sdk 1.3.0, its in-memory store and its SQLite
-store), on one machine in one run, on the same HTTP stack. Every event of taskplane is committed and synced before it
-is sent (`synchronous` as read back stands below; 2 is FULL); the SDK's in-memory store keeps nothing. Both sides parse
-every event and check its bytes. Absolute figures say little on a shared machine; the ratios are what to look at.
-`make bench` writes this page.
+taskplane compared with the server of the official A2A SDK (a2a-sdk 1.3.0, with its in-memory store and its SQLite
+store), on one machine in one run, on the same HTTP stack. Every event of taskplane is committed and synced before it is
+sent (the last line of the section shows `synchronous` as the database reports it; 2 is FULL); the SDK's in-memory store
+keeps nothing. Both sides parse every event and check its bytes. Absolute figures on a shared machine mean little;
+compare the ratios. `make bench` writes this page.
 
-A send is a message that is answered with a completed task, whose text the agents of both sides stream word by word: a
-single word, which is the least that can be asked for, or ten.
+A send is a message that is answered with a completed task. The agents of both sides stream its text word by word: a
+single word, which is the minimum, or ten.
 """
 
 
@@ -38,9 +38,9 @@ which costs gRPC a third to half a millisecond of the processor.
 
 PAGES = "## Reading a long session"
 BEHIND_PAGES = f"""A session of {MESSAGES:,} messages in {TASKS:,} tasks, read over HTTP from one process on SQLite
-files. `first` is the first read of the session by a process that was started for it and has read another one, `then`
-the median of the {WARM} reads after it. What a page shows is looked up by index; what has to be known of all the rest,
-the order and the ids of its messages, is gone through once by a process and remembered as long as it is true.
+files. `first` is the first read of the session by a new process that has read another session before, `then` the
+median of the {WARM} reads after it. The content of a page is looked up by index; the order and the ids of all messages
+are read once by a process and cached as long as they are valid.
 """
 
 

@@ -24,15 +24,15 @@ ROOMS: Final[dict[str, str]] = {
     "gateway": "gateway/taskplane/gateway/settings.py",
 }
 
-_PROMISES_HEAD: Final = """# What is promised, and the tests that hold it
+_PROMISES_HEAD: Final = """# Promises and the tests that verify them
 
-Each promise has a number. A test that holds it bears the number in its name or in its first words. This list is made
-from the tests by `make docs`, and a test fails when it is not true any more.
+Each promise has a number. A test that verifies it has the number in its name or in its docstring. `make docs` generates
+this list from the tests, and a test fails when it is out of date.
 
-`make test` is short enough for every change. The same tests go further where the environment says so: `THOROUGH=1`
-kills executors and gateways before PostgreSQL too, starts each process in an interpreter of its own instead of copying
-one that has imported everything, and lets a slow reader's company send without a pause; `KILLS=20` kills that often,
-`HISTORIES=500` makes so many sessions.
+`make test` is short enough for every change. Environment variables extend the same tests: with `THOROUGH=1` they also
+kill executors and gateways on PostgreSQL, start each process in an interpreter of its own instead of copying one that
+has imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills,
+`HISTORIES=500` the number of sessions.
 """
 
 _SETTINGS_HEAD: Final = """# Settings
