@@ -10,9 +10,10 @@ from urllib.parse import SplitResult, urlsplit
 from taskplane.gateway.http import Request
 from taskplane.gateway.keys import Key, Keys
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.validation import check_user
 from taskplane.runtime.errors import Invalid, PermissionDenied, Unauthenticated
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.validation import MAX_ID, is_loopback
+from taskplane.runtime.validation import is_loopback
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -126,8 +127,7 @@ def _host(shown: bytes) -> str:
 def _user_of(request: Request) -> str:
     user = request.query.get("user_id", "") if request.scope["query_string"] else ""
     user = user or request.header(b"x-user-id")
-    if len(user) > MAX_ID or not user.isprintable():
-        raise Invalid("the user id must be printable and at most 255 characters long", reason="BAD_USER_ID")
+    check_user(user)
     return user
 
 

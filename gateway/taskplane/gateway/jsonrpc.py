@@ -18,9 +18,9 @@ from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Dialect
-from taskplane.gateway.translate.nesting import parse
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.validation import parse_json
 from taskplane.runtime.errors import (
     Internal,
     Invalid,
@@ -91,7 +91,7 @@ def _dialect_of(name: str) -> Dialect | None:
 
 def _parse(body: bytes) -> dict[str, Any]:
     try:
-        envelope = parse(body)
+        envelope = parse_json(body)
     except ValueError:
         raise Invalid("the request is not JSON", reason="PARSE_ERROR") from None
     if not isinstance(envelope, dict):

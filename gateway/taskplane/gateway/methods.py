@@ -18,10 +18,11 @@ from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait
-from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.validation import Violations
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Invalid, PlaneError, Refused
 

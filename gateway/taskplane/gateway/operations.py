@@ -5,11 +5,9 @@ The principal of the calls decides which tasks are visible; no rule about tasks 
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -19,9 +17,8 @@ from taskplane.gateway.follow import TERMINAL, PayloadStream, States, follow, pr
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
+from taskplane.gateway.validation import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
 from taskplane.runtime.errors import Invalid, Refused, Unavailable
-from taskplane.runtime.services import MAX_REQUEST
-from taskplane.runtime.validation import MAX_ID
 
 
 def _watch_until(states: Iterable[int]) -> bytes:
@@ -37,11 +34,6 @@ _UNTIL_BEGUN: Final = _watch_until(AT_REST | {a2a.TASK_STATE_WORKING})
 # The stream of a send ends when the agent is done or waits for the user, and stays open while it waits for a login.
 _SEND_ENDS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 
-# Leaves room for the fields that the services add to a message.
-MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
-# The greatest growth from JSON to protobuf; `0,` in a list grows most, to 11 bytes.
-MAX_GROWTH: Final = 8
-_CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 _SUBMIT_DEADLINE: Final = 30.0
 
 _log = logging.getLogger(__name__)
@@ -197,34 +189,6 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
         await flow.aclose()
         raise
     return flow
-
-
-def check_cursor(cursor: str) -> None:
-    """Raise Invalid `CURSOR_MALFORMED` unless the cursor is empty or well-formed."""
-    if cursor and not _CURSOR.fullmatch(cursor):
-        raise Invalid(
-            "Last-Event-ID is not an event id of this server",
-            reason="CURSOR_MALFORMED",
-            fields={"Last-Event-ID": "is malformed"},
-        )
-
-
-def check_key(key: str) -> None:
-    """Raise Invalid for an idempotency key that the services would refuse."""
-    if len(key) > MAX_ID:
-        raise Invalid("the idempotency key is too long", fields={"Idempotency-Key": f"at most {MAX_ID} characters"})
-
-
-def check_size(message: Message) -> None:
-    """Raise Invalid `REQUEST_TOO_LARGE` for a request that is too large for the services."""
-    size = message.ByteSize()
-    if size > MAX_REQUEST_BYTES:
-        raise Invalid(
-            f"the request has {size} bytes of content; {MAX_REQUEST_BYTES} is the most",
-            reason="REQUEST_TOO_LARGE",
-            suggestion="send large content by URL, or in several messages",
-            metadata={"limit": str(MAX_REQUEST_BYTES)},
-        )
 
 
 async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:

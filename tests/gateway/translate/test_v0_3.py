@@ -11,8 +11,9 @@ from tests.gateway.translate.messages import artifact_updates, messages, status_
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.dialect import Wait
-from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import read_0_3, to_0_3
+from taskplane.gateway.validation import Violations
 from taskplane.runtime.errors import Invalid
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.gateway.translate.messages import responses, tasks, unhurried
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.operations import MAX_GROWTH
 from taskplane.gateway.translate import v0_3, v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
-from taskplane.gateway.translate.fields import Fields, Violations
-from taskplane.gateway.translate.struct import MAX_METADATA_BYTES, fill_metadata
+from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.struct import fill_metadata
+from taskplane.gateway.validation import MAX_GROWTH, MAX_METADATA_BYTES, Violations
 from taskplane.runtime.errors import Invalid
 
 

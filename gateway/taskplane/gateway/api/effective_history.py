@@ -9,17 +9,17 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.envelope import check_size, data_reply, read_json
+from taskplane.gateway.api.envelope import data_reply, read_json
 from taskplane.gateway.api.shapes import event_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.documents import read_messages
-from taskplane.gateway.translate.fields import Fields, Violations
-from taskplane.gateway.translate.nesting import check_readable
+from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.struct import to_dict
+from taskplane.gateway.validation import Violations, check_readable, check_size
 from taskplane.runtime.errors import Invalid, PlaneError
 from taskplane.runtime.ids import new_id
 

@@ -3,12 +3,9 @@
 from typing import Any
 
 from taskplane.gateway.http import Content, Headers, Request, json_reply
-from taskplane.gateway.operations import check_size
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.nesting import parse
+from taskplane.gateway.validation import parse_json
 from taskplane.runtime.errors import Invalid
-
-__all__ = ["check_size", "data_reply", "list_reply", "read_json", "read_object"]
 
 
 def data_reply(
@@ -35,7 +32,7 @@ async def read_json(plane: Plane, request: Request) -> Any:
     request.check_json()
     body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
     try:
-        return await plane.worker.run(request.size, parse, body)
+        return await plane.worker.run(request.size, parse_json, body)
     except ValueError:
         raise Invalid("the body is not JSON", reason="PARSE_ERROR") from None
 

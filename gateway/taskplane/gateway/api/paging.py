@@ -3,7 +3,7 @@
 from typing import Final
 
 from taskplane.gateway.http import Request
-from taskplane.gateway.translate.fields import MAX_TOKEN_LENGTH
+from taskplane.gateway.validation import MAX_TOKEN_LENGTH
 from taskplane.runtime.errors import Invalid
 
 MAX_LIMIT: Final = 1_000

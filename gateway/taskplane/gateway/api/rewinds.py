@@ -7,15 +7,15 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
-from taskplane.gateway.api.envelope import check_size, data_reply, read_object, read_options
+from taskplane.gateway.api.envelope import data_reply, read_object, read_options
 from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
-from taskplane.gateway.operations import check_key
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v0_3
-from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.rewinds import read_version
+from taskplane.gateway.validation import Violations, check_key, check_size
 
 _log = logging.getLogger(__name__)
 

@@ -7,14 +7,15 @@ import orjson
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.api.effective_history import apply_session
-from taskplane.gateway.api.envelope import check_size, data_reply, read_object
+from taskplane.gateway.api.envelope import data_reply, read_object
 from taskplane.gateway.api.shapes import agent_id, event_json, session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.etags import from_number, if_changed, parse_if_match
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.fields import Fields, Violations
+from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.timestamps import from_text
+from taskplane.gateway.validation import Violations, check_size
 from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
 
 _PAGE: Final = 1_000

@@ -13,10 +13,10 @@ from taskplane.gateway.errors import error_api
 from taskplane.gateway.follow import TERMINAL, WatchedBatch, mark_resync, watch
 from taskplane.gateway.http import Reply, Request, empty_reply
 from taskplane.gateway.metrics import EVENTS
-from taskplane.gateway.operations import check_cursor
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.validation import check_cursor
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
 

@@ -8,7 +8,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import etags
 from taskplane.gateway.api.effective_history import apply_session
-from taskplane.gateway.api.envelope import check_size, data_reply, list_reply, read_json
+from taskplane.gateway.api.envelope import data_reply, list_reply, read_json
 from taskplane.gateway.api.session_tasks import iterate_tasks
 from taskplane.gateway.api.shapes import task_json
 from taskplane.gateway.api.task_infos import wants_superseded
@@ -16,6 +16,7 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Headers, Reply, Request, empty_reply
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_task
+from taskplane.gateway.validation import check_size
 from taskplane.runtime.errors import NotFound, Refused
 
 

@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.translate.fields import Fields, Violations
-from taskplane.gateway.translate.nesting import check_readable
+from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.timestamps import from_text
+from taskplane.gateway.validation import Violations, check_readable
 from taskplane.runtime.errors import Invalid
 
 # The spellings of states that runtimes write, in lower case with hyphens.

@@ -4,44 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
+from taskplane.gateway.validation import MAX_ITEMS, MAX_NAMES, Violations
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, has_control
-
-# Characters of a page token.
-MAX_TOKEN_LENGTH: Final = 4096
-# Violations in one response; a body of 8 MiB can have millions.
-MAX_VIOLATIONS: Final = 50
-# References to tasks, or extensions, of one message or artifact: each is looked up or compared.
-MAX_NAMES: Final = 100
-# Elements of any other list.
-MAX_ITEMS: Final = 100_000
-# JSON values of one request that are converted to protobuf, which takes far longer than parsing.
-MAX_VALUES: Final = 400_000
-
-
-class Violations:
-    """The violations of one request: a text for each field, by its JSON path, at most 50."""
-
-    __slots__ = ("deepest", "found", "max_values", "values")
-
-    def __init__(self) -> None:
-        self.found: dict[str, str] = {}
-        # Levels of the deepest JSON value that was converted to a protobuf Struct or Value.
-        self.deepest = 0
-        # Their number so far, and its current limit.
-        self.values = 0
-        self.max_values = MAX_VALUES
-
-    def add(self, path: str, what: str) -> None:
-        """Record one violation; the first one of a field is kept."""
-        if len(self.found) < MAX_VIOLATIONS:
-            self.found.setdefault(path, what)
-
-    def check(self) -> None:
-        """Raise Invalid with every field that was recorded."""
-        if self.found:
-            first = next(iter(self.found))
-            raise Invalid(f"invalid params: {first or 'params'}: {self.found[first]}", fields=self.found)
 
 
 class _Snake(dict[str, str]):

@@ -4,14 +4,10 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
-from taskplane.gateway.translate.fields import MAX_VALUES, Fields, Violations
+from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.validation import MAX_METADATA_BYTES, MAX_VALUE_DEPTH, MAX_VALUES, Violations
 from taskplane.runtime.errors import Invalid
 
-# Levels of a JSON value inside a message. Each takes three levels of protobuf, and parsers stop at 100: without a
-# limit a value could be stored that cannot be parsed again.
-MAX_DEPTH: Final = 24
-# Bytes of one `metadata`.
-MAX_METADATA_BYTES: Final = 64 * 1024
 # Bytes of the smallest value in a struct or a list.
 _MIN_BYTES: Final = 4
 # Above this a double does not represent every whole number, and JSON parsers differ.
@@ -116,8 +112,8 @@ def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
             reason="REQUEST_TOO_LARGE",
             fields={at: f"the request must not have more than {MAX_VALUES} values"},
         )
-    if depth > MAX_DEPTH:
-        bad.add(at, f"must not be nested deeper than {MAX_DEPTH} levels")
+    if depth > MAX_VALUE_DEPTH:
+        bad.add(at, f"must not be nested deeper than {MAX_VALUE_DEPTH} levels")
         return False
     return True
 

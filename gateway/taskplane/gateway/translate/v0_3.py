@@ -5,12 +5,12 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.translate.dialect import Dialect, Encoded, Payload, Send, TaskQuery, Wait, newest
-from taskplane.gateway.translate.fields import Fields, Violations, params_of
-from taskplane.gateway.translate.nesting import check_readable
-from taskplane.gateway.translate.parts import MAX_PARTS, read_0_3, to_0_3
+from taskplane.gateway.translate.fields import Fields, params_of
+from taskplane.gateway.translate.parts import read_0_3, to_0_3
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.validation import MAX_PARTS, Violations, check_readable
 
 STATES: Final[dict[int, str]] = {
     a2a.TASK_STATE_UNSPECIFIED: "unknown",

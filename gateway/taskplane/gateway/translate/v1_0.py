@@ -10,12 +10,12 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.translate.dialect import Dialect, Encoded, Listing, Payload, Send, TaskQuery, Wait, newest
-from taskplane.gateway.translate.fields import MAX_TOKEN_LENGTH, Fields, Violations, is_object, is_plain_id, params_of
-from taskplane.gateway.translate.nesting import check_readable
-from taskplane.gateway.translate.parts import MAX_PARTS, plain_texts, read_1_0, to_1_0
+from taskplane.gateway.translate.fields import Fields, is_object, is_plain_id, params_of
+from taskplane.gateway.translate.parts import plain_texts, read_1_0, to_1_0
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
 from taskplane.gateway.translate.timestamps import from_text, to_text
+from taskplane.gateway.validation import MAX_PARTS, MAX_TOKEN_LENGTH, Violations, check_readable
 
 STATES: Final[dict[int, str]] = {value: name for name, value in a2a.TaskState.items()}
 ROLES: Final[dict[int, str]] = {value: name for name, value in a2a.Role.items()}

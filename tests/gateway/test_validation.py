@@ -1,11 +1,10 @@
-"""How deep a request may go."""
+"""The limits on the nesting of a request."""
 
 import orjson
 import pytest
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.translate.fields import Violations
-from taskplane.gateway.translate.nesting import check_readable, parse
+from taskplane.gateway.validation import Violations, check_readable, parse_json
 from taskplane.runtime.errors import Invalid
 
 
@@ -16,20 +15,20 @@ def test_sixty_four_levels_are_taken_and_one_more_is_not(opening: str) -> None:
     def body(levels: int) -> bytes:
         return (opening * levels + ("1" if opening != "[" else "") + closing * levels).encode()
 
-    assert parse(body(64)) is not None
+    assert parse_json(body(64)) is not None
     with pytest.raises(Invalid) as caught:
-        parse(body(65))
+        parse_json(body(65))
     assert caught.value.reason == "TOO_DEEP"
 
 
 def test_a_wide_document_is_not_a_deep_one() -> None:
-    assert len(parse(orjson.dumps([[{}]] * 1000))) == 1000
+    assert len(parse_json(orjson.dumps([[{}]] * 1000))) == 1000
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'"\\ud800"', b'{"a":1}x', b"[" * 5000, b"1" * 5000, b"\xff"])
 def test_what_is_no_json_is_a_value_error_and_never_worse(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parse(body)
+        parse_json(body)
 
 
 def test_a_message_that_could_not_be_parsed_again_is_refused() -> None:

@@ -1,0 +1,129 @@
+"""The limits of requests to the gateway, and the checks of what is read from them."""
+
+import re
+from typing import Any, Final
+
+import orjson
+from google.protobuf.message import DecodeError, Message
+
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.services import MAX_REQUEST
+from taskplane.runtime.validation import MAX_ID
+
+# Bytes of a request to a service. Leaves room for the fields that the services add to a message.
+MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
+# The greatest growth from JSON to protobuf; `0,` in a list grows most, to 11 bytes.
+MAX_GROWTH: Final = 8
+# Levels of a JSON document.
+MAX_DEPTH: Final = 64
+# Levels of a JSON value inside a message. Each takes three levels of protobuf, and parsers stop at 100: without a limit
+# a value could be stored that cannot be parsed again.
+MAX_VALUE_DEPTH: Final = 24
+# JSON values of one request that are converted to protobuf, which takes far longer than parsing.
+MAX_VALUES: Final = 400_000
+# Bytes of one `metadata`.
+MAX_METADATA_BYTES: Final = 64 * 1024
+# Parts of one message.
+MAX_PARTS: Final = 100
+# References to tasks, or extensions, of one message or artifact: each is looked up or compared.
+MAX_NAMES: Final = 100
+# Elements of any other list.
+MAX_ITEMS: Final = 100_000
+# Characters of a page token.
+MAX_TOKEN_LENGTH: Final = 4096
+# Violations in one response; a body of 8 MiB can have millions.
+MAX_VIOLATIONS: Final = 50
+
+# Up to this depth every protobuf parser reads a Struct, whatever message contains it.
+_SAFE_DEPTH: Final = 12
+_CONTAINERS: Final = frozenset({dict, list})
+_CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
+
+
+class Violations:
+    """The violations of one request: a text for each field, by its JSON path, at most 50."""
+
+    __slots__ = ("deepest", "found", "max_values", "values")
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        # Levels of the deepest JSON value that was converted to a protobuf Struct or Value.
+        self.deepest = 0
+        # The number of such values so far, and its current limit.
+        self.values = 0
+        self.max_values = MAX_VALUES
+
+    def add(self, path: str, what: str) -> None:
+        """Record one violation; the first one of a field is kept."""
+        if len(self.found) < MAX_VIOLATIONS:
+            self.found.setdefault(path, what)
+
+    def check(self) -> None:
+        """Raise Invalid with every field that was recorded."""
+        if self.found:
+            first = next(iter(self.found))
+            raise Invalid(f"invalid params: {first or 'params'}: {self.found[first]}", fields=self.found)
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid if it is nested too deeply."""
+    value = orjson.loads(body)
+    # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+        raise Invalid(f"the request is nested deeper than {MAX_DEPTH} levels", reason="TOO_DEEP")
+    return value
+
+
+def check_readable(message: Message, bad: Violations) -> None:
+    """Raise Invalid for a message that could be stored but not parsed again, as deeply nested Structs are."""
+    if bad.deepest > _SAFE_DEPTH:
+        try:
+            type(message).FromString(message.SerializeToString())
+        except DecodeError:
+            raise Invalid("the request's data is nested too deeply", reason="TOO_DEEP") from None
+
+
+def check_size(message: Message) -> None:
+    """Raise Invalid `REQUEST_TOO_LARGE` for a request that is too large for the services."""
+    size = message.ByteSize()
+    if size > MAX_REQUEST_BYTES:
+        raise Invalid(
+            f"the request has {size} bytes of content; {MAX_REQUEST_BYTES} is the most",
+            reason="REQUEST_TOO_LARGE",
+            suggestion="send large content by URL, or in several messages",
+            metadata={"limit": str(MAX_REQUEST_BYTES)},
+        )
+
+
+def check_cursor(cursor: str) -> None:
+    """Raise Invalid `CURSOR_MALFORMED` unless the cursor is empty or well-formed."""
+    if cursor and not _CURSOR.fullmatch(cursor):
+        raise Invalid(
+            "Last-Event-ID is not an event id of this server",
+            reason="CURSOR_MALFORMED",
+            fields={"Last-Event-ID": "is malformed"},
+        )
+
+
+def check_key(key: str) -> None:
+    """Raise Invalid for an idempotency key that the services would refuse."""
+    if len(key) > MAX_ID:
+        raise Invalid("the idempotency key is too long", fields={"Idempotency-Key": f"at most {MAX_ID} characters"})
+
+
+def check_user(user: str) -> None:
+    """Raise Invalid `BAD_USER_ID` for a user id that is too long or not printable."""
+    if len(user) > MAX_ID or not user.isprintable():
+        raise Invalid(f"the user id must be printable and at most {MAX_ID} characters long", reason="BAD_USER_ID")
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level: list[Any] = [value]
+    for _ in range(limit):
+        below: list[Any] = []
+        for one in level:
+            below += one.values() if type(one) is dict else one if type(one) is list else ()
+        level = [one for one in below if type(one) in _CONTAINERS]
+        if not level:
+            return False
+    return True
