@@ -116,7 +116,7 @@ def event(stored: Event) -> pb.Event:
 
 def uncopied(row: Row) -> pb.UncopiedTask:
     """A task whose messages are not all in its session."""
-    return pb.UncopiedTask(
+    message = pb.UncopiedTask(
         tenant=row.tenant,
         owner=row.owner,
         uid=row.uid,
@@ -127,6 +127,8 @@ def uncopied(row: Row) -> pb.UncopiedTask:
         copied_generation=row.copied_generation,
         message_generation=row.message_generation,
     )
+    set_time(message.status_at, row.status_at)
+    return message
 
 
 def append_result(result: pb.AppendResult, item: commands.Append, answer: Answer | PlaneError) -> None:
