@@ -6,7 +6,7 @@ the log of its session. The rules are not here but in `domain.decide`.
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection
 
@@ -115,25 +115,22 @@ def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect)
 
 
 def _write(conn: Connection, writes: Sequence[Write], dialect: Dialect) -> None:
-    changed: list[dict[str, Any]] = []
-    gone: list[dict[str, Any]] = []
+    changed: list[Session] = []
+    gone: list[Session] = []
     remains: list[tuple[Session, int]] = []
     entries: list[Entry] = []
     for write in writes:
         if write.delete:
-            gone.append(sql.to_key(write.session))
+            gone.append(write.session)
             if write.tasks_until:
                 remains.append((write.session, write.tasks_until))
             continue
         if not write.new:
-            changed.append(sql.to_change(write.session))
+            changed.append(write.session)
         entries += write.entries
-    if changed:
-        conn.execute(sql.UPDATE_SESSIONS, changed)
-    if entries:
-        sql.insert_entries(conn, entries)
-    if gone:
-        conn.execute(sql.DELETE_SESSIONS, gone)
+    sql.update_sessions(conn, changed)
+    sql.insert_entries(conn, entries)
+    sql.delete_sessions(conn, gone)
     if remains:
         sql.insert_remains(conn, dialect, remains)
     if any(write.deltas for write in writes):

@@ -11,9 +11,7 @@ from typing import Any, Final
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Insert,
     Select,
-    Table,
     TableValuedAlias,
     and_,
     bindparam,
@@ -29,6 +27,7 @@ from taskplane.sessions.tables import entry, session, session_remains
 from taskplane.sessions.triggers import FIXED
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import table_of
+from taskplane.storage.prepared import PreparedQuery, PreparedRows
 
 # (tenant, owner, context id), or (tenant, owner, entry id).
 Key = tuple[str, str, str]
@@ -62,20 +61,8 @@ def to_stored(values: Sequence[Any]) -> Entry:
     return to_entry((*values[:_PAYLOAD], None, *values[_PAYLOAD:]))
 
 
-def to_row(one: Session) -> dict[str, Any]:
-    """The parameters of the statements that write sessions."""
-    return {**one._asdict(), "seq": one.seq or None}
-
-
-def to_key(one: Session) -> dict[str, Any]:
-    """The parameters of `SESSION_OF_KEY`."""
-    return {"of_tenant": one.tenant, "of_owner": one.owner, "of_context_id": one.context_id}
-
-
-def to_change(one: Session) -> dict[str, Any]:
-    """The parameters of `UPDATE_SESSIONS`."""
-    row = to_row(one)
-    return {**to_key(one), **{name: row[name] for name in CHANGING}}
+def _to_row(one: Session) -> Session:
+    return one if one.seq else one._replace(seq=None)  # type: ignore[arg-type]
 
 
 SESSION_OF_KEY: Final = (
@@ -83,10 +70,12 @@ SESSION_OF_KEY: Final = (
     session.c.owner == bindparam("of_owner"),
     session.c.context_id == bindparam("of_context_id"),
 )
-UPDATE_SESSIONS: Final = update(session).where(*SESSION_OF_KEY)
-# Their entries go with them.
-DELETE_SESSIONS: Final = delete(session).where(*SESSION_OF_KEY)
-_INSERT_ENTRIES: Final = insert(entry)
+_OF_KEY: Final = [f"of_{name}" if name in KEY_FIELDS else name for name in SESSION_FIELDS]
+_UPDATE_SESSIONS: Final = PreparedRows(
+    update(session).where(*SESSION_OF_KEY).values({name: bindparam(name) for name in CHANGING}), _OF_KEY
+)
+_DELETE_SESSIONS: Final = PreparedRows(delete(session).where(*SESSION_OF_KEY), _OF_KEY)
+_INSERT_ENTRIES: Final = PreparedRows(insert(entry), ENTRY_FIELDS)
 
 
 def _matching(table: TableValuedAlias, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -97,8 +86,8 @@ _ids: Final = table_of("ids", "tenant", "owner", "id")
 _of_id: Final = _matching(_ids, entry.c.tenant, entry.c.owner, entry.c.id)
 # Which of these entries are stored. A subquery per id, not a join: PostgreSQL would read the whole table for a join as
 # long as it takes it for small, and keep to that plan while the table grows.
-_KNOWN_IDS: Final = select(*_ids.c).where(
-    select(entry.c.seq).where(_of_id).correlate(_ids).scalar_subquery().is_not(None)
+_KNOWN_IDS: Final = PreparedQuery(
+    select(*_ids.c).where(select(entry.c.seq).where(_of_id).correlate(_ids).scalar_subquery().is_not(None))
 )
 _STORED_ENTRIES: Final = select(*(entry.c[name] for name in ENTRY_FIELDS if name != "payload")).select_from(
     _ids.join(entry, _of_id)
@@ -115,13 +104,13 @@ def _locking(dialect: Dialect) -> Select[Any]:
 
 
 @cache
-def _locking_free(dialect: Dialect) -> Select[Any]:
-    return dialect.skip_locked(_SESSIONS)
+def _locking_free(dialect: Dialect) -> PreparedQuery:
+    return PreparedQuery(dialect.skip_locked(_SESSIONS))
 
 
 @cache
-def _inserting(dialect: Dialect, table: Table) -> Insert:
-    return dialect.insert_ignore(table)
+def _inserting(dialect: Dialect) -> PreparedRows:
+    return PreparedRows(dialect.insert_ignore(session), SESSION_FIELDS)
 
 
 # When each of these sessions was created, and how many entries it has.
@@ -136,7 +125,7 @@ def _columns(names: Sequence[str], keys: Iterable[Key]) -> dict[str, Sequence[st
 def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
     """Those of the ids that are stored, without their payload. As a rule there are none, and then it is one lookup."""
     names = ("tenant", "owner", "id")
-    known = [(row[0], row[1], row[2]) for row in conn.execute(_KNOWN_IDS, _columns(names, ids))]
+    known = [(row[0], row[1], row[2]) for row in _KNOWN_IDS.rows(conn, _columns(names, ids))]
     if not known:
         return []
     return [to_stored(values) for values in conn.execute(_STORED_ENTRIES, _columns(names, known))]
@@ -150,7 +139,7 @@ def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:
 
 def lock_free(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> dict[Key, Session]:
     """Those of the sessions that exist and are not held by another transaction, locked."""
-    found = map(to_session, conn.execute(_locking_free(dialect), _columns(KEY_FIELDS, keys)))
+    found = map(to_session, _locking_free(dialect).rows(conn, _columns(KEY_FIELDS, keys)))
     return {key_of(one): one for one in found}
 
 
@@ -161,21 +150,32 @@ def heads(conn: Connection, keys: Iterable[Key]) -> dict[Key, tuple[int, int]]:
 
 
 def insert_entries(conn: Connection, entries: Iterable[Entry]) -> None:
-    """Insert entries after their sessions, in order; one at least."""
-    conn.execute(_INSERT_ENTRIES, [one._asdict() for one in entries])
+    """Insert entries after their sessions, in order."""
+    _INSERT_ENTRIES.execute(conn, entries)
+
+
+def update_sessions(conn: Connection, sessions: Iterable[Session]) -> None:
+    """Write sessions as they will be."""
+    _UPDATE_SESSIONS.execute(conn, map(_to_row, sessions))
+
+
+def delete_sessions(conn: Connection, sessions: Iterable[Session]) -> None:
+    """Delete sessions with their entries."""
+    _DELETE_SESSIONS.execute(conn, sessions)
 
 
 def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -> set[Key]:
     """Insert sessions that were not found in this transaction; return the keys of those that went in."""
-    rows = list(map(to_row, new))
-    statement = _inserting(dialect, session)
+    rows = list(map(_to_row, new))
     if dialect.alone or len(new) == 1:
-        return set(map(key_of, new)) if conn.execute(statement, rows).rowcount else set()
-    arrived = statement.returning(session.c.tenant, session.c.owner, session.c.context_id)
-    return {(row[0], row[1], row[2]) for row in conn.execute(arrived, rows)}
+        return set(map(key_of, new)) if _inserting(dialect).execute(conn, rows) else set()
+    arrived = dialect.insert_ignore(session).returning(session.c.tenant, session.c.owner, session.c.context_id)
+    return {(row[0], row[1], row[2]) for row in conn.execute(arrived, [row._asdict() for row in rows])}
 
 
 def insert_remains(conn: Connection, dialect: Dialect, remains: Iterable[tuple[Session, int]]) -> None:
     """Insert what is left of sessions, in the order of their keys; one that is there stays."""
     rows = [{**dict(zip(KEY_FIELDS, key_of(one), strict=True)), "tasks_until": until} for one, until in remains]
-    conn.execute(_inserting(dialect, session_remains), sorted(rows, key=lambda row: [row[name] for name in KEY_FIELDS]))
+    conn.execute(
+        dialect.insert_ignore(session_remains), sorted(rows, key=lambda row: [row[name] for name in KEY_FIELDS])
+    )

@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection
 
+from taskplane.storage.prepared import PreparedQuery
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Found, Known, Operation
 from taskplane.tasks.domain.task import Row
@@ -164,9 +165,9 @@ def _look_up(conn: Connection, names: Iterable[Names]) -> tuple[dict[PublicId, s
     keys, tenants = {task_id for _, task_id in ids}, {tenant for tenant, _ in ids}
     if turns:
         invocations = {invocation for _, _, invocation in turns}
-        found = conn.execute(sql.NAMES_AND_TURNS, {"ids": keys, "tenants": tenants, "turns": invocations})
+        found = sql.NAMES_AND_TURNS.rows(conn, {"ids": keys, "tenants": tenants, "turns": invocations})
     else:
-        found = conn.execute(sql.NAMES, {"ids": keys, "tenants": tenants})
+        found = sql.NAMES.rows(conn, {"ids": keys, "tenants": tenants})
     for tenant, owner, key, uid, generation, request_hash in found:
         if generation == 0:
             if (tenant, key) in ids:
@@ -176,8 +177,8 @@ def _look_up(conn: Connection, names: Iterable[Names]) -> tuple[dict[PublicId, s
     return uids, known
 
 
-def _rows(conn: Connection, query: Select[Any], uids: Collection[str]) -> dict[str, Row]:
-    return {values[0]: sql.to_row(values) for values in conn.execute(query, {"uids": uids})}
+def _rows(conn: Connection, query: PreparedQuery, uids: Collection[str]) -> dict[str, Row]:
+    return {values[0]: sql.to_row(values) for values in query.rows(conn, {"uids": uids})}
 
 
 def _existing(conn: Connection, uids: Collection[str]) -> frozenset[str]:

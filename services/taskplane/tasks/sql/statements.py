@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import one_of
+from taskplane.storage.prepared import PreparedQuery
 from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, MANAGED, Event, Row
 from taskplane.tasks.tables import event, task
 
@@ -60,8 +61,8 @@ _named_turns: Final = select(
 
 # Which task has this id, and which event recorded this turn: two lookups, one statement. A task has generation 0. They
 # may find a little more than was meant, since no engine looks up pairs by an index, and are compared by the caller.
-NAMES: Final = _named_tasks
-NAMES_AND_TURNS: Final = union_all(_named_tasks, _named_turns)
+NAMES: Final = PreparedQuery(_named_tasks)
+NAMES_AND_TURNS: Final = PreparedQuery(union_all(_named_tasks, _named_turns))
 
 
 # The tasks of a session that were not brought in line with this entry of it yet, oldest first, with the turn that a
@@ -120,5 +121,5 @@ class Locking:
     def __init__(self, dialect: Dialect) -> None:
         self.exclusive = dialect.exclusive
         rows = select(*ROW_COLUMNS).where(IN_UIDS).order_by(task.c.uid)
-        self.rows_not_held_elsewhere = dialect.skip_locked(rows)
-        self.rows = dialect.lock(rows)
+        self.rows_not_held_elsewhere = PreparedQuery(dialect.skip_locked(rows))
+        self.rows = PreparedQuery(dialect.lock(rows))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.prepared import PreparedRows
 from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.tables import event, task
 from taskplane.tasks.triggers import FIXED
@@ -52,47 +53,58 @@ _WITH_SNAPSHOT: Final = 6
 _OR_FAIL: Final = "OR FAIL"
 
 
-_UPDATE: Final = update(task).where(task.c.uid == bindparam("of_uid")).prefix_with(_OR_FAIL, dialect="sqlite")
-_INSERT_EVENTS: Final = insert(event).prefix_with(_OR_FAIL, dialect="sqlite")
-_DELETE_TASKS: Final = delete(task).where(task.c.uid == bindparam("of_uid"))
-_DELETE_EVENTS: Final = delete(event).where(event.c.task_uid == bindparam("of_uid"))
+_ROW: Final = (*Row._fields, "snapshot")
+
+
+def _of_uid(columns: Sequence[str]) -> Sequence[str]:
+    """`columns`, with the parameter `of_uid` in the place of the uid."""
+    return ["of_uid" if name == "uid" else name for name in columns]
+
+
+def _update(columns: Iterable[str]) -> PreparedRows:
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
+    statement = update(task).where(task.c.uid == bindparam("of_uid")).values(values)
+    return PreparedRows(statement.prefix_with(_OR_FAIL, dialect="sqlite"), _of_uid(_ROW))
+
+
+# By the number of their width, and whether they write a snapshot.
+_UPDATES: Final = {
+    (number, snapshot): _update([*width, "snapshot"] if snapshot else width)
+    for number, width in enumerate(_WIDTHS)
+    for snapshot in (False, True)
+}
+_INSERT_EVENTS: Final = PreparedRows(insert(event).prefix_with(_OR_FAIL, dialect="sqlite"), Event._fields)
+_DELETE_TASKS: Final = PreparedRows(delete(task).where(task.c.uid == bindparam("of_uid")), _of_uid(_ROW))
+_DELETE_EVENTS: Final = PreparedRows(delete(event).where(event.c.task_uid == bindparam("of_uid")), _of_uid(_ROW))
 
 
 class Writing:
     """The rows that one transaction writes, in an order that every trigger allows."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._insert_tasks = dialect.insert_ignore(task)
+        self._insert_tasks = PreparedRows(dialect.insert_ignore(task), _ROW)
 
     def insert_tasks(self, conn: Connection, new: Sequence[tuple[Row, bytes]]) -> int:
         """Insert rows with their snapshots; one whose key is taken is left out. For a single row: how many went in."""
-        rows = [{**row._asdict(), "snapshot": snapshot} for row, snapshot in new]
-        return conn.execute(self._insert_tasks, rows).rowcount
+        return self._insert_tasks.execute(conn, [(*row, snapshot) for row, snapshot in new])
 
     def update_tasks(self, conn: Connection, changes: Iterable[tuple[Row, Collection[str], bytes | None]]) -> None:
         """Write the row as it will be, given the names of the fields that may have changed and its new snapshot."""
-        groups: dict[tuple[int, bool], list[dict[str, Any]]] = {}
+        groups: dict[tuple[int, bool], list[Sequence[Any]]] = {}
         for row, fields, snapshot in changes:
             width = _width(tuple(fields), 0 if snapshot is None else _WITH_SNAPSHOT)
-            values = {name: getattr(row, name) for name in _WIDTHS[width]}
-            values["of_uid"] = row.uid
-            if snapshot is not None:
-                values["snapshot"] = snapshot
-            groups.setdefault((width, snapshot is not None), []).append(values)
-        for rows in groups.values():
-            conn.execute(_UPDATE, rows)
+            groups.setdefault((width, snapshot is not None), []).append((*row, snapshot))
+        for kind, rows in groups.items():
+            _UPDATES[kind].execute(conn, rows)
 
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
         """Insert events after their tasks; those of a task in order."""
-        if events:
-            conn.execute(_INSERT_EVENTS, [event._asdict() for event in events])
+        _INSERT_EVENTS.execute(conn, events)
 
     def delete_tasks(self, conn: Connection, rows: Sequence[Row]) -> None:
         """Delete tasks with their events; a managed one must have ended."""
-        if rows:
-            uids = [{"of_uid": row.uid} for row in rows]
-            conn.execute(_DELETE_TASKS, uids)
-            conn.execute(_DELETE_EVENTS, uids)
+        _DELETE_TASKS.execute(conn, rows)
+        _DELETE_EVENTS.execute(conn, rows)
 
 
 @cache
