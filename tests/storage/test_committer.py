@@ -417,5 +417,5 @@ async def test_on_postgresql_batches_on_other_keys_go_on_beside_one_that_takes_l
             assert [await committer.submit(Put(key, 1)) for key in "abc"] == ["a=1", "b=1", "c=1"]
         assert not slow.done() and not behind.done()
         go_on.set()
-        assert await asyncio.gather(slow, behind) == ["slow=1", "slow=2"]
+        assert list(await asyncio.gather(slow, behind)) == ["slow=1", "slow=2"]
     assert [batch[0].key for batch in journal.batches] == ["slow", "a", "b", "c", "slow"]
