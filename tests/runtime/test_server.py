@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.runtime.conftest import SERVICE, add_echo, as_alice, echo_services, say_back, tell_bytes
 
 from taskplane.runtime import errors
+from taskplane.runtime import server as server_module
 from taskplane.runtime.channel import connect
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
@@ -220,6 +221,26 @@ async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
         release.set()
         assert await call == HELLO
     await serving_task
+
+
+async def test_a_server_that_leaves_serves_what_comes_until_its_clients_have_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C14: calls that arrive while a gRPC server stops are lost, so clients go elsewhere first."""
+    monkeypatch.setattr(server_module, "NOTICE", 600.0)
+    async with (
+        serving(echo_services(), "127.0.0.1:0", grace=0.1) as server,
+        connect(server.address) as channel,
+    ):
+        watched = watch(channel)
+        while await status(watched) != "SERVING":
+            pass
+        leaving = asyncio.create_task(server.leave())
+        assert await status(watched) == "NOT_SERVING"
+        assert await as_alice(channel).Say(HELLO) == HELLO
+        assert not leaving.done()
+        leaving.cancel()
+        await asyncio.wait({leaving})
 
 
 async def test_what_does_not_end_within_the_grace_is_cancelled() -> None:

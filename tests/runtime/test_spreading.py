@@ -95,10 +95,11 @@ async def test_a_replica_that_a_name_resolves_to_from_now_on_is_used_and_one_it_
     ):
         stub = as_alice(channel)
         assert set(await asked(stub)) == {"a"}
+        # Less than the 30 s between two resolutions that gRPC has by default.
         names.addresses = ["127.0.0.1", "127.0.0.2"]
-        await both(stub)
+        await until(lambda: _reached(stub, {"a", "b"}), 20)
         names.addresses = ["127.0.0.2"]
-        await until(lambda: _reached(stub, {"b"}))
+        await until(lambda: _reached(stub, {"b"}), 20)
 
 
 async def test_a_replica_that_is_started_later_gets_its_share() -> None:
@@ -150,6 +151,7 @@ async def test_a_replica_that_is_stopped_and_started_again_loses_no_call() -> No
                 async with serving(named("b"), listen, **QUICK) as b:
                     await both(stub)
                     await b.leave()
+                    assert set(await asked(stub, 20)) == {"a"}
             stopped.set()
 
 

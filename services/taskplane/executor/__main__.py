@@ -35,7 +35,7 @@ def main() -> int:
     """Reads the settings and runs until SIGTERM."""
     settings = load(ExecutorSettings, PREFIX)
     logs.setup(settings.log_level)
-    return process.run(partial(serve, settings), drain=settings.drain_timeout + settings.cancel_grace + 5.0)
+    return process.run(partial(serve, settings), drain=settings.drain_timeout + settings.cancel_grace + 10.0)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ CONNECTION_GRACE: Final = 330.0
 """Seconds that calls then have to end; more than the longest unary call, an import of 300 s. A stream that goes on is
 cut off as UNAVAILABLE, and its client resumes it on a newer connection."""
 
-_NOTICE: Final = 1.0
+NOTICE: Final = 1.0
+"""Seconds for which a server that is NOT_SERVING waits for its clients to go elsewhere."""
 
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
@@ -49,12 +50,12 @@ class Serving:
     health: Health
 
     async def leave(self) -> None:
-        """Say NOT_SERVING and wait a second for clients to hear of it; calls are served until the server stops.
+        """Say NOT_SERVING and wait until clients have heard of it; calls are served until the server stops.
 
         gRPC loses calls that arrive while a server stops (they end as CANCELLED), so they have to go elsewhere before.
         """
         await self.health.shut()
-        await asyncio.sleep(_NOTICE)
+        await asyncio.sleep(NOTICE)
 
 
 @asynccontextmanager
