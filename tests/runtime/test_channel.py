@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -385,6 +386,28 @@ async def test_a_handler_may_set_trailers_and_abort_by_itself(dial: Dial) -> Non
         assert failed.value.code() is grpc.StatusCode.DATA_LOSS
         assert failed.value.details() == "gone"
         assert ("x-more", "yes") in tuple(failed.value.trailing_metadata())
+
+
+async def test_an_aborted_call_is_aborted_whatever_its_handler_makes_of_it(dial: Dial) -> None:
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        with suppress(grpc.aio.AbortError):
+            await context.abort(grpc.StatusCode.DATA_LOSS, "gone")
+        return request
+
+    async with dial(echo_services(say, default=ALICE)) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await EchoStub(channel).Say(HELLO)
+        assert failed.value.code() is grpc.StatusCode.DATA_LOSS
+        assert failed.value.details() == "gone"
+
+
+async def test_a_call_is_not_aborted_with_ok(dial: Dial) -> None:
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        await context.abort(grpc.StatusCode.OK, "fine")
+
+    async with dial(echo_services(say)) as channel:
+        with pytest.raises(errors.PlaneError):
+            await as_alice(channel).Say(HELLO)
 
 
 async def test_an_answer_that_cannot_be_sent_is_internal(kind: Kind, dial: Dial) -> None:

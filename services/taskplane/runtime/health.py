@@ -83,8 +83,6 @@ class Health:
         return why is None
 
     async def _say(self, serving: bool) -> None:
-        if self._shut:
-            return
-        self._serving = serving
+        self._serving = serving and not self._shut
         for name in self._names:
             await self._servicer.set(name, _SERVING if serving else _NOT_SERVING)

@@ -26,10 +26,8 @@ class ServicerContext(grpc.aio.ServicerContext[Any, Any]):
         self.trailing: Pairs = ()
 
     def status(self) -> tuple[grpc.StatusCode, str]:
-        """Return the status and the details that the handler leaves behind. A call that was aborted never ends as OK,
-        even if the handler swallowed the AbortError."""
-        code = self._code or grpc.StatusCode.OK
-        return grpc.StatusCode.UNKNOWN if self._aborted and code is grpc.StatusCode.OK else code, self._details
+        """Return the status and the details that the handler leaves behind, also if it swallowed its AbortError."""
+        return self._code or grpc.StatusCode.OK, self._details
 
     def run_done_callbacks(self) -> None:
         """Run what the handler registered for the end of the call."""
@@ -39,6 +37,8 @@ class ServicerContext(grpc.aio.ServicerContext[Any, Any]):
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
         if self._aborted:
             raise grpc.aio.UsageError("Abort already called!")
+        if code is grpc.StatusCode.OK:
+            raise grpc.aio.UsageError("a call is not aborted with OK")
         self._aborted = True
         self._code = code
         self._details = details or self._details
