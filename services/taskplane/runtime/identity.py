@@ -14,13 +14,13 @@ from typing import Any, Final, cast
 
 from taskplane.runtime.errors import Unauthenticated
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.validation import MAX_ID
 
 PRINCIPAL_KEY: Final = "x-taskplane-principal"
 
 # What else is signed with the same secret (page tokens, for one) can never be taken for a principal.
 _PURPOSE: Final = b"taskplane principal 1\0"
-MAX_NAME: Final = 255
-"""Characters of a tenant, an owner or an actor at most."""
+
 # What no database text holds: U+0000, and the halves of a surrogate pair, which JSON can spell.
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
@@ -65,7 +65,7 @@ class PrincipalSigner:
             isinstance(tenant, str) and isinstance(owner, str) and isinstance(actor, str) and isinstance(service, bool)
         ):
             raise _malformed()
-        if any(len(name) > MAX_NAME or _UNSTORABLE.search(name) for name in (tenant, owner, actor)):
+        if any(len(name) > MAX_ID or _UNSTORABLE.search(name) for name in (tenant, owner, actor)):
             raise _malformed()
         return Principal(tenant, owner, actor, service)
 

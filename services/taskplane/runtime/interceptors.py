@@ -8,7 +8,6 @@ gRPC as a coroutine that writes, not as a generator: gRPC never closes a generat
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.metrics import CALLS, OPEN_STREAMS, SECONDS
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.validation import is_request_id
 
 REQUEST_ID_KEY: Final = "x-request-id"
 SLOW: Final = 1.0
@@ -34,7 +34,6 @@ _log = logging.getLogger(__name__)
 _clock: Final = time.perf_counter
 _enter_request: Final = logs.request_id.set
 _enter_principal: Final = principal.enter
-_REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -195,7 +194,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
                 signed = value
             elif key == REQUEST_ID_KEY:
                 given = value
-        request_id = (given if isinstance(given, str) and _REQUEST_ID.fullmatch(given) else "") or logs.new_request_id()
+        request_id = given if isinstance(given, str) and is_request_id(given) else logs.new_request_id()
         _enter_request(request_id)
         caller: Principal | None = None
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import ipaddress
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from grpc_reflection.v1alpha import reflection
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.services import MAX_REQUEST, Services
+from taskplane.runtime.validation import is_loopback
 
 CONNECTION_AGE: Final = 10.0
 """Seconds after which a connection takes no new calls; gRPC varies it by up to a tenth. Its client connects anew,
@@ -79,7 +79,7 @@ async def serving(
     Invalid: a non-loopback address without a secret. Unavailable: the address cannot be had.
     """
     host = _host(listen)
-    if not services.secret and not _is_loopback(host):
+    if not services.secret and host != "unix" and not is_loopback(host):
         raise Invalid(
             f"refusing to listen on {listen}: it can be reached from other machines and nothing would be authenticated",
             reason="INSECURE_LISTEN",
@@ -120,15 +120,6 @@ def _host(listen: str) -> str:
     if not colon or not port.isdigit():
         raise Invalid(f"{listen!r} is not an address to listen on; write host:port", reason="BAD_LISTEN")
     return host.removeprefix("[").removesuffix("]")
-
-
-def _is_loopback(host: str) -> bool:
-    if host in ("localhost", "unix"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _reachable(host: str) -> str:
