@@ -12,20 +12,21 @@ import pytest
 from tests.repo.tree import name, written
 
 # Add a package here as soon as it passes; "services" and "gateway" are the goal.
-PLAIN: Final = ("gateway/taskplane/gateway", "services/taskplane/cli")
+PLAIN: Final = ("gateway/taskplane/gateway", "services/taskplane/cli", "services/taskplane/sessions/domain")
 
 # Add a verb that is missing, in the imperative.
 _VERBS: Final = """
-Accept Acquire Add Advance Allow Announce Answer Append Apply Ask Assign Begin Bring Build Call Cancel Change Check
-Claim Clear Close Commit Compare Complete Compute Configure Connect Convert Copy Count Create Cut Decide Decode
-Delete Detach Discard Do Drain Draw Drop Encode End Enter Execute Expire Export Fail Fill Find Flush Fold Follow
-Forget Fork Format Forward Generate Give Grow Handle Hide Hold Import Insert Install Interrupt Iterate Join Keep
-Leave List Load Lock Look Make Manage Map Mark Measure Merge Migrate Move Name Note Notify Number Observe Open Pack
-Parse Pass Pause Perform Poll Prepare Print Process Prompt Publish Push Put Raise Read Receive Reconcile Record
-Redirect Redraw Refresh Refuse Register Release Remove Rename Renew Repeat Replace Report Request Reserve Reset
-Restore Resume Retry Return Rewind Roll Run Save Schedule Search Select Send Serve Set Settle Show Shut Sign Skip
-Sort Split Stage Start Stop Store Stream Submit Subscribe Supersede Sweep Switch Take Talk Test Track Translate Trim
-Undo Unpack Update Upgrade Use Validate Verify Void Wait Wake Watch Wrap Write Yield
+Accept Acquire Add Advance Allow Announce Answer Append Apply Ask Assign Begin Bring Build Call Cancel Carry Change
+Check Claim Clear Close Commit Compare Complete Compute Configure Connect Convert Copy Count Create Cut Decide Decode
+Delete Deliver Detach Discard Do Drain Draw Drop Encode End Enter Execute Expire Export Extend Fail Fill Find Finish
+Flush Fold Follow Forget Fork Format Forward Generate Give Grow Hand Handle Hide Hold Implement Import Insert Install
+Interrupt Iterate Join Keep Leave Limit List Load Lock Log Look Make Manage Map Mark Measure Merge Migrate Move Name
+Note Notify Number Observe Open Pack Parse Pass Pause Perform Persist Poll Prepare Print Probe Process Prompt Publish
+Push Put Raise Read Receive Reconcile Record Redirect Redraw Refresh Refuse Register Release Remember Remove Rename
+Render Renew Repeat Replace Replay Report Request Reserve Reset Restore Restrict Resume Retry Return Rewind Roll Run
+Save Schedule Search Select Send Serve Set Settle Show Shut Sign Skip Sort Split Spread Stage Start Stop Store Stream
+Submit Subscribe Supersede Sweep Switch Take Talk Test Track Translate Trim Undo Unpack Update Upgrade Use Validate
+Verify Void Wait Wake Watch Wrap Write Yield
 """
 _IN_PLACE_OF_A_NOUN: Final = re.compile(r"(?:What|Of|Who|Whose|Where)\b")
 _ELSEWHERE: Final = re.compile(r"(?i)\b(?:see|as) above\b")

@@ -1,6 +1,7 @@
 """The gateway process: `python -m taskplane.gateway`, with settings from TASKPLANE_GATEWAY_*."""
 
 import asyncio
+import logging
 import sys
 from functools import partial
 
@@ -13,6 +14,8 @@ from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
 from taskplane.runtime.settings import load
 
+_log = logging.getLogger("taskplane.gateway")
+
 
 async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain."""
@@ -20,8 +23,16 @@ async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
         connect(settings.executor, executor_pb2.DESCRIPTOR) as executor,
-        open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor),
+        open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor) as gateway,
     ):
+        _log.info(
+            "gateway ready: %s, public URL %s, task store %s, session history %s, executor %s",
+            gateway.url,
+            gateway.public_url,
+            settings.tasks,
+            settings.sessions,
+            settings.executor,
+        )
         await stop.wait()
 
 

@@ -118,7 +118,7 @@ def _database(options: DevOptions, file: str) -> str | None:
 
 
 def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
-    from taskplane.storage.engine import shown
+    from taskplane.storage.urls import shown
 
     url, agent = plane.gateway.url, plane.agents[0]
     python = ".".join(platform.python_version_tuple()[:2])

@@ -1,6 +1,7 @@
-"""The executor as a process of its own: `python -m taskplane.executor`, settings from TASKPLANE_EXECUTOR_*."""
+"""The executor as a process: `python -m taskplane.executor`, with settings from TASKPLANE_EXECUTOR_*."""
 
 import asyncio
+import logging
 import secrets
 import sys
 from functools import partial
@@ -16,9 +17,11 @@ from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 
+_log = logging.getLogger("taskplane.executor")
+
 
 async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set, then drains."""
+    """Serve until `stop` is set, then drain."""
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
@@ -26,13 +29,20 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
         open_executor(settings, services, tasks, sessions, secrets.token_hex(8)) as room,
         serving(services, settings.listen, ready=room.ready) as server,
     ):
+        _log.info(
+            "executor ready: gRPC %s, agents %s, task store %s, session history %s",
+            server.address,
+            ", ".join(room.agents.names),
+            settings.tasks,
+            settings.sessions,
+        )
         await stop.wait()
         await server.leave()
         await room.drain()
 
 
 def main() -> int:
-    """Reads the settings and runs until SIGTERM."""
+    """Read the settings and run until SIGTERM."""
     settings = load(ExecutorSettings, PREFIX)
     logs.setup(settings.log_level)
     return process.run(partial(serve, settings), drain=settings.drain_timeout + settings.cancel_grace + 10.0)

@@ -1,6 +1,7 @@
 """The session history as a process: `python -m taskplane.sessions`, with settings from TASKPLANE_SESSIONS_*."""
 
 import asyncio
+import logging
 import sys
 from functools import partial
 
@@ -11,6 +12,9 @@ from taskplane.runtime.settings import load
 from taskplane.sessions.composition import open_sessions
 from taskplane.sessions.servicer import POLICY
 from taskplane.sessions.settings import PREFIX, SessionsSettings
+from taskplane.storage.urls import shown
+
+_log = logging.getLogger("taskplane.sessions")
 
 
 async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
@@ -20,6 +24,7 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
         open_sessions(settings, services) as room,
         serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
     ):
+        _log.info("session history ready: gRPC %s, database %s", server.address, shown(settings.database_url))
         await stop.wait()
         await server.leave()
         await room.drain()

@@ -1,6 +1,7 @@
 """The task store as a process of its own: `python -m taskplane.tasks`, with settings from TASKPLANE_TASKS_*."""
 
 import asyncio
+import logging
 import sys
 from functools import partial
 
@@ -10,9 +11,12 @@ from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 from taskplane.storage import migrate
 from taskplane.storage.engine import open_engine
+from taskplane.storage.urls import shown
 from taskplane.tasks.composition import open_tasks
 from taskplane.tasks.servicer import POLICY
 from taskplane.tasks.settings import PREFIX, TasksSettings
+
+_log = logging.getLogger("taskplane.tasks")
 
 
 async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
@@ -25,6 +29,7 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
     ):
         room.register(services)
         async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server:
+            _log.info("task store ready: gRPC %s, database %s", server.address, shown(settings.database_url))
             await stop.wait()
             await server.leave()
             await room.drain()

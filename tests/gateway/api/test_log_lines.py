@@ -32,3 +32,16 @@ async def test_lines_name_the_act_the_session_and_the_task(plane: Plane, caplog:
     assert f"resubscribed to {where} after {first.id}" in lines
     assert any(line.startswith(f"added {where}: state ") for line in lines)
     assert f"updated {where}: state completed" in lines
+
+
+async def test_a_lookup_that_finds_nothing_is_no_line_at_info(plane: Plane, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "taskplane.gateway")
+    for path in (
+        f"/api/tasks/{fresh()}",
+        f"/api/sessions/{fresh()}",
+        "/agents/none/.well-known/agent-card.json",
+        "/none",
+    ):
+        assert (await plane.http.get(path)).status_code == 404
+    assert (await plane.rpc("GetTask", {"id": fresh()}))["error"]["code"] == -32001
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("taskplane.gateway")] == []
