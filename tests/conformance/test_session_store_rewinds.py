@@ -27,7 +27,6 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
 from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
-from taskplane.sessions.store import UnappliedSession
 
 
 @pytest.fixture
@@ -207,9 +206,11 @@ async def test_what_steers_is_counted_until_it_was_carried_out(sessions: Session
     assert (await sessions.log.session(ADA, "s")).steered_seq == 15
     await sessions.append("t", user("E"), rewind("E", "q"), scope=BOB)
     await sessions.append("u", user("F"), outcome("F", "direct"))
-    expected = [UnappliedSession("", "ada", "s"), UnappliedSession("", "bob", "t")]
-    assert list(await sessions.log.unapplied(10)) == expected
+    expected = list(await sessions.log.unapplied(10))
+    assert [one[:3] for one in expected] == [("", "ada", "s"), ("", "bob", "t")]
     assert list(await sessions.log.unapplied(1)) == expected[:1]
+    assert list(await sessions.log.unapplied(1, expected[0])) == expected[1:]
+    assert not await sessions.log.unapplied(10, expected[1])
     version = (await sessions.log.session(ADA, "s")).version
     assert [await mark(sessions, seq) for seq in (13, 12, 15, 0)] == [13, 13, 15, 15]
     assert list(await sessions.log.unapplied(10)) == expected[1:]
@@ -220,9 +221,9 @@ async def test_what_steers_is_counted_until_it_was_carried_out(sessions: Session
     assert refused.value.reason == "BEYOND_HEAD"
     with pytest.raises(NotFound):
         await sessions.log.mark_applied(commands.MarkApplied(scope=BOB, context_id="s", seq=1))
-    for wrong in (0, 1001):
+    for limit, place in ((0, None), (1001, None), (10, expected[0]._replace(updated_at=1 << 62))):
         with pytest.raises(Invalid):
-            await sessions.log.unapplied(wrong)
+            await sessions.log.unapplied(limit, place)
 
 
 async def test_marking_beyond_what_steers_marks_what_steers(sessions: Sessions) -> None:
@@ -230,7 +231,7 @@ async def test_marking_beyond_what_steers_marks_what_steers(sessions: Sessions) 
     await sessions.append("s", user("D"))
     assert await mark(sessions, 11) == 10
     await rewound(sessions, "B", "r2")
-    assert list(await sessions.log.unapplied(10)) == [UnappliedSession("", "ada", "s")]
+    assert [one[:3] for one in await sessions.log.unapplied(10)] == [("", "ada", "s")]
 
 
 async def test_what_is_cut_is_shown_to_its_owner_only(sessions: Sessions) -> None:

@@ -1,12 +1,14 @@
 """Document tasks, copies into sessions, and deletion. C1, C6, C16, and what applies to which origin."""
 
+import asyncio
+
 import pytest
 from tests.conformance.task_log import ADA, BOB, Plane, changed, chunk, message, only, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, REPLACED, WORKING
+from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, REPLACED, WORKING, Row
 from taskplane.tasks.store import EventFilter
 
 
@@ -137,6 +139,19 @@ async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: P
     await plane.log.submit(commands.MarkCopied(task_uid=first.uid, generation=everywhere[0].message_generation))
     assert [row.uid for row in await plane.log.uncopied(None, 10)] == [second.uid]
     await plane.check(first)
+
+
+async def test_uncopied_tasks_are_listed_page_by_page(plane: Plane) -> None:
+    """C6: those that came to rest at the same moment too, so that a sweep gets past those that it cannot copy."""
+    rows = [await plane.create(context_id=f"c{number % 2}") for number in range(5)]
+    await asyncio.gather(*(plane.pause(row) for row in rows))
+    for context in (None, ("", "ada", "c0")):
+        found: list[Row] = []
+        while page := await plane.log.uncopied(context, 2, (found[-1].status_at, found[-1].uid) if found else None):
+            assert len(page) <= 2
+            found += page
+        assert sorted(row.uid for row in found) == sorted(row.uid for row in (rows if context is None else rows[::2]))
+        assert found == sorted(found, key=lambda row: (row.status_at, row.uid))
 
 
 async def test_a_paused_task_is_uncopied_and_a_running_one_is_not(plane: Plane) -> None:

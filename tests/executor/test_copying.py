@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.executor.plane import Stores, eventually, open_plane, text
+from tests.executor.plane import Stores, eventually, open_plane, swept_at_start, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AskInput, Change, Complete, Fail, Reject, Say, Turn
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.sweeps.copying import Source
-from taskplane.runtime.errors import Unavailable
+from taskplane.runtime.errors import Refused, Unavailable
 from taskplane.runtime.principal import Principal, acting_as
 
 
@@ -102,6 +103,33 @@ async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:
         await eventually(
             lambda: plane.record(task.id), lambda record: record.copied_generation == record.message_generation
         )
+
+
+async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: Stores) -> None:
+    """C6: whatever is wrong with the ones that have waited longest; nor does the next turn of their session stop."""
+    down = True
+
+    async def refuse(request: sessions.AppendEntriesRequest) -> None:
+        if len(request.entries) == 1 and (down or request.context_id == "c"):
+            raise Refused("what a session cannot take", reason="WRONG")
+
+    async def two_at_a_time(request: tasks.ListUncopiedRequest) -> None:
+        request.limit = 2
+
+    stores.channel.before["AppendEntries"] = refuse
+    stores.channel.before["ListUncopied"] = two_at_a_time
+    async with open_plane(stores, ("demo", Demo())) as plane:
+        for context_id in ("c", "c", "c", "d", "d", "e"):
+            await plane.run("reject", context_id=context_id)
+            await until(lambda: not plane.room.runs.active)
+        down = False
+        # A turn copies what its own session lacks, past the first page too.
+        await plane.run("echo next", context_id="d")
+        assert len(await plane.conversation("d")) == 6
+    async with open_plane(stores, ("demo", Demo())) as plane:
+        await eventually(lambda: plane.conversation("e"), lambda found: len(found) == 2)
+        await swept_at_start(stores)
+        assert await plane.conversation("c") == ["reject"] * 3
 
 
 @pytest.mark.parametrize(("said", "shown"), [("echo hello", "hello"), ("ask a thing?", "a thing?")])

@@ -13,6 +13,7 @@ from tests.executor.scripted import Scripted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Turn
 from taskplane.runtime import retry
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
@@ -43,6 +44,35 @@ async def test_a_rewind_whose_executor_is_gone_is_finished_by_the_sweep(stores: 
         await eventually(lambda: applied(plane), lambda done: done)
         assert await listed(plane) == [one.id]
         assert await plane.conversation("c") == ["one", "answer to one"]
+
+
+async def test_a_sweep_goes_on_past_a_page_of_sessions_that_it_cannot_bring_in_line(stores: Stores) -> None:
+    """R4: whatever is wrong with those that have waited longest."""
+    contexts = [f"c{number}" for number in range(5)]
+    async with open_plane(stores, ("a", Scripted(answer))) as plane:
+        await swept_at_start(stores)
+        for context_id in contexts:
+            await turns(plane, "one", "two", context_id=context_id)
+    for context_id in contexts:
+        event = sessions.Entry(
+            id=f"{context_id}-event",
+            kind=sessions.ENTRY_KIND_EVENT,
+            event='{"id": "e", "actions": {"rewind_before_invocation_id": "nothing"}}',
+        )
+        await stores.sessions().AppendEntries(sessions.AppendEntriesRequest(context_id=context_id, entries=[event]))
+
+    async def refuse(request: tasks.MarkSupersededRequest) -> None:
+        if request.context_id in contexts[:3]:
+            raise Refused("what a store cannot take", reason="WRONG")
+
+    async def two_at_a_time(request: sessions.ListUnappliedRequest) -> None:
+        request.limit = 2
+
+    stores.channel.before["MarkSuperseded"] = refuse
+    stores.channel.before["ListUnapplied"] = two_at_a_time
+    async with open_plane(stores, ("a", Scripted(answer))) as plane:
+        await eventually(lambda: applied(plane, contexts[4]), lambda done: done)
+        assert [await applied(plane, context_id) for context_id in contexts] == [False] * 3 + [True] * 2
 
 
 class Blind:

@@ -210,7 +210,10 @@ async def test_a_rewind_and_its_undo_over_the_wire(plane: Plane) -> None:
     assert (refused.value.reason, refused.value.metadata["invocation_id"]) == ("INVOCATION_NOT_FOUND", "B")
     with acting_as(Principal("", "", "executor", service=True)):
         found = await executor.ListUnapplied(pb.ListUnappliedRequest())
-    assert list(found.sessions) == [pb.UnappliedSession(tenant="tenant", owner="ann", context_id="s")]
+        after = await executor.ListUnapplied(pb.ListUnappliedRequest(after=found.sessions[0]))
+    (behind,) = found.sessions
+    assert (behind.tenant, behind.owner, behind.context_id) == ("tenant", "ann", "s")
+    assert behind.HasField("updated_at") and not after.sessions
     await executor.MarkApplied(pb.MarkAppliedRequest(context_id="s", seq=3))
     assert (await ann.GetSession(pb.GetSessionRequest(context_id="s"))).session.applied_seq == 3
     undone = await ann.Undo(pb.UndoRequest(context_id="s"))

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable
+from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 from tests.conftest import Migrated
 from tests.tasks.plane import (
     ANN,
@@ -57,11 +59,17 @@ async def test_what_no_import_or_export_can_be_is_refused_by_its_field(plane: Pl
         ("expected_generation", store.DeleteTask(pb.DeleteTaskRequest(task_id="t", expected_generation=-1))),
         ("context_id", store.StageImport(stage)),
         ("context_id", store.CreateTask(creation(context_id="."))),
+        ("after.uid", store.ListUncopied(uncopied_after(uid="u\0"))),
+        ("after.status_at", store.ListUncopied(uncopied_after(uid="u", status_at=Timestamp(seconds=1 << 62)))),
         ("task.id", store.PutTask(pb.PutTaskRequest(task=a2a.Task(id=".", context_id="c")))),
     ):
         with pytest.raises(Invalid) as refused:
             await call
         assert set(refused.value.fields) == {field}
+
+
+def uncopied_after(**place: Any) -> pb.ListUncopiedRequest:
+    return pb.ListUncopiedRequest(context_id="c", after=pb.UncopiedTask(**place))
 
 
 async def drained(stream: AsyncIterable[pb.ExportTaskResponse]) -> None:

@@ -159,7 +159,8 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.DropAbandonedImportsResponse(pages=await self._log.drop_abandoned_imports())
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
-        return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE))
+        after = wire.to_unapplied(request.after) if request.HasField("after") else None
+        return wire.unapplied(await self._log.unapplied(request.limit or _UNAPPLIED_PAGE, after))
 
     async def MarkApplied(self, request: pb.MarkAppliedRequest, context: Context) -> pb.MarkAppliedResponse:
         await self._log.mark_applied(

@@ -66,11 +66,12 @@ class EntryPage:
 
 
 class UnappliedSession(NamedTuple):
-    """A session whose tasks are not in line with its history."""
+    """A session whose tasks are not in line with its history. `updated_at`: microseconds since 1970."""
 
     tenant: str
     owner: str
     context_id: str
+    updated_at: int
 
 
 class ExpiredSession(NamedTuple):
@@ -258,10 +259,10 @@ class WriteLog(Protocol):
 class SweepLog(Protocol):
     """Reads and marks of the sweeps, over the sessions of all owners."""
 
-    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
+    async def unapplied(self, limit: int, after: UnappliedSession | None = None) -> Sequence[UnappliedSession]:
         """Return sessions of all owners whose tasks are not in line with their history, oldest change first.
 
-        Invalid `BAD_LIMIT`.
+        `after`: the last one of the page before. Invalid `BAD_LIMIT`.
         """
         ...
 

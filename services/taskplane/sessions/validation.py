@@ -65,12 +65,12 @@ def check_new_session(field: str, context_id: str) -> None:
         raise no_segment(field)
 
 
-def check_after_expired(tenant: str, owner: str, context_id: str, created_at: int) -> None:
-    """Raise Invalid unless these can be the fields of a session that `SessionLog.expired` returned."""
+def check_place(tenant: str, owner: str, context_id: str, at: int) -> None:
+    """Raise Invalid unless these can be the fields of a session that `SessionLog.expired` or `SessionLog.unapplied` returned."""
     check_text("after.tenant", tenant)
     check_text("after.owner", owner)
     check_text("after.context_id", context_id)
-    check_time("after.created_at", created_at)
+    check_time("after", at)
 
 
 def check_expired(min_age: float, limit: int) -> None:

@@ -197,7 +197,16 @@ def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> commands.
 
 def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
     """Convert sessions whose tasks are not in line with their history."""
-    return pb.ListUnappliedResponse(sessions=[pb.UnappliedSession(**each._asdict()) for each in sessions])
+    response = pb.ListUnappliedResponse()
+    for each in sessions:
+        shown = response.sessions.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)
+        _set_time(shown.updated_at, each.updated_at)
+    return response
+
+
+def to_unapplied(shown: pb.UnappliedSession) -> UnappliedSession:
+    """Convert the place after which such sessions are listed."""
+    return UnappliedSession(shown.tenant, shown.owner, shown.context_id, micros(shown.updated_at))
 
 
 def expired(sessions: Sequence[ExpiredSession]) -> pb.ListExpiredResponse:

@@ -209,7 +209,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
             check_service("only an executor may list the uncopied tasks of every session", "context_id")
         who = caller()
         of = (who.tenant, who.owner, request.context_id) if request.context_id else None
-        rows = await self._log.uncopied(of, request.limit or 100)
+        after = (request.after.status_at.ToMicroseconds(), request.after.uid) if request.HasField("after") else None
+        rows = await self._log.uncopied(of, request.limit or 100, after)
         return pb.ListUncopiedResponse(tasks=[wire.uncopied(row) for row in rows])
 
     async def MarkCopied(self, request: pb.MarkCopiedRequest, context: Context) -> pb.MarkCopiedResponse:

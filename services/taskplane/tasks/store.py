@@ -307,10 +307,13 @@ class SessionReadLog(Protocol):
 class CopyLog(Protocol):
     """Reads of tasks whose messages are not all in their session."""
 
-    async def uncopied(self, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
-        """Return managed tasks at rest whose messages are not all in their session, the longest waiting first.
+    async def uncopied(
+        self, context: tuple[str, str, str] | None, limit: int, after: tuple[int, str] | None = None
+    ) -> Sequence[Row]:
+        """Return managed tasks at rest whose messages are not all in their session, the longest at rest first.
 
-        `context` is (tenant, owner, context id); None: of every session.
+        `context` is (tenant, owner, context id); None: of every session. `after`: `status_at` and uid of the last one
+        of the page before.
         """
         ...
 

@@ -306,6 +306,9 @@ def list_uncopied(request: pb.ListUncopiedRequest) -> None:
     problems = _Problems()
     problems.name("context_id", request.context_id, required=False)
     problems.at_most("limit", request.limit, MAX_EVENTS)
+    if request.HasField("after"):
+        problems.name("after.uid", request.after.uid)
+        problems.time("after.status_at", request.after.status_at)
     problems.done()
 
 

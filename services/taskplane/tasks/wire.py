@@ -124,7 +124,7 @@ def event(stored: Event) -> pb.Event:
 
 def uncopied(row: Row) -> pb.UncopiedTask:
     """Convert the row of a task whose messages are not all in its session."""
-    return pb.UncopiedTask(
+    message = pb.UncopiedTask(
         tenant=row.tenant,
         owner=row.owner,
         uid=row.uid,
@@ -135,6 +135,8 @@ def uncopied(row: Row) -> pb.UncopiedTask:
         copied_generation=row.copied_generation,
         message_generation=row.message_generation,
     )
+    set_time(message.status_at, row.status_at)
+    return message
 
 
 def append_result(result: pb.AppendResult, item: commands.Append, answer: Answer | PlaneError) -> None:

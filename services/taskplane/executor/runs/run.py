@@ -5,7 +5,7 @@ Over 300 lines, since the ways in which a run begins, ends and is stopped must b
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,7 +43,8 @@ class Fresh:
     policy: port.Policy
     # The generation of its newest event.
     head: int
-    uncopied: Sequence[pb.UncopiedTask]
+    # The session has tasks that it does not have all messages of.
+    uncopied: bool
     # The user's message is in the session.
     saved: bool
     # The session had nothing before this turn.
@@ -148,7 +149,8 @@ class Run:
     async def _live(self) -> None:
         if self._fresh is not None:
             self._inputs.begin(self._fresh.message)
-            await self._ports.copier.uncopied(self._fresh.uncopied, self._ports.actor)
+            if self._fresh.uncopied:
+                await self._copy_others()
         else:
             await self._load()
         first = True
@@ -168,13 +170,14 @@ class Run:
         self._record, self._task = response.record, response.record.task
         self._session = self._session_of(self._record)
         self._change_buffer.artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
-        uncopied = await retry_until_reachable(
-            lambda: self._ports.store.ListUncopied(pb.ListUncopiedRequest(context_id=self._source.context_id))
-        )
-        await self._ports.copier.uncopied(uncopied.tasks, self._ports.actor)
+        await self._copy_others()
         self.outbox.put(Status(a2a.TASK_STATE_WORKING))
         await self.outbox.flush()
         await self._session.copy()
+
+    async def _copy_others(self) -> None:
+        """Copy what nobody copied of other tasks of the session, so that the history of a turn has it."""
+        await retry_until_reachable(lambda: self._ports.copier.sweep(self._ports.actor, self._source.context_id))
 
     async def _begin_further_turn(self) -> None:
         """What was said so far becomes history, and the task is read as it stands."""

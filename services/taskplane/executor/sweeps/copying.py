@@ -147,21 +147,18 @@ class Copier:
         stored = await self.write(source, source.entries_of(found))
         return Copied(found[-1].generation, head, session_gone=stored is None)
 
-    async def task(self, source: Source, copied: int) -> bool:
-        """Copies a task that no run of ours is at work on, and claims it; whether there was anything to copy."""
+    async def task(self, source: Source, copied: int) -> None:
+        """Copy a task on which no run of this process is at work, and claim it."""
         found = await self.from_log(source, copied)
-        if found.generation == copied:
-            return False
-        await self.mark(source, found.generation)
-        return True
+        if found.generation > copied:
+            await self.mark(source, found.generation)
 
     async def mark(self, source: Source, generation: int) -> None:
         """Claims that the session has every message of the task up to `generation`."""
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
-    async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> int:
-        """Copies tasks at rest, each for its owner; how many were copied. A failure leaves the others their turn."""
-        done = 0
+    async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:
+        """Copy tasks at rest, each on behalf of its owner. A task that fails leaves the others their turn."""
         for task in tasks:
             source = Source(
                 uid=task.uid,
@@ -172,14 +169,16 @@ class Copier:
             )
             try:
                 with acting_as(Principal(task.tenant, task.owner, actor, service=True)):
-                    done += await self.task(source, task.copied_generation)
+                    await self.task(source, task.copied_generation)
             except PlaneError as error:
                 log.warning("task %s could not be copied to its session: %s", task.task_id, error)
-        return done
 
-    async def sweep(self, actor: str) -> None:
-        """Copies every task at rest that nobody copied. Unavailable and the like are the caller's."""
-        while True:
-            response = await self._store.ListUncopied(pb.ListUncopiedRequest(limit=100))
-            if not response.tasks or await self.uncopied(response.tasks, actor) < 100:
-                return
+    async def sweep(self, actor: str, context_id: str = "") -> None:
+        """Copy every task at rest that nobody copied, in all sessions or in one of the caller's.
+
+        Errors are raised only where the tasks are listed.
+        """
+        request = pb.ListUncopiedRequest(context_id=context_id)
+        while tasks := (await self._store.ListUncopied(request)).tasks:
+            await self.uncopied(tasks, actor)
+            request.after.CopyFrom(tasks[-1])

@@ -18,8 +18,6 @@ from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
 
-_PAGE = 100
-
 
 def is_behind(session: sessions.Session) -> bool:
     """Whether its newest entry that steers was not applied to its tasks yet."""
@@ -54,19 +52,18 @@ class Reconciler:
         return frozenset(found.invocation_ids)
 
     async def sweep(self, actor: str) -> None:
-        """Applies what nobody applied, in every session, each for its owner. Unavailable and the like are the caller's
-        while sessions are looked for; a session that fails leaves the others their turn."""
-        while True:
-            response = await self._history.ListUnapplied(sessions.ListUnappliedRequest(limit=_PAGE))
-            done = 0
-            for behind in response.sessions:
+        """Apply what nobody applied, in every session, each on behalf of its owner.
+
+        A session that fails leaves the others their turn. Errors are raised only where sessions are listed.
+        """
+        request = sessions.ListUnappliedRequest()
+        while found := (await self._history.ListUnapplied(request)).sessions:
+            for behind in found:
                 try:
                     with acting_as(Principal(behind.tenant, behind.owner, actor, service=True)):
                         await self.apply(behind.context_id)
-                    done += 1
                 except NotFound:
                     log.info("session %s is gone", behind.context_id)
                 except PlaneError as error:
                     log.warning("the tasks of session %s are not in line with it yet: %s", behind.context_id, error)
-            if not response.sessions or done < _PAGE:
-                return
+            request.after.CopyFrom(found[-1])

@@ -350,7 +350,7 @@ class Submits:
                     policy=policy,
                     task=record.task if response.created else _as_created(send),
                     head=1 + len(request.first_changes) if response.created else record.generation,
-                    uncopied=response.uncopied,
+                    uncopied=bool(response.uncopied),
                     saved=saved is not None,
                     begins_session=saved is not None and saved.begins_session,
                     routing=routing.unfinished() if routing is not None else None,

@@ -172,10 +172,12 @@ class SqlSessionLog:
         validation.check_id("context_id", context_id)
         return await self._engine.read(states.read_state, scope, context_id)
 
-    async def unapplied(self, limit: int) -> Sequence[UnappliedSession]:
+    async def unapplied(self, limit: int, after: UnappliedSession | None = None) -> Sequence[UnappliedSession]:
         """Implement `SessionLog.unapplied`."""
         validation.check_limit(limit)
-        return await self._engine.read(reads.list_unapplied, limit)
+        if after is not None:
+            validation.check_place(after.tenant, after.owner, after.context_id, after.updated_at)
+        return await self._engine.read(reads.list_unapplied, limit, after)
 
     async def mark_applied(self, op: commands.MarkApplied) -> Session:
         """Implement `SessionLog.mark_applied`."""
@@ -226,7 +228,7 @@ class SqlSessionLog:
         """Implement `SessionLog.expired`."""
         validation.check_expired(min_age, limit)
         if after is not None:
-            validation.check_after_expired(after.tenant, after.owner, after.context_id, after.created_at)
+            validation.check_place(after.tenant, after.owner, after.context_id, after.created_at)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(retention.list_expired, before, after, limit)
 

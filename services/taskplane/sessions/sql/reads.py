@@ -44,10 +44,11 @@ _TITLED: Final = or_(
         for n in range(len(_CASES))
     )
 )
+_PLACE: Final = (session.c.updated_at, session.c.tenant, session.c.owner, session.c.context_id)
 _UNAPPLIED: Final = (
-    select(session.c.tenant, session.c.owner, session.c.context_id)
-    .where(text(UNAPPLIED))
-    .order_by(session.c.updated_at)
+    select(*(session.c[name] for name in UnappliedSession._fields))
+    .where(text(UNAPPLIED), tuple_(*_PLACE) > tuple_(*(bindparam(f"after_{c.name}", type_=c.type) for c in _PLACE)))
+    .order_by(*_PLACE)
     .limit(bindparam("count"))
 )
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
@@ -153,9 +154,11 @@ def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, 
     return of, history.cut(read_lines(conn, of)) if of.seq else []
 
 
-def list_unapplied(conn: Connection, limit: int) -> Sequence[UnappliedSession]:
+def list_unapplied(conn: Connection, limit: int, after: UnappliedSession | None) -> Sequence[UnappliedSession]:
     """Implement `SessionLog.unapplied`."""
-    return [UnappliedSession._make(row) for row in conn.execute(_UNAPPLIED, {"count": limit})]
+    place = after or UnappliedSession("", "", "", 0)
+    parameters = {f"after_{name}": value for name, value in place._asdict().items()}
+    return [UnappliedSession._make(row) for row in conn.execute(_UNAPPLIED, {**parameters, "count": limit})]
 
 
 def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[int]) -> dict[int, Entry]:

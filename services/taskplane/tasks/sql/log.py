@@ -165,11 +165,13 @@ class SqlTaskLog:
         """Implement `TaskLog.heads`."""
         return await self._engine.read(watching.heads, uids)
 
-    async def uncopied(self, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
+    async def uncopied(
+        self, context: tuple[str, str, str] | None, limit: int, after: tuple[int, str] | None = None
+    ) -> Sequence[Row]:
         """Implement `TaskLog.uncopied`."""
         if context is not None and has_nul(*context):
             return []
-        return await self._engine.read(watching.uncopied, context, limit)
+        return await self._engine.read(watching.uncopied, context, limit, after)
 
     async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
         """Implement `TaskLog.claimable`."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, Connection, bindparam, func, or_, select, text, tuple_
 
 from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.storage.lists import one_of
@@ -35,7 +35,15 @@ _FITTING: Final = select(func.count()).select_from(_sums).where(_sums.c.together
 
 _HEADS: Final = select(task.c.uid, task.c.generation).where(IN_UIDS)
 
-_uncopied = select(*ROW_COLUMNS).where(text(UNCOPIED)).order_by(task.c.status_at).limit(bindparam("limit"))
+_uncopied = (
+    select(*ROW_COLUMNS)
+    .where(
+        text(UNCOPIED),
+        tuple_(task.c.status_at, task.c.uid) > tuple_(bindparam("after_at", type_=BigInteger), bindparam("after_uid")),
+    )
+    .order_by(task.c.status_at, task.c.uid)
+    .limit(bindparam("limit"))
+)
 _UNCOPIED: Final = _uncopied
 _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
     task.c.tenant == bindparam("tenant"),
@@ -97,14 +105,19 @@ def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:
     return dict(conn.execute(_HEADS, {"uids": uids}).all())
 
 
-def uncopied(conn: Connection, context: tuple[str, str, str] | None, limit: int) -> Sequence[Row]:
+def uncopied(
+    conn: Connection, context: tuple[str, str, str] | None, limit: int, after: tuple[int, str] | None
+) -> Sequence[Row]:
     """Implement `TaskLog.uncopied`."""
+    after_at, after_uid = after or (0, "")
+    place: dict[str, object] = {"limit": limit, "after_at": after_at, "after_uid": after_uid}
     if context is None:
-        found = conn.execute(_UNCOPIED, {"limit": limit})
+        found = conn.execute(_UNCOPIED, place)
     else:
         tenant, owner, context_id = context
-        parameters = {"tenant": tenant, "owner": owner, "context_id": context_id, "limit": limit}
-        found = conn.execute(_UNCOPIED_IN_CONTEXT, parameters)
+        found = conn.execute(
+            _UNCOPIED_IN_CONTEXT, {**place, "tenant": tenant, "owner": owner, "context_id": context_id}
+        )
     return [to_row(values) for values in found]
 
 

@@ -1159,16 +1159,22 @@ class ListUnappliedRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LIMIT_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
+    @_builtins.property
+    def after(self) -> Global___UnappliedSession:
+        """The last one of the page before."""
+
     def __init__(
         self,
         *,
         limit: _builtins.int = ...,
+        after: Global___UnappliedSession | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1181,19 +1187,23 @@ class UnappliedSession(_message.Message):
     TENANT_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
     tenant: _builtins.str
     owner: _builtins.str
     context_id: _builtins.str
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         tenant: _builtins.str = ...,
         owner: _builtins.str = ...,
         context_id: _builtins.str = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "owner", b"owner", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "owner", b"owner", "tenant", b"tenant", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1205,7 +1215,9 @@ class ListUnappliedResponse(_message.Message):
 
     SESSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnappliedSession]: ...
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnappliedSession]:
+        """None: there are no more."""
+
     def __init__(
         self,
         *,

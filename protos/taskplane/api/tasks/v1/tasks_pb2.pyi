@@ -1189,6 +1189,7 @@ class UncopiedTask(_message.Message):
     INVOCATION_ID_FIELD_NUMBER: _builtins.int
     COPIED_GENERATION_FIELD_NUMBER: _builtins.int
     MESSAGE_GENERATION_FIELD_NUMBER: _builtins.int
+    STATUS_AT_FIELD_NUMBER: _builtins.int
     tenant: _builtins.str
     owner: _builtins.str
     uid: _builtins.str
@@ -1199,6 +1200,10 @@ class UncopiedTask(_message.Message):
     """The turn that created it; for a document the one that it names (PutTask)."""
     copied_generation: _builtins.int
     message_generation: _builtins.int
+    @_builtins.property
+    def status_at(self) -> _timestamp_pb2.Timestamp:
+        """Its last change of state."""
+
     def __init__(
         self,
         *,
@@ -1211,10 +1216,11 @@ class UncopiedTask(_message.Message):
         invocation_id: _builtins.str = ...,
         copied_generation: _builtins.int = ...,
         message_generation: _builtins.int = ...,
+        status_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status_at", b"status_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "context_id", b"context_id", "copied_generation", b"copied_generation", "invocation_id", b"invocation_id", "message_generation", b"message_generation", "owner", b"owner", "task_id", b"task_id", "tenant", b"tenant", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "context_id", b"context_id", "copied_generation", b"copied_generation", "invocation_id", b"invocation_id", "message_generation", b"message_generation", "owner", b"owner", "status_at", b"status_at", "task_id", b"task_id", "tenant", b"tenant", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1226,19 +1232,25 @@ class ListUncopiedRequest(_message.Message):
 
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     """Empty: of every session; for executors only."""
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
+    @_builtins.property
+    def after(self) -> Global___UncopiedTask:
+        """The last one of the page before."""
+
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
         limit: _builtins.int = ...,
+        after: Global___UncopiedTask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "context_id", b"context_id", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1250,7 +1262,9 @@ class ListUncopiedResponse(_message.Message):
 
     TASKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___UncopiedTask]: ...
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___UncopiedTask]:
+        """None: there are no more."""
+
     def __init__(
         self,
         *,
