@@ -110,7 +110,8 @@ async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: 
     down = True
 
     async def refuse(request: sessions.AppendEntriesRequest) -> None:
-        if len(request.entries) == 1 and (down or request.context_id == "c"):
+        is_copy = any(entry.message.role == a2a.ROLE_AGENT for entry in request.entries)
+        if is_copy and (down or request.context_id == "c"):
             raise Refused("what a session cannot take", reason="WRONG")
 
     async def two_at_a_time(request: tasks.ListUncopiedRequest) -> None:

@@ -51,14 +51,10 @@ async def test_a_sweep_goes_on_past_a_page_of_sessions_that_it_cannot_bring_in_l
     contexts = [f"c{number}" for number in range(5)]
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         await swept_at_start(stores)
-        for context_id in contexts:
-            await turns(plane, "one", "two", context_id=context_id)
-    for context_id in contexts:
-        event = sessions.Entry(
-            id=f"{context_id}-event",
-            kind=sessions.ENTRY_KIND_EVENT,
-            event='{"id": "e", "actions": {"rewind_before_invocation_id": "nothing"}}',
-        )
+        done = [await turns(plane, "one", "two", context_id=context_id) for context_id in contexts]
+    for context_id, (_, two) in zip(contexts, done, strict=True):
+        data = f'{{"actions": {{"rewindBeforeInvocationId": "{invocation(two)}"}}, "invocationId": "r"}}'
+        event = sessions.Entry(id=f"{context_id}-event", kind=sessions.ENTRY_KIND_EVENT, data=data)
         await stores.sessions().AppendEntries(sessions.AppendEntriesRequest(context_id=context_id, entries=[event]))
 
     async def refuse(request: tasks.MarkSupersededRequest) -> None:
