@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.runtime.errors import NotFound
 
 # Requests are limited to 4 MiB.
 MAX_CALL_BYTES: Final = 3_500_000
@@ -150,6 +151,14 @@ class SessionLog:
     async def session(self, context_id: str) -> pb.Session:
         """The session as it is now. NotFound: the caller has no such session."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
+
+    async def exists(self, context_id: str) -> bool:
+        """Return whether the caller has such a session."""
+        try:
+            await self.session(context_id)
+        except NotFound:
+            return False
+        return True
 
     async def _entries(self, request: pb.ListEntriesRequest) -> AsyncGenerator[pb.Entry]:
         async with aclosing(self._pages(request)) as pages:
