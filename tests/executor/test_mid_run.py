@@ -343,3 +343,56 @@ async def test_a_rewind_beside_a_task_that_runs_streams_what_that_said(stores: S
         agent.say(Complete("three"))
         await plane.at_rest(reference)
         assert await plane.conversation("c") == ["go", "one", "two", "three"]
+
+
+async def test_a_prompt_leaves_out_a_call_whose_result_is_not_there_yet(stores: Stores) -> None:
+    """A model refuses a history with an open call; those of the task itself are left to its agent."""
+    calls, asked = Steps(), Scripted(answer)
+    both = a2a.Message(parts=[a2a.Part(text="looking"), *tool("call", "2").parts, *tool("call", "3").parts])
+
+    async def ask(turn: Turn) -> AsyncIterator[Change]:
+        if len(own.turns) == 1:
+            yield ToolCall("mine", "f", {})
+            yield AskInput("may I?")
+
+    own = Scripted(ask)
+    async with open_plane(stores, ("calls", Scripted(calls.run)), ("a", asked), ("own", own)) as plane:
+        reference = await plane.submit("go", context_id="c", agent="calls")
+        calls.say(ToolCall("1", "f", {}), Say(both), Say(tool("response", "3")))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 4)
+        await plane.run("now?", context_id="c", agent="a")
+        history = asked.turns[0].history
+        assert [text(message) for message in history] == ["go", "looking", ""]
+        assert [data_ids(message) for message in history] == [[], ["3"], ["3"]]
+        calls.say(ToolResult("1", "f", {}), ToolResult("2", "f", {}))
+        await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 8)
+        await plane.run("and now?", context_id="c", agent="a")
+        assert [data_ids(message) for message in asked.turns[1].history] == [
+            [],
+            ["1"],
+            ["2", "3"],
+            ["3"],
+            ["1"],
+            ["2"],
+            [],
+            [],
+        ]
+        calls.say(Complete())
+        await plane.at_rest(reference)
+        paused = await plane.run("ask", context_id="d", agent="own")
+        await plane.submit("yes", task_id=paused.id, agent="own")
+        await plane.reaches(paused.id, a2a.TASK_STATE_COMPLETED)
+        assert [data_ids(message) for message in own.turns[1].history] == [[], ["mine"], []]
+
+
+def tool(kind: str, call_id: str) -> a2a.Message:
+    """A message of one call or response."""
+    message = a2a.Message(parts=[a2a.Part()])
+    part = message.parts[0]
+    part.data.struct_value.update({"id": call_id, "name": "f"})
+    part.metadata["adk_type"] = f"function_{kind}"
+    return message
+
+
+def data_ids(message: a2a.Message) -> list[str]:
+    return [part.data.struct_value.fields["id"].string_value for part in message.parts if part.HasField("data")]

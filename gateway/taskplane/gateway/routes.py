@@ -81,7 +81,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
         writes=True,
     ),
     Route("GET", "/api/tasks/{task}", tasks.get, (_TASKS + "GetTask", _SESSIONS + "GetSessionTask")),
-    Route("DELETE", "/api/tasks/{task}", tasks.delete, (_TASKS + "DeleteTask",), writes=True),
+    Route("DELETE", "/api/tasks/{task}", tasks.delete, (_EXECUTOR + "DeleteTask",), writes=True),
     Route("GET", "/api/tasks/{task}/messages", messages.of_task, (_TASKS + "GetTask", _TASKS + "ListEvents")),
     Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, (_TASKS + "GetTask", _TASKS + "ListEvents")),
     Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, (_TASKS + "GetTask",)),

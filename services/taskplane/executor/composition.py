@@ -130,7 +130,8 @@ async def open_executor(
     expiry = Expiry(store, history, actor=identity.actor, ttl=settings.session_ttl)
     leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
     room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
-    services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, AgentExecutor(submits, rewinds, agents, ports))
+    executor = AgentExecutor(submits, rewinds, agents, ports, background)
+    services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
         room.claim_with(group.create_task(leases.claiming(), name="claiming"))

@@ -1,51 +1,67 @@
-"""Deleting a session touches both stores, so the executor does it, and no transaction holds the two together.
+"""Deletions that touch both stores, so that the executor does them; no transaction holds the two together.
 
-Turns that begin meanwhile are met half way. Who deletes removes the session first and then looks for tasks once more;
-who begins a turn makes the task first and then looks for the session. So of a task that the one did not see the other
-sees that its session is gone, and deletes it.
+A task is deleted once its session has all that was said in it. A session is deleted with its tasks, and turns that
+begin meanwhile are met half way: who deletes removes the session first and then looks for tasks once more; who begins a
+turn makes the task first and then looks for the session. So of a task that the one did not see the other sees that its
+session is gone, and deletes it.
 """
 
+import logging
 from contextlib import suppress
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.session_log import SessionLog
-from taskplane.runtime.errors import NotFound
+from taskplane.executor.states import TERMINAL
+from taskplane.executor.sweeps.copying import Copier, Source
+from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.retry import retry_until_reachable
+
+log = logging.getLogger(__name__)
+
+
+async def delete_task(store: TaskStoreStub, copier: Copier, task_id: str) -> None:
+    """Cancel a task if it has not ended, copy what its session does not have of it, then delete it.
+
+    Acts for the principal of the current context, which must be the task's owner and a service. NotFound.
+    """
+    asked = pb.GetTaskRequest(task_id=task_id, history_length=0)
+    record = (await store.GetTask(asked)).record
+    if record.origin == pb.ORIGIN_MANAGED:
+        if record.state not in TERMINAL:
+            try:
+                record = (await store.CancelTask(pb.CancelTaskRequest(task_id=task_id))).record
+            except Refused as error:
+                log.info("task %s is deleted as it is: %s", task_id, error)
+                record = (await store.GetTask(asked)).record
+        if record.copied_generation < record.message_generation:
+            await copier.task(Source.of(record), record.copied_generation)
+    await store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id))
 
 
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:
-    """Deletes the session's tasks, of either origin and canceling what runs, then the session with its entries.
+    """Delete the session's tasks, of either origin and canceling what runs, then the session with its entries.
 
     NotFound: the caller has no such session, and no task in it. One that fails half way is finished by doing it again.
     """
-    there = await exists(sessions, context_id)
+    there = await sessions.exists(context_id)
     found = await _delete_tasks(store, context_id)
     if there or not found:
         await sessions.delete(context_id)
     # A turn that was saved before this and made its task meanwhile goes too, unless another one began the session anew.
-    while not await exists(sessions, context_id) and await _delete_tasks(store, context_id):
+    while not await sessions.exists(context_id) and await _delete_tasks(store, context_id):
         pass
 
 
 async def delete_with_session(store: TaskStoreStub, sessions: SessionLog, context_id: str, task_id: str) -> None:
-    """Deletes a task just created in a session that was there before, if that is gone by now."""
-    if not await retry_until_reachable(lambda: exists(sessions, context_id)):
+    """Delete a task just created in a session that was there before, if that is gone by now."""
+    if not await retry_until_reachable(lambda: sessions.exists(context_id)):
         with suppress(NotFound):
             await retry_until_reachable(lambda: store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id)))
 
 
-async def exists(sessions: SessionLog, context_id: str) -> bool:
-    """Whether the caller has such a session."""
-    try:
-        await sessions.session(context_id)
-    except NotFound:
-        return False
-    return True
-
-
 async def _delete_tasks(store: TaskStoreStub, context_id: str) -> bool:
-    """Whether there were any."""
+    """Delete the tasks of a session, and return whether there were any."""
     found = False
     while True:
         request = pb.ListTasksRequest(context_id=context_id, page_size=100, history_length=0, include_superseded=True)

@@ -4,7 +4,8 @@ from typing import Final
 
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
-from taskplane.executor.deletion import delete_session
+from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.deletion import delete_session, delete_task
 from taskplane.executor.erasure import erase_owner
 from taskplane.executor.loading import Agents
 from taskplane.executor.runs.ports import Ports
@@ -20,6 +21,7 @@ POLICY: Final[dict[str, Access]] = {
     _EXECUTOR + "Submit": Access.USER,
     _EXECUTOR + "ListAgents": Access.PUBLIC,
     _EXECUTOR + "GetAgentCard": Access.PUBLIC,
+    _EXECUTOR + "DeleteTask": Access.USER,
     _EXECUTOR + "DeleteSession": Access.USER,
     _EXECUTOR + "RewindSession": Access.USER,
     _EXECUTOR + "UndoRewind": Access.USER,
@@ -31,11 +33,14 @@ POLICY: Final[dict[str, Access]] = {
 class AgentExecutor(pb_grpc.AgentExecutorServicer):
     """Takes messages for its agents."""
 
-    def __init__(self, submits: Submits, rewinds: Rewinds, agents: Agents, ports: Ports) -> None:
+    def __init__(
+        self, submits: Submits, rewinds: Rewinds, agents: Agents, ports: Ports, background: BackgroundTasks
+    ) -> None:
         self._submits = submits
         self._rewinds = rewinds
         self._agents = agents
         self._ports = ports
+        self._background = background
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:
         return await self._submits.submit(request, caller())
@@ -46,6 +51,11 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
 
     async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.GetAgentCardResponse:
         return pb.GetAgentCardResponse(card=self._agents.named(request.agent).agent.card)
+
+    async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
+        deleting = delete_task(self._ports.store, self._ports.copier, request.task_id)
+        await self._background.serve(deleting, caller(), name=f"deletion of task {request.task_id}")
+        return pb.DeleteTaskResponse()
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         await delete_session(self._ports.store, self._ports.sessions, request.context_id)

@@ -9,6 +9,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.executor.tool_calls import results, without_open_calls
+from taskplane.runtime.errors import NotFound
 
 # Requests are limited to 4 MiB.
 MAX_CALL_BYTES: Final = 3_500_000
@@ -21,14 +23,24 @@ class Conversation(NamedTuple):
     entries: Sequence[pb.Entry]
     session: pb.Session
 
-    def messages(self, without: Container[str]) -> list[a2a.Message]:
-        """What was said, but for the entries with these ids. A pushed history is the messages that it holds."""
+    def messages(self, task_id: str, without: Container[str]) -> list[a2a.Message]:
+        """Return what was said, as the prompt of the task `task_id`, but for the entries with the ids `without`.
+
+        A pushed history is the messages that it holds. Calls of tools that other tasks made are left out as long as
+        their results are not there; those of the task itself are its own business.
+        """
         said: list[a2a.Message] = []
+        answered: dict[str, set[str]] = {}
+        for entry in self.entries:
+            answered.setdefault(entry.task_id, set()).update(results([entry.message]))
         for entry in self.entries:
             if entry.HasField("pushed"):
                 said.extend(entry.pushed.messages)
             elif entry.id not in without:
-                said.append(entry.message)
+                own = entry.task_id == task_id
+                message = entry.message if own else without_open_calls(entry.message, answered[entry.task_id])
+                if message is not None:
+                    said.append(message)
         return said
 
     def as_begun(self, invocation_id: str, task_id: str) -> "Conversation":
@@ -150,6 +162,14 @@ class SessionLog:
     async def session(self, context_id: str) -> pb.Session:
         """The session as it is now. NotFound: the caller has no such session."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
+
+    async def exists(self, context_id: str) -> bool:
+        """Return whether the caller has such a session."""
+        try:
+            await self.session(context_id)
+        except NotFound:
+            return False
+        return True
 
     async def _entries(self, request: pb.ListEntriesRequest) -> AsyncGenerator[pb.Entry]:
         async with aclosing(self._pages(request)) as pages:

@@ -66,7 +66,7 @@ def check_new_session(field: str, context_id: str) -> None:
 
 
 def check_place(tenant: str, owner: str, context_id: str, at: int) -> None:
-    """Raise Invalid unless it can be the last session of a page of `expired` or `unapplied`."""
+    """Raise Invalid unless these can be the fields of a session that `expired` or `unapplied` returned."""
     check_text("after.tenant", tenant)
     check_text("after.owner", owner)
     check_text("after.context_id", context_id)

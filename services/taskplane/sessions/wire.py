@@ -205,7 +205,7 @@ def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
 
 
 def to_unapplied(shown: pb.UnappliedSession) -> UnappliedSession:
-    """Return the place of a page from the last session of the page before."""
+    """Convert the place after which such sessions are listed."""
     return UnappliedSession(shown.tenant, shown.owner, shown.context_id, micros(shown.updated_at))
 
 

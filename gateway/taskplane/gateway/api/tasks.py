@@ -4,6 +4,7 @@ from contextlib import aclosing
 from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import etags
@@ -70,8 +71,8 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Delete a task with its log, canceling it if it runs. Raise NotFound."""
-    await plane.tasks.DeleteTask(pb.DeleteTaskRequest(task_id=request.arguments["task"]))
+    """Delete a task with its log, canceling it if it runs; its messages stay in its session. Raise NotFound."""
+    await plane.executor.DeleteTask(xb.DeleteTaskRequest(task_id=request.arguments["task"]))
     return empty_reply(204)
 
 

@@ -167,14 +167,7 @@ class Runs:
             response = await self.ports.store.GetTask(pb.GetTaskRequest(task_id=run.task_id, history_length=0))
             record = response.record
             if record.state in AT_REST and record.copied_generation < record.message_generation:
-                source = Source(
-                    uid=record.uid,
-                    task_id=record.id,
-                    context_id=record.context_id,
-                    invocation_id=record.invocation_id,
-                    agent=record.agent,
-                )
-                await self.ports.copier.task(source, record.copied_generation)
+                await self.ports.copier.task(Source.of(record), record.copied_generation)
         except PlaneError as error:
             log.info("nothing more is done about task %s: %s", run.task_id, error)
         else:

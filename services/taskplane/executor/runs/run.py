@@ -83,13 +83,7 @@ class Run:
         self._caller = caller
         self._fresh = fresh
         self._task = fresh.task if fresh is not None else a2a.Task()
-        self._source = Source(
-            uid=record.uid,
-            task_id=record.id,
-            context_id=record.context_id,
-            invocation_id=record.invocation_id,
-            agent=record.agent,
-        )
+        self._source = Source.of(record)
         self.outbox = Outbox(
             record.uid,
             fence,

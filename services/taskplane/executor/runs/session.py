@@ -104,7 +104,7 @@ class RunSession:
             await self._check_in_effect()
         if self._queued and given.generation == 1:
             shown = shown.as_begun(given.invocation_id, self._source.task_id)
-        return shown.messages(without={given.invocation_id, *unread})
+        return shown.messages(self._source.task_id, without={given.invocation_id, *unread})
 
     async def copy(self) -> None:
         """Copy every committed message, however long the session cannot be reached."""

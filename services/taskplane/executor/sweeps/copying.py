@@ -37,6 +37,17 @@ class Source:
     invocation_id: str
     agent: str
 
+    @classmethod
+    def of(cls, record: pb.TaskRecord) -> "Source":
+        """Return the source of copies that a record tells of."""
+        return cls(
+            uid=record.uid,
+            task_id=record.id,
+            context_id=record.context_id,
+            invocation_id=record.invocation_id,
+            agent=record.agent,
+        )
+
     def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
         """The copy of an agent's message."""
         return sessions.Entry(

@@ -16,7 +16,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.deletion import exists
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import Conflict, NotFound
@@ -78,7 +77,7 @@ class Expiry:
 
     async def _clear(self, left: sessions.Remains) -> None:
         # If it was begun anew, or brought in again with its tasks, they are that one's now.
-        if not await exists(self._sessions, left.context_id):
+        if not await self._sessions.exists(left.context_id):
             until = left.tasks_until.ToMicroseconds()
             found = await self._tasks(left.context_id)
             await self._delete_tasks([info for info in found if info.updated_at.ToMicroseconds() <= until])

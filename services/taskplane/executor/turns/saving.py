@@ -80,7 +80,7 @@ class Opening:
         return await retry_briefly(lambda: log.append(self.context_id, entries, create, expected_version))
 
     async def _history(self, log: SessionLog) -> list[a2a.Message]:
-        return (await log.conversation(self.context_id)).messages(without={self.invocation_id})
+        return (await log.conversation(self.context_id)).messages(self.task_id, without={self.invocation_id})
 
     def _user(self, *, is_task: bool) -> pb.Entry:
         entry = pb.Entry(

@@ -240,13 +240,7 @@ class Submits:
     async def _copy_message(self, send: _Send, added: tasks.AddMessageResponse) -> None:
         """The message is in the log whatever happens here; a copy that fails is left to who copies the task next."""
         record, generation = added.record, added.generation
-        source = Source(
-            uid=record.uid,
-            task_id=record.id,
-            context_id=record.context_id,
-            invocation_id=record.invocation_id,
-            agent=record.agent,
-        )
+        source = Source.of(record)
         try:
             if added.added and record.copied_generation == generation - 1:
                 send.message.task_id, send.message.context_id = record.id, record.context_id

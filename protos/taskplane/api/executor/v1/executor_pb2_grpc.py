@@ -49,6 +49,11 @@ class AgentExecutorStub:
                 request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardResponse.FromString,
                 _registered_method=True)
+        self.DeleteTask = channel.unary_unary(
+                '/taskplane.api.executor.v1.AgentExecutor/DeleteTask',
+                request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskResponse.FromString,
+                _registered_method=True)
         self.DeleteSession = channel.unary_unary(
                 '/taskplane.api.executor.v1.AgentExecutor/DeleteSession',
                 request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteSessionRequest.SerializeToString,
@@ -104,6 +109,15 @@ class AgentExecutorServicer:
 
     def GetAgentCard(self, request, context):
         """NOT_FOUND `AGENT_NOT_FOUND`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteTask(self, request, context):
+        """Deletes a task with its log. One that has not ended is canceled first, and its session gets what was said and is not
+        there yet: what a client has seen stays in the conversation. One that failed half way is finished by another one.
+        NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,6 +186,11 @@ def add_AgentExecutorServicer_to_server(servicer, server):
                     servicer.GetAgentCard,
                     request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardResponse.SerializeToString,
+            ),
+            'DeleteTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteTask,
+                    request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskResponse.SerializeToString,
             ),
             'DeleteSession': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSession,
@@ -280,6 +299,33 @@ class AgentExecutor:
             '/taskplane.api.executor.v1.AgentExecutor/GetAgentCard',
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardRequest.SerializeToString,
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.executor.v1.AgentExecutor/DeleteTask',
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskRequest.SerializeToString,
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,6 +32,11 @@ class AgentExecutorStub:
     """The agents this executor runs, the default one first."""
     GetAgentCard: _aio.UnaryUnaryMultiCallable[_executor_pb2.GetAgentCardRequest, _executor_pb2.GetAgentCardResponse]
     """NOT_FOUND `AGENT_NOT_FOUND`."""
+    DeleteTask: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteTaskRequest, _executor_pb2.DeleteTaskResponse]
+    """Deletes a task with its log. One that has not ended is canceled first, and its session gets what was said and is not
+    there yet: what a client has seen stays in the conversation. One that failed half way is finished by another one.
+    NOT_FOUND.
+    """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteSessionRequest, _executor_pb2.DeleteSessionResponse]
     """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. The task of a turn that
     begins meanwhile is deleted too, unless another turn begins the session anew. One that failed half way is finished
@@ -93,6 +98,17 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_executor_pb2.GetAgentCardRequest, _abc.Awaitable[_executor_pb2.GetAgentCardResponse]],
     ) -> _abc.Awaitable[_executor_pb2.GetAgentCardResponse]:
         """NOT_FOUND `AGENT_NOT_FOUND`."""
+
+    @_abc_1.abstractmethod
+    def DeleteTask(
+        self,
+        request: _executor_pb2.DeleteTaskRequest,
+        context: _aio.ServicerContext[_executor_pb2.DeleteTaskRequest, _abc.Awaitable[_executor_pb2.DeleteTaskResponse]],
+    ) -> _abc.Awaitable[_executor_pb2.DeleteTaskResponse]:
+        """Deletes a task with its log. One that has not ended is canceled first, and its session gets what was said and is not
+        there yet: what a client has seen stays in the conversation. One that failed half way is finished by another one.
+        NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def DeleteSession(

@@ -259,8 +259,9 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
-        `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
+        does not have of it is lost: see AgentExecutor.DeleteTask. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at
+        `expected_generation`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -74,8 +74,9 @@ class TaskStoreStub:
     until it names another turn or another context.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
-    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
-    `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
+    does not have of it is lost: see AgentExecutor.DeleteTask. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at
+    `expected_generation`.
     """
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
     """Lists managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
@@ -259,8 +260,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.DeleteTaskRequest, _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]:
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. NOT_FOUND. ABORTED
-        `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
+        does not have of it is lost: see AgentExecutor.DeleteTask. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at
+        `expected_generation`.
         """
 
     @_abc_1.abstractmethod
