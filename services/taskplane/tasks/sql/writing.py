@@ -7,8 +7,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
-from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.tables import event, task
+from taskplane.tasks.domain.task import Event, Lease, Row
+from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
 
 # What an UPDATE writes: the first of these that has every column which changes. Few statements, so that many rows share
@@ -31,8 +31,6 @@ ITEM: Final = frozenset(
 )
 _CHANGING: Final = frozenset(Row._fields) - FIXED
 _WIDTHS: Final[Sequence[frozenset[str]]] = (
-    # A renewed lease.
-    frozenset({"lease_until"}),
     # Brought in line with its session, without or with a mark.
     frozenset({"superseded_seq"}),
     frozenset({"superseded_seq", "superseded", "generation", "updated_at", "event_bytes"}),
@@ -45,7 +43,7 @@ _WIDTHS: Final[Sequence[frozenset[str]]] = (
     _CHANGING - {"agent", "context_id", "invocation_id", "superseded", "superseded_seq", "trimmed_generation"},
     _CHANGING,
 )
-_WITH_SNAPSHOT: Final = 6
+_WITH_SNAPSHOT: Final = 5
 
 # A statement that fails takes its transaction with it. So SQLite need not be able to take back the statement alone, for
 # which it would make a savepoint each time, as soon as a table has triggers.
@@ -54,6 +52,8 @@ _OR_FAIL: Final = "OR FAIL"
 
 _UPDATE: Final = update(task).where(task.c.uid == bindparam("of_uid")).prefix_with(_OR_FAIL, dialect="sqlite")
 _INSERT_EVENTS: Final = insert(event).prefix_with(_OR_FAIL, dialect="sqlite")
+_INSERT_LEASES: Final = insert(lease).prefix_with(_OR_FAIL, dialect="sqlite")
+_DELETE_LEASES: Final = delete(lease).where(lease.c.task_uid == bindparam("of_uid"))
 _DELETE_TASKS: Final = delete(task).where(task.c.uid == bindparam("of_uid"))
 _DELETE_EVENTS: Final = delete(event).where(event.c.task_uid == bindparam("of_uid"))
 
@@ -86,6 +86,16 @@ class Writing:
         """Insert events after their tasks; those of a task in order."""
         if events:
             conn.execute(_INSERT_EVENTS, [event._asdict() for event in events])
+
+    def insert_leases(self, conn: Connection, leases: Sequence[Lease]) -> None:
+        """Insert leases after their tasks name them."""
+        if leases:
+            conn.execute(_INSERT_LEASES, [lease._asdict() for lease in leases])
+
+    def delete_leases(self, conn: Connection, rows: Sequence[Row]) -> None:
+        """Delete the leases of tasks that have lost them; they are locked already."""
+        if rows:
+            conn.execute(_DELETE_LEASES, [{"of_uid": row.uid} for row in rows])
 
     def delete_tasks(self, conn: Connection, rows: Sequence[Row]) -> None:
         """Delete tasks with their events; a managed one must have ended."""
