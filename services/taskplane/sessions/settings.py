@@ -21,8 +21,12 @@ class SessionsSettings:
     listen: str = "127.0.0.1:50052"
     # Signs who calls; the same in every process. Needed to listen beyond loopback.
     internal_secret: str = ""
-    # How soon an entry is noticed that another process wrote.
-    poll_every: float = 1.0
+    # How soon an entry of another process is noticed whose notification was lost, or not sent.
+    poll_every: float = 10.0
+    # Whether the processes of this store tell one another what they committed, by LISTEN and NOTIFY on a connection of
+    # their own to PostgreSQL. False where the database is reached through a pooler that shares connections between
+    # transactions: then they only poll, so set poll_every to 1 or less.
+    notifications: bool = True
     # How long streams and calls may go on after a SIGTERM.
     drain_timeout: float = 5.0
     log_level: str = "INFO"

@@ -26,16 +26,28 @@ class TasksSettings:
     renew_every: float = 5.0
     # How often leases that ran out are looked for.
     sweep_every: float = 2.0
-    # How soon a change is noticed whose bell was lost.
-    poll_every: float = 1.0
+    # How soon a change of another process is noticed whose notification was lost, or not sent.
+    poll_every: float = 10.0
     # How long after its end a task keeps all its events; 0: for ever. The task itself stays, and so do the events that
     # say what it was asked and how its state changed.
     events_ttl: float = 0.0
     # How often events are looked for that are older than that.
     trim_every: float = 300.0
+    # Whether the processes of this store tell one another what they committed, by LISTEN and NOTIFY on a connection of
+    # their own to PostgreSQL. False where the database is reached through a pooler that shares connections between
+    # transactions: then they only poll, so set poll_every to 1 or less.
+    notifications: bool = True
     # How long streams and calls may go on after a SIGTERM.
     drain_timeout: float = 5.0
     log_level: str = "INFO"
+
+    @property
+    def idle_timeout(self) -> float:
+        """Seconds after which PostgreSQL ends a transaction of a process that says nothing more.
+
+        It is at most a third of a lease: the leases that a stopped store has locked can be renewed elsewhere in time.
+        """
+        return min(10.0, self.lease_ttl / 3)
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
