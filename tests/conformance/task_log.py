@@ -15,7 +15,7 @@ from taskplane.tasks.domain.changes import Change, read_message
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import WORKING, Event, Row, Scope
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import MAX_EVENTS, Committed, EventFilter
+from taskplane.tasks.store import MAX_EVENTS, Committed, EventFilter, Renewed
 from taskplane.tasks.wire import read_changes
 
 ADA = Scope(tenant="", owner="ada", actor="ada")
@@ -149,6 +149,16 @@ class Plane:
         until = await self.log.now() + HOUR
         answer = await self.log.submit(commands.Claim(task_uid=row.uid, process_id=process, lease_until=until))
         return None if answer is None else only(commands.Done, answer).row
+
+    async def renew(self, *rows: Row, process: str = "p1", until: int | None = None) -> Sequence[Renewed]:
+        """Renews the leases that these rows name, for an hour unless said otherwise."""
+        until = await self.log.now() + HOUR if until is None else until
+        return await self.log.renew(process, [(row.uid, row.fence) for row in rows], until)
+
+    async def until(self, row: Row) -> int:
+        """The end of its lease."""
+        (lease,) = [each for each in await self.log.held() if each.task_uid == row.uid]
+        return lease.lease_until
 
     async def orphan(self, row: Row, **given: Any) -> Row | None:
         now = await self.log.row_by_uid(row.uid)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+from sqlalchemy import select
 from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -9,7 +11,9 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Refused
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import LOST_MESSAGES
-from taskplane.tasks.domain.task import FAILED, SUBMITTED, WORKING, Row
+from taskplane.tasks.domain.task import FAILED, SUBMITTED, WORKING, Lease, Row
+from taskplane.tasks.store import Renewed
+from taskplane.tasks.tables import executor
 
 RERUN = int(pb.ON_ORPHAN_RERUN)
 
@@ -36,38 +40,131 @@ async def test_the_queue_names_what_may_be_claimed_now_and_the_oldest_first(plan
     assert (await plane.log.claimable([], 10)).uids == ()
     await plane.claim(first)
     assert (await plane.log.claimable(["demo"], 10)).uids == [second.uid]
-    assert [row.uid for row in await plane.log.held("p1")] == [running.uid]
+    assert [lease.task_uid for lease in await plane.log.held("p1")] == [running.uid]
 
 
 async def test_a_renewal_extends_the_lease_of_its_holder_only(plane: Plane) -> None:
     """C8: also one that ran out, as long as nobody took over; and it tells of a new message."""
     row = await plane.create(lease_until=1)
-    assert [each.uid for each in await plane.log.expired(10)] == [row.uid]
+    assert [each.task_uid for each in await plane.log.expired(10)] == [row.uid]
     added = await plane.say(row, "i2")
-    until = await plane.log.now() + HOUR
-    renewals = [
-        commands.Renew(task_uid=row.uid, process_id="p1", fence=2, lease_until=until),
-        commands.Renew(task_uid=row.uid, process_id="p2", fence=1, lease_until=until),
-        commands.Renew(task_uid="nobody", process_id="p1", fence=1, lease_until=until),
-    ]
-    answers = [only(commands.Renewed, answer) for answer in await plane.log.submit_all(renewals)]
-    assert [answer.still_yours for answer in answers] == [False, False, False]
-    answer = await plane.log.submit(commands.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until))
-    assert answer == commands.Renewed(still_yours=True, input_generation=added.generation)
+    lost = Renewed(still_yours=False)
+    assert await plane.renew(row._replace(fence=2), row._replace(uid="nobody"), row._replace(uid="\0")) == [lost] * 3
+    assert await plane.renew(row, process="p2") == await plane.renew(row, process="p\0") == [lost]
+    assert [each.task_uid for each in await plane.log.expired(10)] == [row.uid]
+    other = await plane.create()
+    yours = [Renewed(True, 1), Renewed(True, added.generation), lost]
+    assert await plane.renew(other, row, other._replace(fence=9)) == yours
     assert await plane.log.expired(10) == []
+    assert await plane.renew() == []
 
 
-async def test_all_leases_are_renewed_in_one_commit(plane: Plane) -> None:
-    """C8: the control channel is one transaction, whatever it carries."""
-    rows = [await plane.create() for _ in range(30)]
-    plane.commits.clear()
-    until = await plane.log.now() + HOUR
-    answers = await plane.log.submit_all(
-        [commands.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=until) for row in rows]
-    )
-    assert all(only(commands.Renewed, answer).still_yours for answer in answers)
-    assert len(plane.commits) == 1
-    assert {row.lease_until for row in await plane.log.held()} == {until}
+async def test_no_renewal_makes_a_lease_end_sooner(plane: Plane) -> None:
+    """C8: a store that was stopped in the midst of a renewal carries it out late."""
+    row = await plane.create(lease_until=1)
+    await plane.log.announce("p1", 1)
+    for until, ends in ((50, 50), (20, 50), (80, 80)):
+        assert await plane.renew(row, until=until) == [Renewed(True, 1)]
+        assert await plane.until(row) == ends
+    now = await plane.log.now()
+    await plane.renew(until=now + HOUR)
+    await plane.renew(row, until=90)
+    assert await plane.log.loads(["p1"]) == {"p1": 1}
+
+
+@pytest.mark.parametrize("loss", ["cancel", "pause", "complete", "delete", "orphan", "rewind"])
+async def test_a_lease_goes_with_what_ends_it(plane: Plane, loss: str) -> None:
+    """C8: in the same transaction, so that it neither expires nor counts any more; the next one is another."""
+    row, other = await plane.create(on_orphan=RERUN, context_id="other"), await plane.create()
+    match loss:
+        case "cancel":
+            await plane.cancel(row)
+        case "pause":
+            await plane.pause(row)
+        case "complete":
+            await plane.complete(row)
+        case "delete":
+            await plane.log.submit(commands.Delete(scope=ADA, task_id=row.id))
+        case "orphan":
+            await plane.orphan(row)
+        case _:
+            await plane.mark(1, f"{row.id}-i1", context_id="other")
+    assert [lease.task_uid for lease in await plane.log.held()] == [other.uid]
+    assert await plane.renew(row, other) == [Renewed(still_yours=False), Renewed(True, 1)]
+    assert await plane.log.lease_left(row.uid, 1) == 0.0
+    if loss == "orphan":
+        again = await plane.claim(row, "p1")
+        assert again is not None and await plane.renew(row, again) == [Renewed(still_yours=False), Renewed(True, 1)]
+
+
+async def test_every_commit_names_who_held_the_lease_before(plane: Plane) -> None:
+    """C8, C11: so that the holder can be told."""
+    row = await plane.create()
+    await plane.say(row, "i2")
+    await plane.cancel(row)
+    await plane.log.submit(commands.Delete(scope=ADA, task_id=row.id))
+    told = [change.holder for commit in plane.commits for change in (*commit.changes, *commit.deleted)]
+    assert told == [None, "p1", "p1", None]
+
+
+async def test_who_lives_and_how_much_it_does_is_read_from_the_database(plane: Plane) -> None:
+    """C8: a process is alive until its last renewal, or its announcement, is a lease time old; leases prove nothing."""
+    now = await plane.log.now()
+    await plane.create(claim_for="silent")
+    await plane.log.announce("idle", now + HOUR)
+    await plane.log.announce("dead", now - 1)
+    row = await plane.create(claim_for="dead")
+    await plane.create(claim_for="dead")
+    names = ["idle", "dead", "silent", "unheard", "idle"]
+    assert await plane.log.loads(names) == {"idle": 0}
+    assert await plane.renew(row, process="dead") == [Renewed(True, 1)]
+    assert await plane.log.loads(names) == {"idle": 0, "dead": 2}
+    await plane.log.announce("idle", now)
+    assert await plane.log.loads(["idle"]) == {"idle": 0}
+    assert await plane.log.loads([]) == {}
+    await plane.log.announce("p\0", now + HOUR)
+
+
+async def test_processes_that_are_long_dead_are_forgotten(plane: Plane) -> None:
+    """C8: their number does not grow for ever."""
+    now = await plane.log.now()
+    for number in range(3):
+        await plane.log.announce(f"p{number}", now - 2 * HOUR)
+    await plane.log.announce("new", now + HOUR)
+    assert await plane.engine.read(lambda conn: conn.execute(select(executor.c.process_id)).scalars().all()) == ["new"]
+
+
+async def test_what_is_left_of_a_lease(plane: Plane) -> None:
+    """C10: of the one that is meant."""
+    now = await plane.log.now()
+    row = await plane.create(lease_until=now + HOUR)
+    assert 3500 < await plane.log.lease_left(row.uid, 1) <= 3600
+    assert await plane.log.lease_left(row.uid, 2) == await plane.log.lease_left("nobody", 1) == 0.0
+    over = await plane.create(lease_until=now - 1)
+    assert await plane.log.lease_left(over.uid, 1) == 0.0
+
+
+async def test_a_renewal_at_the_end_of_a_lease_and_the_sweep_agree(plane: Plane) -> None:
+    """C8: one of them has the lease, and no run is told that it goes on which does not."""
+
+    async def sweep(row: Row, now: int) -> Row | None:
+        return await plane.orphan(row, expired_before=now)
+
+    async def renew(row: Row, now: int) -> bool | None:
+        (renewed,) = await plane.renew(row, until=now + HOUR)
+        return renewed.still_yours
+
+    for number in range(40):
+        row = await plane.create(lease_until=1)
+        now = await plane.log.now()
+        if number % 2:
+            swept, renewed = await asyncio.gather(sweep(row, now), renew(row, now))
+        else:
+            renewed, swept = await asyncio.gather(renew(row, now), sweep(row, now))
+        assert (swept is None) == (renewed is True)
+        (after,) = await plane.renew(row)
+        assert after.still_yours == (swept is None)
+        assert (await plane.log.row_by_uid(row.uid)).lease_owner == ("p1" if swept is None else None)
 
 
 async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_store(plane: Plane) -> None:
@@ -77,8 +174,8 @@ async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_store(pla
     sooner = await plane.create(lease_until=now - 2)
     await plane.create(lease_until=now + HOUR)
     await plane.queued()
-    assert [row.uid for row in await plane.log.expired(10)] == [sooner.uid, later.uid]
-    assert [row.uid for row in await plane.log.expired(1)] == [sooner.uid]
+    assert [lease.task_uid for lease in await plane.log.expired(10)] == [sooner.uid, later.uid]
+    assert [lease.task_uid for lease in await plane.log.expired(1)] == [sooner.uid]
 
 
 async def test_a_lease_renewed_since_the_sweep_read_it_is_not_taken(plane: Plane) -> None:
@@ -86,7 +183,7 @@ async def test_a_lease_renewed_since_the_sweep_read_it_is_not_taken(plane: Plane
     now = await plane.log.now()
     row = await plane.create(lease_until=now - 1)
     assert await plane.orphan(row, expired_before=now - 2) is None
-    await plane.log.submit(commands.Renew(task_uid=row.uid, process_id="p1", fence=1, lease_until=now + HOUR))
+    await plane.renew(row)
     assert await plane.orphan(row, expired_before=now) is None
     assert (await plane.log.row_by_uid(row.uid)).lease_owner == "p1"
 
@@ -236,7 +333,6 @@ async def test_held_names_the_leases_of_one_process_or_of_all(plane: Plane) -> N
     first = await plane.create(claim_for="p1", lease_until=1)
     second = await plane.create(claim_for="p2")
     await plane.queued()
-    assert [row.uid for row in await plane.log.held("p1")] == [first.uid]
-    everyone: set[Row] = set(await plane.log.held())
-    assert {row.uid for row in everyone} == {first.uid, second.uid}
+    assert await plane.log.held("p1") == [Lease(first.uid, "p1", 1, 1)]
+    assert {lease.task_uid for lease in await plane.log.held()} == {first.uid, second.uid}
     assert await plane.log.held("p\0") == []

@@ -14,6 +14,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, TERMINAL, WORKING, Row
+from taskplane.tasks.store import Renewed
 
 T = TypeVar("T")
 MAX_ATTEMPTS = 3
@@ -256,11 +257,10 @@ class Life(RuleBasedStateMachine):
     def renew(self, model: Model, stale: bool) -> None:
         fence = model.fence - 1 if stale else model.fence
         until = self.wait(self.plane.log.now()) + HOUR
-        op = commands.Renew(task_uid=model.row.uid, process_id=model.holder or "p1", fence=fence, lease_until=until)
-        answer = only(commands.Renewed, self.submit(op))
-        assert answer == commands.Renewed(
-            still_yours=model.holder is not None and not stale, input_generation=model.said
-        )
+        held = [(model.row.uid, fence)]
+        (answer,) = self.wait(self.plane.log.renew(model.holder or "p1", held, until))
+        yours = model.holder is not None and not stale
+        assert answer == Renewed(yours, model.said if yours else 0)
 
     @rule(model=tasks, released=st.booleans(), stale=st.booleans())
     def lose(self, model: Model, released: bool, stale: bool) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 
 import asyncpg
@@ -108,6 +108,62 @@ async def test_a_row_that_another_process_holds_delays_nobody_else(planes: Plane
     await holder.close()
     assert [only(commands.Appended, answer).refusal for answer in await both] == [None, None]
     await planes[0].check(held)
+
+
+@asynccontextmanager
+async def holding(plane: Plane, query: str, *parameters: object) -> AsyncGenerator[None, None]:
+    """Another process holds the rows that `query` names."""
+    holder = await asyncpg.connect(plane.engine.url)
+    transaction = holder.transaction()
+    await transaction.start()
+    await holder.execute(f"{query} FOR UPDATE", *parameters)
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+        await holder.close()
+
+
+async def test_a_renewal_waits_for_nobody_and_does_not_call_lost_what_it_could_not_look_at(planes: Planes) -> None:
+    """C8: beside a lease that is held elsewhere, and the row of the process itself; the others are renewed."""
+    one, two, _ = planes
+    held, free, lost = await one.create(), await one.create(), await one.create()
+    await one.cancel(lost)
+    await one.log.announce("p1", 1)
+    async with (
+        holding(two, "SELECT 1 FROM lease WHERE task_uid = $1", held.uid),
+        holding(two, "SELECT 1 FROM executor"),
+    ):
+        renewed = await one.renew(held, free, lost)
+        assert [each.still_yours for each in renewed] == [None, True, False]
+        assert await one.log.loads(["p1"]) == {}
+        # The run goes on meanwhile: its fence stands in its task.
+        assert (await one.append(held, chunk("x"))).refusal is None
+    assert [each.still_yours for each in await one.renew(held, free)] == [True, True]
+    assert await one.log.loads(["p1"]) == {"p1": 2}
+
+
+async def test_a_renewal_locks_no_task(planes: Planes) -> None:
+    """C8: whatever is written to a task goes on beside its renewals."""
+    one, two, _ = planes
+    row = await one.create()
+    async with holding(two, "SELECT 1 FROM task WHERE uid = $1", row.uid):
+        assert [each.still_yours for each in await one.renew(row)] == [True]
+
+
+async def test_a_lease_that_is_being_renewed_is_not_swept_and_its_end_waits_alone(planes: Planes) -> None:
+    """C8: who takes a lease locks its row; what has to wait for that delays no other operation."""
+    one, two, _ = planes
+    renewing, ending, free = [await one.create(lease_until=1) for _ in range(3)]
+    now = await one.log.now()
+    async with holding(two, "SELECT 1 FROM lease WHERE task_uid = ANY($1)", [renewing.uid, ending.uid]):
+        assert await one.orphan(renewing, expired_before=now) is None
+        canceling = asyncio.create_task(one.cancel(ending))
+        assert await one.orphan(free, expired_before=now) is not None
+        assert not canceling.done() and (await two.log.row_by_uid(ending.uid)).lease_owner == "p1"
+    assert (await canceling).lease_owner is None
+    assert [lease.task_uid for lease in await one.log.held()] == [renewing.uid]
+    assert await one.orphan(renewing, expired_before=now) is not None
 
 
 async def test_a_database_that_goes_away_is_unavailable_and_loses_nothing() -> None:

@@ -28,7 +28,7 @@ from taskplane.tasks.domain.task import (
     WORKING,
     Row,
 )
-from taskplane.tasks.tables import event, task
+from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import AFTER_THE_END, FIXED, FROZEN_AT_THE_END, GROWING
 
 
@@ -190,7 +190,7 @@ async def test_i6_a_mark_has_its_event_and_what_belongs_to_no_turn_has_none(plan
 
 async def test_i6_a_task_has_ended_exactly_when_it_says_at_which_event(plane: Plane) -> None:
     row = await plane.create()
-    rest = {"lease_owner": None, "lease_until": None, "generation": 3}
+    rest = {"lease_owner": None, "generation": 3}
     await refused(plane, change(row, state=FAILED, **rest), record(row, 3))
     await refused(plane, change(row, terminal_generation=2))
     await accepted(plane, change(row, state=FAILED, terminal_generation=3, **rest), record(row, 3))
@@ -219,7 +219,7 @@ async def test_i7_a_state_changes_with_a_new_generation_only(plane: Plane) -> No
 async def test_i8_no_task_rests_before_it_has_read_what_was_said(plane: Plane, state: int) -> None:
     row = await plane.create()
     end = 3 if state == COMPLETED else None
-    rest = {"lease_owner": None, "lease_until": None, "generation": 3, "fence": 2, "terminal_generation": end}
+    rest = {"lease_owner": None, "generation": 3, "fence": 2, "terminal_generation": end}
     await refused(plane, change(row, state=state, **rest), record(row, 3, fence=2))
     await accepted(plane, change(row, state=state, consumed_generation=1, **rest), record(row, 3, fence=2))
 
@@ -285,7 +285,7 @@ async def test_i10_the_log_of_a_live_task_is_not_trimmed(plane: Plane) -> None:
 
 async def test_i10_an_event_beyond_the_snapshot_stays(plane: Plane) -> None:
     row = await plane.create()
-    end = {"state": FAILED, "terminal_generation": 4, "generation": 4, "lease_owner": None, "lease_until": None}
+    end = {"state": FAILED, "terminal_generation": 4, "generation": 4, "lease_owner": None}
     await accepted(plane, change(row, **end), record(row, 3), record(row, 4))
     await refused(plane, forget(row, 3))
     await refused(plane, change(row, copied_generation=4, trimmed_generation=3))
@@ -315,10 +315,30 @@ async def test_i11_an_item_counts_once_and_under_the_fence_of_the_row_only(plane
 
 async def test_i11_whoever_loses_a_lease_is_fenced_in_the_same_change(plane: Plane) -> None:
     row = await plane.create()
-    await refused(plane, change(row, lease_owner=None, lease_until=None))
+    await refused(plane, change(row, lease_owner=None))
     await refused(plane, change(row, lease_owner="thief"))
-    await accepted(plane, change(row, lease_until=1))
-    await accepted(plane, change(row, lease_owner=None, lease_until=None, fence=2))
+    await accepted(plane, change(row, lease_owner=None, fence=2))
+
+
+async def test_i11_a_lease_is_made_for_the_fence_of_its_task_and_goes_with_it(plane: Plane) -> None:
+    """C8: it changes its end only, and that never to an earlier time while other stores may have a part in it."""
+    row, queued = await plane.create(lease_until=50), await plane.queued()
+    for owner, fence in (("p1", 0), ("p1", 1)):
+        await refused(plane, insert(lease).values(task_uid=queued.uid, owner=owner, fence=fence, lease_until=1))
+    running = change(queued, lease_owner="p1", fence=1, ready_at=None)
+    taken = {"task_uid": queued.uid, "owner": "p1", "fence": 1, "lease_until": 1}
+    for wrong in ({"owner": "p2"}, {"fence": 2}):
+        await refused(plane, running, insert(lease).values(**(taken | wrong)))
+    await accepted(plane, running, insert(lease).values(**taken))
+    of_row = update(lease).where(lease.c.task_uid == row.uid)
+    for values in ({"owner": "p2"}, {"fence": 2}, {"task_uid": "other"}):
+        await refused(plane, of_row.values(**values))
+    await accepted(plane, of_row.values(lease_until=60))
+    await (accepted if plane.engine.dialect.alone else refused)(plane, of_row.values(lease_until=59))
+    gone = delete(lease).where(lease.c.task_uid == row.uid)
+    await refused(plane, gone)
+    await refused(plane, gone, change(row, lease_owner=None, fence=2))
+    await accepted(plane, change(row, lease_owner=None, fence=2), gone)
 
 
 async def test_i12_a_turn_is_recorded_once_per_owner_and_for_the_owner_of_its_task(plane: Plane) -> None:
@@ -366,7 +386,6 @@ async def test_i14_states_follow_one_another_as_the_rules_say(plane: Plane) -> N
                 "fence": row.fence + 1,
                 "consumed_generation": 1,
                 "lease_owner": None,
-                "lease_until": None,
                 "ready_at": None,
                 "terminal_generation": row.generation + 1 if new in TERMINAL else None,
             }
@@ -384,7 +403,6 @@ async def test_a_task_is_queued_or_leased_and_neither_at_rest(plane: Plane) -> N
     """C8: the shape of a lease."""
     running, waiting = await plane.create(), await plane.queued()
     await refused(plane, change(running, ready_at=1))
-    await refused(plane, change(running, lease_until=None))
     await refused(plane, change(waiting, lease_owner="p"))
     done = await ended(plane)
     await refused(plane, change(done, ready_at=1))

@@ -5,8 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 from tests.executor.plane import Stores, eventually, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
+from tests.support.postgres import Cluster
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
@@ -121,6 +123,64 @@ async def test_a_run_whose_lease_is_uncertain_stands_still_and_goes_on_when_it_i
         task = await plane.at_rest(reference)
     assert "".join(part.text for part in task.artifacts[0].parts) == "01234567890123456789"
     assert text(task.status.message) == "done"
+
+
+async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_lease(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    """C8: it is neither stopped nor certain for longer than it was, and the leases are soon renewed again."""
+    gate = Gate()
+    database = cluster.create()
+    holder = await asyncpg.connect(cluster.url(database))
+    async with (
+        open_stores(tmp_path, database_url=cluster.url(database)) as stores,
+        open_plane(stores, ("a", Scripted(gate.script)), renew_every=5.0) as plane,
+    ):
+        reference = await plane.submit("go")
+        await until(lambda: gate.inside == 1)
+        (run,) = plane.room.runs.active
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute("SELECT 1 FROM lease FOR UPDATE")
+        before, renewals = run.outbox.until, stores.calls.get("Renew", 0)
+        await until(lambda: stores.calls.get("Renew", 0) > renewals + 3)
+        assert not run.cancelled.is_set() and run.outbox.until == before
+        await transaction.rollback()
+        await until(lambda: run.outbox.until > before)
+        gate.open.set()
+        task = await plane.at_rest(reference)
+        assert text(task.status.message) == "answer to go, attempt 1"
+    await holder.close()
+    cluster.drop(database)
+
+
+async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:
+    """C11: neither a renewal nor a poll would tell it for a minute."""
+    database = cluster.create()
+    stopped = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("begun")
+        try:
+            await turn.cancelled.wait()
+        finally:
+            stopped.set()
+
+    settings = {"lease_ttl": 120.0, "renew_every": 60.0, "poll_every": 60.0}
+    async with (
+        open_stores(tmp_path, database_url=cluster.url(database), **settings) as here,
+        open_stores(tmp_path, database_url=cluster.url(database), **settings) as there,
+        open_plane(here, ("a", Scripted(script)), renew_every=60.0) as plane,
+    ):
+        for number in range(3):
+            reference = await plane.submit(f"go {number}")
+            task_id = reference.task.task_id
+            await eventually(lambda i=task_id: plane.record(i), lambda record: record.generation >= 3)  # type: ignore[misc]
+            await there.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+            async with asyncio.timeout(30.0):
+                await stopped.wait()
+            stopped.clear()
+    cluster.drop(database)
 
 
 async def test_a_drain_lets_runs_finish(stores: Stores) -> None:

@@ -11,7 +11,7 @@ from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Found, Known, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import Said, fold, text_so_far
-from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text
+from taskplane.tasks.domain.needs import needs_artifacts, needs_lease, needs_lost_messages, needs_open_text
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event, Row, Scope
 from taskplane.tasks.wire import read_changes
 
@@ -68,6 +68,7 @@ class Log:
     row: Row | None = None
     events: list[Event] = field(default_factory=list[Event])
     said: dict[int, Said] = field(default_factory=dict[int, Said])
+    lease_until: int | None = None
     now: int = 100
     number: int = 0
 
@@ -83,6 +84,7 @@ class Log:
             self.row = outcome.row
             self.events.extend(outcome.events)
             self.said.update(outcome.said or {})
+            self.lease_until = outcome.lease_until or self.lease_until
             return outcome.answer
         return outcome
 
@@ -160,6 +162,7 @@ class Log:
             known_row=row if known else None,
             open_text=open_text,
             lost_messages=lost,
+            lease_until=self.lease_until if row is not None and needs_lease(row, op) else None,
             artifacts={each.artifact_id for each in self.task().artifacts if each.artifact_id in asked}
             if asked
             else set(),

@@ -1,7 +1,7 @@
 """Assignments of tasks while something else happens at the same moment."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.storage.engine import open_engine
 from taskplane.tasks import wire
 from taskplane.tasks.domain.commands import Cancel, Done, Orphan
-from taskplane.tasks.domain.task import Row, Scope
+from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import Changed, Claimable, Committed
@@ -44,13 +44,13 @@ class Late(SqlTaskLog):
         self.looked()
         return found
 
-    async def held(self, process_id: str | None = None) -> Sequence[Row]:
-        """See `TaskLog.held`."""
-        rows = await super().held(process_id)
-        if rows and self.happens is not None:
+    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, int]:
+        """See `TaskLog.loads`."""
+        loads = await super().loads(process_ids)
+        if any(loads.values()) and self.happens is not None:
             happens, self.happens = self.happens, None
             await happens()
-        return rows
+        return loads
 
 
 @asynccontextmanager
@@ -174,7 +174,7 @@ async def test_a_stream_that_is_cancelled_while_it_is_told_something_ends(migrat
                 await asyncio.sleep(0)
             await log.held()
             # The holder has news; what it does with them takes a few turns of the loop.
-            claims.committed(Committed([Changed(held._replace(lease_owner=None))]))
+            claims.committed(Committed([Changed(held._replace(lease_owner=None), holder="p1")]))
             for _ in range(turns):
                 await asyncio.sleep(0)
             listening.cancel()

@@ -14,6 +14,7 @@ from tests.tasks.plane import (
     WORKING,
     Plane,
     Run,
+    creation,
     eventually,
     follow_up,
     message,
@@ -232,6 +233,19 @@ async def test_a_thousand_leases_are_renewed_in_one_call(plane: Plane) -> None:
     assert all(state.still_yours for state in response.leases)
 
 
+async def test_a_repeated_creation_is_answered_with_what_is_left_of_its_lease(plane: Plane) -> None:
+    """C10: so that nobody counts on a whole lease time that began long ago."""
+    request = creation(working=True)
+    first = await plane.store().CreateTask(request)
+    again = await plane.store().CreateTask(request)
+    later = await plane.store().CreateTask(request)
+    assert (first.created, again.created, first.fence, again.fence) == (True, False, 1, 1)
+    assert 60.0 == first.lease_ttl > again.lease_ttl > later.lease_ttl > 0.0
+    await plane.store().CancelTask(pb.CancelTaskRequest(task_id=first.record.id))
+    over = await plane.store().CreateTask(request)
+    assert (over.fence, over.lease_ttl) == (0, 0.0)
+
+
 @pytest.mark.parametrize("what", ["cancel", "message", "delete"])
 async def test_the_holder_is_told_to_renew_when_something_happens_to_its_task(plane: Plane, what: str) -> None:
     executor = await connected(plane)
@@ -395,15 +409,15 @@ async def test_the_next_start_orphans_residents_at_once_and_starts_other_leases_
         resident = await plane.create(working=True, claim_for=RESIDENT + "one")
         other = await plane.create(working=True, claim_for="elsewhere")
     async with open_engine(url) as engine, SqlTaskLog(engine) as log:
-        before = await log.row_by_uid(other.uid)
+        before, (held,) = await log.row_by_uid(other.uid), await log.held("elsewhere")
     async with opened(url, lease_ttl=60.0, resident=RESIDENT + "two") as plane:
         assert (await state_of(plane, resident)).state == FAILED
         response = await plane.queue().Renew(pb.RenewRequest(process_id="elsewhere", leases=[lease(other)]))
         assert response.leases[0].still_yours
     async with open_engine(url) as engine, SqlTaskLog(engine) as log:
-        after = await log.row_by_uid(other.uid)
-        assert (after.fence, after.state) == (before.fence, WORKING)
-        assert (after.lease_until or 0) > (before.lease_until or 0)
+        assert await log.row_by_uid(other.uid) == before
+        (again,) = await log.held("elsewhere")
+        assert again.lease_until > held.lease_until
 
 
 async def test_a_draining_store_tells_its_executors_and_assigns_nothing_more(plane: Plane) -> None:

@@ -8,7 +8,7 @@ from tests.conftest import Migrated
 from tests.tasks.plane import FAILED, creating, creation, eventually
 
 from taskplane.storage.engine import open_engine
-from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.domain.task import Lease, Scope
 from taskplane.tasks.queue import RESIDENT, Leases, Sweeper
 from taskplane.tasks.sql import SqlTaskLog
 
@@ -50,8 +50,13 @@ async def lapsed(log: SqlTaskLog, process_id: str = "p1") -> str:
     request = creation(working=True, claim_for=process_id)
     uid = request.invocation_id
     await log.submit(creating(request, SCOPE, uid, await log.now()))
-    await eventually(lambda: log.expired(1000), lambda rows: uid in {row.uid for row in rows})
+    await eventually(lambda: log.expired(1000), lambda leases: uid in {lease.task_uid for lease in leases})
     return uid
+
+
+async def lease_of(log: SqlTaskLog, uid: str) -> Lease:
+    (lease,) = [each for each in await log.held() if each.task_uid == uid]
+    return lease
 
 
 async def test_a_lease_of_the_resident_executor_stays_while_it_is_listed(url: str) -> None:
@@ -59,15 +64,15 @@ async def test_a_lease_of_the_resident_executor_stays_while_it_is_listed(url: st
     async with open_engine(url) as engine, SqlTaskLog(engine) as log:
         leases = Leases(log, ttl=0.05, resident=RESIDENT + "me")
         listed, forgotten, never = [await lapsed(log, RESIDENT + "me") for _ in range(3)]
-        rows = {uid: await log.row_by_uid(uid) for uid in (listed, forgotten, never)}
-        assert all(leases.spared(row) for row in rows.values())
+        before = [await lease_of(log, uid) for uid in (listed, forgotten, never)]
+        assert all(map(leases.spared, before))
         await leases.renew(RESIDENT + "me", [(listed, 1), (forgotten, 1)])
-        assert all(leases.spared(row) for row in rows.values())
+        assert all(map(leases.spared, before))
         await leases.renew(RESIDENT + "me", [(listed, 1)])
         # The first renewal extended this lease; one renewal without it is not enough.
-        assert leases.spared(await log.row_by_uid(forgotten))
-        assert not leases.spared(await log.row_by_uid(never))
+        assert leases.spared(await lease_of(log, forgotten))
+        assert not leases.spared(await lease_of(log, never))
         await leases.renew(RESIDENT + "me", [(listed, 1)])
-        assert leases.spared(await log.row_by_uid(listed))
-        assert not leases.spared(await log.row_by_uid(forgotten))
-        assert not leases.spared(await log.row_by_uid(await lapsed(log, "elsewhere")))
+        assert leases.spared(await lease_of(log, listed))
+        assert not leases.spared(await lease_of(log, forgotten))
+        assert not leases.spared(await lease_of(log, await lapsed(log, "elsewhere")))

@@ -65,7 +65,7 @@ def schema(conn: Connection) -> dict[str, Any]:
     )
     indexes = conn.exec_driver_sql("SELECT indexdef FROM pg_indexes WHERE indexname NOT LIKE 'alembic%%' ORDER BY 1")
     options = conn.exec_driver_sql(
-        "SELECT relname, reloptions FROM pg_class WHERE relname IN ('task', 'event') ORDER BY 1"
+        "SELECT relname, reloptions FROM pg_class WHERE relname IN ('task', 'event', 'lease', 'executor') ORDER BY 1"
     )
     return {
         # A later version can add a column at the end only.
@@ -115,7 +115,7 @@ async def test_migrating_back_leaves_nothing_and_forth_again_works(dsn: str) -> 
     async with open_engine(dsn) as engine:
         await check(engine, ROOM)
         tables, triggers = await engine.read(made)
-        assert tables == ["alembic_version_tasks", "event", "store_meta", "task", "task_import"]
+        assert tables == ["alembic_version_tasks", "event", "executor", "lease", "store_meta", "task", "task_import"]
         assert triggers == sorted((trigger.name, trigger.table) for trigger in room_triggers(engine.dialect))
 
 

@@ -39,9 +39,12 @@ class Dialect(ABC):
         """
         return query.with_for_update()
 
-    def skip_locked(self, query: Select[*Ts]) -> Select[*Ts]:
-        """Like `lock`, but rows held by another transaction are left out instead of waited for."""
-        return query.with_for_update(skip_locked=True)
+    def skip_locked(self, query: Select[*Ts], table: TableClause | None = None) -> Select[*Ts]:
+        """Like `lock`, but rows held by another transaction are left out instead of waited for.
+
+        `table`: the one whose rows are locked, where the query has several.
+        """
+        return query.with_for_update(skip_locked=True, of=table)
 
     @abstractmethod
     def insert_ignore(self, table: TableClause) -> Insert:

@@ -110,7 +110,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         row = created.row
         response = pb.CreateTaskResponse(created=created.created, fence=created.fence)
         if created.fence:
-            response.lease_ttl = self._leases.ttl
+            response.lease_ttl = await self._leases.left(row.uid, created)
         if created.created:
             self._wire.fill_created(response.record, row, created.first)
         else:
@@ -315,8 +315,8 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
     async def Renew(self, request: pb.RenewRequest, context: Context) -> pb.RenewResponse:
         validation.leases(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
-        self._claims.heard(request.process_id)
         renewed = await self._leases.renew(request.process_id, held)
+        self._claims.renewed(request.process_id)
         await afp("renew.before_reply")
         return pb.RenewResponse(
             leases=wire.lease_states(request.leases, renewed), drain=self._claims.draining, lease_ttl=self._leases.ttl
@@ -324,7 +324,6 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
         validation.leases(request)
-        self._claims.forget([lease.task_uid for lease in request.leases])
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         await self._leases.release(request.process_id, held, lost=request.lost)
         return pb.ReleaseResponse()

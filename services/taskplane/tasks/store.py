@@ -18,7 +18,7 @@ from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.infos import Info
-from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.domain.task import Event, Lease, Row, Scope
 
 # Tenant, owner and context id.
 Session = tuple[str, str, str]
@@ -151,6 +151,7 @@ class Changed:
 
     Without events only its lease or its `copied_generation` moved. `task`: the task now, if the commit folded it, as it
     does with all that end. `snapshot`: the same serialized, or a document, if it was stored. `said`: see `fold`.
+    `holder`: the process that held its lease before. `imported`: the task is new and came with its whole log.
     """
 
     row: Row
@@ -158,6 +159,8 @@ class Changed:
     task: a2a.Task | None = None
     snapshot: bytes | None = None
     said: Mapping[int, Said] | None = None
+    holder: str | None = None
+    imported: bool = False
 
 
 @dataclass(slots=True)
@@ -179,6 +182,20 @@ class Committed:
     def events(self) -> list[Event]:
         """Return all new events; those of one task are in order."""
         return [event for change in (*self.changes, *self.deleted) for event in change.events]
+
+
+# The uid of a task and the fence of its lease.
+Held = tuple[str, int]
+
+
+class Renewed(NamedTuple):
+    """What became of a lease. `still_yours`: it was extended, or (False) lost; None: neither is known.
+
+    `input_generation`: of the newest message of the user; 0 where it is not known.
+    """
+
+    still_yours: bool | None
+    input_generation: int = 0
 
 
 class Unfinished(NamedTuple):
@@ -332,12 +349,41 @@ class QueueLog(WriteLog, ClockLog, Protocol):
         """Return the uids of the queued tasks that may have to wait for others of their session."""
         ...
 
-    async def expired(self, limit: int) -> Sequence[Row]:
-        """Return tasks whose lease has run out by the clock of `now`, the oldest first."""
+    async def renew(self, process_id: str, held: Sequence[Held], until: int) -> Sequence[Renewed]:
+        """Extend each lease of this process, also one that ran out, unless somebody took over; in the order given.
+
+        It is one transaction, which locks no task and waits for nobody: a lease that another transaction has locked is
+        left as it is and answered as unknown. No lease ends sooner than before, whatever `until` (microseconds) is, so
+        that a renewal which was held up for long does no harm. The process, if it was announced, is taken to be alive
+        until then, too.
+        """
         ...
 
-    async def held(self, process_id: str | None = None) -> Sequence[Row]:
-        """Return tasks whose lease this process holds, run out or not; None: those of every process."""
+    async def announce(self, process_id: str, until: int) -> None:
+        """Record a process that takes tasks from the queue, and that it is alive until this time.
+
+        Processes that have been dead for an hour are forgotten.
+        """
+        ...
+
+    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, int]:
+        """Return how many leases each of these processes holds, run out or not; a dead process is left out."""
+        ...
+
+    async def lease_left(self, uid: str, fence: int) -> float:
+        """Return for how many seconds the lease of this task under this fence lasts; 0: it ran out or is lost."""
+        ...
+
+    async def restart_leases(self, until: int) -> None:
+        """Let every lease end at this time, sooner or later than before; for a store that is alone."""
+        ...
+
+    async def expired(self, limit: int) -> Sequence[Lease]:
+        """Return leases that have run out by the clock of `now`, the oldest first."""
+        ...
+
+    async def held(self, process_id: str | None = None) -> Sequence[Lease]:
+        """Return the leases that this process holds, run out or not; None: those of every process."""
         ...
 
 

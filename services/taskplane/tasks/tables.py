@@ -1,4 +1,5 @@
-"""The tables of the task log. The columns of `task` and `event` are the fields of the domain's Row and Event, in order.
+"""The tables of the task log. The columns of `task`, `event` and `lease` are the fields of the domain's Row, Event and
+Lease, in order.
 
 Times are microseconds since 1970. What the constraints here cannot say, the triggers in `triggers.py` do.
 """
@@ -79,6 +80,9 @@ _NOT_BEYOND_THE_HEAD: Final = (
     "restart_generation",
     "snapshot_generation",
 )
+
+# Rows that are rewritten often and indexes that seldom are: room on the page keeps the new version beside the old one.
+_REWRITTEN: Final = {"fillfactor": 60, "autovacuum_vacuum_scale_factor": 0.02}
 
 # One row. `epoch` names this history of the log, and is drawn anew when a backup was restored; `page_key` signs page
 # tokens, for every process of the store alike.
@@ -186,7 +190,6 @@ task: Final = Table(
     Column("max_attempts", Integer, nullable=False),
     Column("ready_at", BigInteger),
     Column("lease_owner", Text),
-    Column("lease_until", BigInteger),
     Column("salt", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
@@ -229,17 +232,13 @@ task: Final = Table(
         + " AND (partial_generation IS NULL OR partial_generation <= generation)",
         name="task_nothing_beyond_its_head",
     ),
-    CheckConstraint(
-        "(lease_owner IS NULL) = (lease_until IS NULL) AND (ready_at IS NULL OR lease_owner IS NULL)",
-        name="task_queued_or_leased",
-    ),
+    CheckConstraint("ready_at IS NULL OR lease_owner IS NULL", name="task_queued_or_leased"),
     CheckConstraint(
         f"(origin = '{MANAGED}' AND NOT {among('state', AT_REST)}) OR (ready_at IS NULL AND lease_owner IS NULL)",
         name="task_at_rest_is_not_run",
     ),
     CheckConstraint(f"origin = '{MANAGED}' OR fence = 0", name="task_document_has_no_fence"),
-    # Rows are rewritten often and indexes seldom touched: room on the page keeps the new version beside the old one.
-    postgresql_with={"fillfactor": 60, "autovacuum_vacuum_scale_factor": 0.02},
+    postgresql_with=_REWRITTEN,
 )
 Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id)
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
@@ -250,10 +249,34 @@ def _partial(name: str, where: str, *columns: Column[object]) -> None:
 
 
 _partial("task_ready", "ready_at IS NOT NULL", task.c.agent, task.c.ready_at)
-_partial("task_lease_until", "lease_until IS NOT NULL", task.c.lease_until)
-_partial("task_lease_owner", "lease_owner IS NOT NULL", task.c.lease_owner)
 _partial("task_uncopied", UNCOPIED, task.c.status_at)
 _partial("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)
+
+# One row per task that runs. A renewal rewrites these narrow rows only. The fence, and what changes with it, stands in
+# the row of the task, which decides who holds the lease.
+lease: Final = Table(
+    "lease",
+    metadata,
+    Column("task_uid", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("lease_until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("task_uid", name="lease_pkey"),
+    postgresql_with=_REWRITTEN,
+)
+Index("lease_by_end", lease.c.lease_until)
+Index("lease_by_owner", lease.c.owner)
+
+# The processes that take tasks from the queue, and until when each is taken to be alive: its renewals move it on,
+# whichever store they come to.
+executor: Final = Table(
+    "executor",
+    metadata,
+    Column("process_id", Text, nullable=False),
+    Column("alive_until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("process_id", name="executor_pkey"),
+    postgresql_with=_REWRITTEN,
+)
 
 # Tasks of sessions that are being brought in. Page 0 has the uids of those that are in, while their session is not yet.
 task_import: Final = staging_table("task_import", metadata)

@@ -65,7 +65,6 @@ LIVE: Final = frozenset(
         "started",
         "ready_at",
         "lease_owner",
-        "lease_until",
         "updated_at",
         "event_bytes",
         "superseded",
@@ -192,6 +191,31 @@ def triggers(dialect: Dialect) -> list[Trigger]:
             " AND NEW.fence = OLD.fence AND NEW.terminal_generation IS NULL",
             "whoever loses a lease is fenced in the same change",
             ["lease_owner"],
+        ),
+        Trigger(
+            "lease_belongs_to_its_task",
+            "lease",
+            "BEFORE INSERT",
+            "NOT EXISTS (SELECT 1 FROM task t WHERE t.uid = NEW.task_uid AND t.lease_owner = NEW.owner"
+            " AND t.fence = NEW.fence)",
+            "a lease is made for the process and the fence that its task names",
+        ),
+        Trigger(
+            "lease_is_extended_only",
+            "lease",
+            "BEFORE UPDATE",
+            "NEW.task_uid <> OLD.task_uid OR NEW.owner <> OLD.owner OR NEW.fence <> OLD.fence"
+            # A store that is alone begins all leases anew when it starts, since the clock they were made by is gone.
+            + ("" if dialect.alone else " OR NEW.lease_until < OLD.lease_until"),
+            "a lease changes neither its process nor its fence, and never ends sooner than it did",
+        ),
+        Trigger(
+            "lease_is_kept_while_it_holds",
+            "lease",
+            "BEFORE DELETE",
+            "EXISTS (SELECT 1 FROM task t WHERE t.uid = OLD.task_uid AND t.lease_owner = OLD.owner"
+            " AND t.fence = OLD.fence)",
+            "a lease goes when its task has lost it",
         ),
         Trigger(
             "task_state_follows",

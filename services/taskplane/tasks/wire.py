@@ -22,7 +22,7 @@ from taskplane.tasks.domain.task import (
     cursor_of,
     incarnation,
 )
-from taskplane.tasks.store import EventFilter, TaskFilter
+from taskplane.tasks.store import EventFilter, Renewed, TaskFilter
 
 _SECOND = 1_000_000
 
@@ -281,10 +281,15 @@ def event_filter(request: pb.ListEventsRequest) -> EventFilter:
     )
 
 
-def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[commands.Renewed]) -> list[pb.LeaseState]:
+def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[Renewed]) -> list[pb.LeaseState]:
     """Convert the answers to renewals, in the order of the request."""
     return [
-        pb.LeaseState(task_uid=lease.task_uid, still_yours=state.still_yours, input_generation=state.input_generation)
+        pb.LeaseState(
+            task_uid=lease.task_uid,
+            still_yours=state.still_yours is not False,
+            unknown=state.still_yours is None,
+            input_generation=state.input_generation,
+        )
         for lease, state in zip(leases, renewed, strict=True)
     ]
 

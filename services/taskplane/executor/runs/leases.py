@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 # The store sends something at least every 5 seconds.
 SILENCE: Final = 15.0
+# Seconds until leases are renewed again of which the store could not tell what became of them.
+_SOON: Final = 0.2
 
 
 class Leases:
@@ -44,12 +46,12 @@ class Leases:
                 pass
             self._hint.clear()
             try:
-                await self._renew()
+                certain = await self._renew()
             except PlaneError as error:
                 wait = min(1.0, self._renew_every) * random.uniform(0.5, 1.0)
                 log.warning("the leases were not renewed: %s", error)
             else:
-                wait = self._renew_every
+                wait = self._renew_every if certain else _SOON * random.uniform(0.5, 1.0)
 
     async def claiming(self) -> None:
         """Holds the Claim stream, until cancelled; a stream that breaks or falls silent is opened again."""
@@ -73,7 +75,10 @@ class Leases:
                     response = await anext(responses, None)
                 if response is None:
                     return
-                begun = True
+                if not begun:
+                    # What happened while nobody listened was not hinted at.
+                    begun = True
+                    self.renew_now()
                 if response.HasField("assignment"):
                     if self._runs.start_assigned(response.assignment) is not None:
                         self.renew_now()
@@ -86,7 +91,8 @@ class Leases:
         finally:
             call.cancel()
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> bool:
+        """Renew all leases once; return False where the store could not tell what became of some."""
         runs = self._runs.leases()
         request = pb.RenewRequest(
             process_id=self._runs.process_id,
@@ -96,11 +102,15 @@ class Leases:
         asked_at = time.monotonic()
         response = await self._queue.Renew(request, timeout=max(self._renew_every, 0.5))
         until = certain_until(asked_at, response.lease_ttl)
+        certain = True
         for run, state in zip(runs, response.leases, strict=True):
             if run.outbox.at_rest:
                 continue
-            if state.still_yours:
+            if state.unknown:
+                certain = False
+            elif state.still_yours:
                 run.outbox.input_generation = max(run.outbox.input_generation, state.input_generation)
                 run.outbox.renewed(until)
             else:
                 self._runs.stop(run, "its lease is no longer ours")
+        return certain

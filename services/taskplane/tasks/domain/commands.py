@@ -113,16 +113,6 @@ class Claim:
 
 
 @dataclass(slots=True, kw_only=True)
-class Renew:
-    """Extend a lease while `fence` is current and `process_id` holds it. Answer: `Renewed`; never an error."""
-
-    task_uid: str
-    process_id: str
-    fence: int
-    lease_until: int
-
-
-@dataclass(slots=True, kw_only=True)
 class Orphan:
     """Take back a lease that expired or that its holder gave up; the policy of the task decides what follows.
 
@@ -171,9 +161,7 @@ class Trim:
     at_most: int
 
 
-Operation = (
-    Create | Append | AddMessage | Cancel | Put | Delete | Claim | Renew | Orphan | MarkCopied | MarkSuperseded | Trim
-)
+Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Orphan | MarkCopied | MarkSuperseded | Trim
 
 
 @dataclass(slots=True)
@@ -208,14 +196,6 @@ class Added:
     added: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class Renewed:
-    """Answer to Renew. `still_yours`: the lease was extended. `input_generation`: of the newest user message."""
-
-    still_yours: bool
-    input_generation: int
-
-
 @dataclass(slots=True)
 class Done:
     """Answer with the row as it is now. `created`: it is a new document task."""
@@ -240,7 +220,7 @@ class Trimmed:
     more: bool = False
 
 
-Answer = Created | Appended | Added | Renewed | Done | Marked | Trimmed | None
+Answer = Created | Appended | Added | Done | Marked | Trimmed | None
 
 
 @dataclass(slots=True)
@@ -252,6 +232,7 @@ class Write:
     snapshot). `delete` removes the row and its events. `fields` are the names of the fields that may differ from the
     row before, if there was one. `said`: see `fold`. `others`: the writes with it to other tasks, which exist. `trims`:
     delete the events after the first and up to the second generation, except those that stay as long as the task.
+    `lease_until`: the end of the lease that `row` takes, if it takes one.
     """
 
     row: Row
@@ -264,6 +245,7 @@ class Write:
     delete: bool = False
     others: Sequence["Write"] = ()
     trims: tuple[int, int] | None = None
+    lease_until: int | None = None
 
 
 @dataclass(slots=True)
@@ -295,6 +277,8 @@ class Found:
     `needs.needs_turn` says so; elsewhere the row has it. `others`: the data of each task that an operation on a session
     concerns; `cut`: such a task has one of the operation's invocations. `busy`: the creation time of the newest task
     that a new one must not run beside; 0: there is none. `waits`: another task is before a queued one that is in turn.
+    `lease_until`: the end of the lease of `row`, read if `needs.needs_lease` says so; None: there is no lease, or it is
+    being renewed by another transaction.
     """
 
     row: Row | None
@@ -308,3 +292,4 @@ class Found:
     cut: bool = False
     busy: int = 0
     waits: bool = False
+    lease_until: int | None = None

@@ -17,7 +17,7 @@ from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
-from taskplane.tasks.domain.leases import claim, orphan, renew
+from taskplane.tasks.domain.leases import claim, orphan
 from taskplane.tasks.domain.messages import is_partial, turn_of
 from taskplane.tasks.domain.strategy import interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
@@ -85,6 +85,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
     draft.new["started"] = leased and bool(op.changes)
     row = draft.finished()
     write = Write(row, draft.events, commands.Created(row, True, row.fence, first), said=draft.said, document=first)
+    write.lease_until = op.lease_until if leased else None
     if found.others:
         write.others = interrupted(found, op, now)
     return write
@@ -127,7 +128,6 @@ def _new_row(op: commands.Create, now: int) -> Row:
         op.max_attempts,
         None if leased else now,  # ready_at
         op.claim_for or None,
-        op.lease_until if leased else None,
         op.salt,
         now,  # created_at
         now,  # updated_at
@@ -297,7 +297,6 @@ _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {
     commands.Put: _put,
     commands.Delete: _delete,
     commands.Claim: claim,
-    commands.Renew: renew,
     commands.Orphan: orphan,
     commands.MarkCopied: _mark_copied,
     commands.MarkSuperseded: mark_superseded,

@@ -232,7 +232,6 @@ class Draft:
         if state in TERMINAL:
             self.new["terminal_generation"] = at
             self.new["lease_owner"] = None
-            self.new["lease_until"] = None
             self.new["ready_at"] = None
 
     def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:
@@ -255,7 +254,6 @@ class Draft:
         self.fence += 1
         self.new["fence"] = self.fence
         self.new["lease_owner"] = None
-        self.new["lease_until"] = None
         self.new["started"] = False
 
     def write(self, row: Row, answer: Answer, *, refold: bool = False) -> Write:

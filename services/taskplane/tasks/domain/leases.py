@@ -10,7 +10,7 @@ from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
-from taskplane.tasks.domain.task import FAILED, MANAGED, RERUN_ON_ORPHAN, SUBMITTED, TERMINAL, Row, changed_by
+from taskplane.tasks.domain.task import FAILED, MANAGED, RERUN_ON_ORPHAN, SUBMITTED, Row, changed_by
 
 STORE_ACTOR: Final = "taskplane"
 
@@ -28,20 +28,9 @@ def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
         "started": False,
         "ready_at": None,
         "lease_owner": op.process_id,
-        "lease_until": op.lease_until,
     }
     new = changed_by(row, values)
-    return Write(new, (), commands.Done(new), values)
-
-
-def renew(found: Found, op: commands.Renew, now: int) -> Write | commands.Renewed:
-    """Extends a lease, also one that ran out, as long as nobody took over."""
-    row = found.row
-    if row is None or row.lease_owner != op.process_id or row.fence != op.fence or row.state in TERMINAL:
-        return commands.Renewed(still_yours=False, input_generation=row.input_generation if row is not None else 0)
-    values = {"lease_until": op.lease_until}
-    answer = commands.Renewed(still_yours=True, input_generation=row.input_generation)
-    return Write(changed_by(row, values), (), answer, values)
+    return Write(new, (), commands.Done(new), values, lease_until=op.lease_until)
 
 
 def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
@@ -49,7 +38,8 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
         return None
-    if op.expired_before is not None and (row.lease_until or 0) > op.expired_before:
+    # Looked at again under its lock: a renewal that was committed meanwhile, or is on its way, keeps the lease.
+    if op.expired_before is not None and (found.lease_until is None or found.lease_until > op.expired_before):
         return None
     attempts = row.attempt - 1 if op.released else row.attempt
     draft = Draft(row, STORE_ACTOR, now)

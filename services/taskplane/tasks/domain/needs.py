@@ -40,6 +40,17 @@ def needs_lost_messages(row: Row, op: Operation) -> bool:
     return isinstance(op, commands.Orphan) and row.started and row.on_orphan == RERUN_ON_ORPHAN
 
 
+def needs_lease(row: Row, op: Operation) -> bool:
+    """Whether `op` may end the lease of `row`, so that it has to be locked (`Found.lease_until`)."""
+    if row.lease_owner is None:
+        return False
+    if isinstance(op, commands.Append):
+        return op.state in AT_REST
+    if isinstance(op, commands.Create):
+        return row.id != op.task_id
+    return isinstance(op, (commands.Cancel, commands.Delete, commands.Orphan, commands.MarkSuperseded))
+
+
 def needs_order(row: Row, op: Operation) -> bool:
     """Return whether deciding `op` on `row` needs to know if it waits for others of its session (`Found.waits`)."""
     return row.in_turn and isinstance(op, commands.Claim)

@@ -116,8 +116,8 @@ class Row(NamedTuple):
     max_attempts: int
     # Not null exactly while the task is queued.
     ready_at: int | None
+    # The process that holds its lease; until when, the table of leases says.
     lease_owner: str | None
-    lease_until: int | None
     salt: str
     created_at: int
     updated_at: int
@@ -155,6 +155,18 @@ else:
     def changed(row: Row, /, **values: object) -> Row:
         """Return `row._replace(...)`, at the cost of the given values, not of all forty. KeyError: no such field."""
         return changed_by(row, values)
+
+
+class Lease(NamedTuple):
+    """The right of one process to run a task until a time, in microseconds since 1970; the field order is the table's.
+
+    It is the task's lease while the task's row has its owner and its fence, whatever its time.
+    """
+
+    task_uid: str
+    owner: str
+    fence: int
+    lease_until: int
 
 
 class Event(NamedTuple):

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import AsyncGenerator, Collection
 from typing import Final, Protocol
@@ -11,10 +10,11 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
-from taskplane.storage.bell import Listener
+from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.commands import Claim, Done
-from taskplane.tasks.domain.task import ACTIVE, MESSAGE, Row
+from taskplane.tasks.domain.task import ACTIVE, Row
 from taskplane.tasks.queue.leases import Leases, settled
+from taskplane.tasks.rings import Rung, is_news_to_its_holder
 from taskplane.tasks.store import Committed, QueueLog
 
 _log = logging.getLogger(__name__)
@@ -37,12 +37,12 @@ class _Stream:
 
     def __init__(self, process_id: str, agents: Collection[str], capacity: int) -> None:
         self.process_id = process_id
+        self.key = key_of(process_id)
         self.agents = frozenset(agents)
         self.capacity = capacity
         self.assigned: deque[Row] = deque()
         self.renew_now = False
         self.replaced = False
-        self.heard = time.monotonic()
         self.changed = Listener()
 
     def assign(self, row: Row) -> None:
@@ -69,10 +69,10 @@ class Claims:
         self._poll_every = poll_every
         self._keepalive = keepalive
         self._streams: dict[str, _Stream] = {}
-        # Who holds which task, as far as commits of this store tell; of connected processes only.
-        self._holders: dict[str, str] = {}
         # Queued tasks that may have to wait for others of their session.
         self._in_turn: set[str] = set()
+        # There may be others of them.
+        self._in_turn_elsewhere = False
         self._unseen: list[tuple[str, Row]] = []
         self._work = Listener()
         # Seconds that the dispatcher may wait for work.
@@ -92,6 +92,7 @@ class Claims:
         self, process_id: str, agents: Collection[str], capacity: int
     ) -> AsyncGenerator[pb.ClaimResponse, None]:
         """The messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`."""
+        await self._leases.announce(process_id)
         mine = _Stream(process_id, agents, capacity)
         old = self._streams.get(process_id)
         if old is not None:
@@ -102,8 +103,6 @@ class Claims:
         self._streams[process_id] = mine
         self._idle.clear()
         try:
-            for row in await self._log.held(process_id):
-                self._holders.setdefault(row.uid, process_id)
             yield _hint(now=self.draining)
             self._work.hear()
             while not self._closed:
@@ -127,8 +126,6 @@ class Claims:
     def _leave(self, stream: _Stream) -> None:
         if self._streams.get(stream.process_id) is stream:
             del self._streams[stream.process_id]
-            for uid in [uid for uid, holder in self._holders.items() if holder == stream.process_id]:
-                del self._holders[uid]
         if stream.assigned:
             self._unseen.extend((stream.process_id, row) for row in stream.assigned)
             self._work.hear()
@@ -139,34 +136,35 @@ class Claims:
         """Takes in one commit: wakes the dispatcher, and tells holders what happened to their tasks."""
         for change in commit.changes:
             row = change.row
-            holder = row.lease_owner
-            before = self._holders.get(row.uid)
-            if holder in self._streams:
-                self._holders[row.uid] = holder
-            elif before is not None:
-                del self._holders[row.uid]
-            # Its own completion or pause is no news to a holder.
-            if before is not None and before != holder and row.item_last != row.generation:
-                self._hint(before)
+            if is_news_to_its_holder(change):
+                self._hint(change.holder)
             if row.in_turn:
                 (self._in_turn.add if row.ready_at is not None else self._in_turn.discard)(row.uid)
             if row.ready_at is not None or (self._in_turn and row.state not in ACTIVE):
                 self._work.hear()
-            elif holder is None:
+            elif row.lease_owner is None:
                 self._found_room()
-            if change.events and change.events[-1].kind == MESSAGE:
-                self._hint(self._holders.get(row.uid))
         for change in commit.deleted:
             self._in_turn.discard(change.row.uid)
             if self._in_turn:
                 self._work.hear()
-            self._hint(self._holders.pop(change.row.uid, None))
+            self._hint(change.holder)
 
-    def heard(self, process_id: str) -> None:
-        """The process has just renewed, so it lives. One that is silent for a lease time is given nothing."""
-        stream = self._streams.get(process_id)
-        if stream is not None:
-            stream.heard = time.monotonic()
+    def heard(self, rung: Rung | None) -> None:
+        """Takes in what another store did; None: anything."""
+        for stream in self._streams.values():
+            if rung is None or stream.key in rung.executors:
+                stream.hint()
+        if rung is None or rung.in_turn:
+            self._in_turn_elsewhere = True
+        if rung is None or rung.queued or (rung.freed and self._in_turn):
+            self._work.hear()
+        elif rung.freed:
+            self._found_room()
+
+    def renewed(self, process_id: str) -> None:
+        """The process has just renewed here. One that renews nowhere for a lease time is given nothing."""
+        if process_id in self._streams:
             self._found_room()
 
     def _found_room(self) -> None:
@@ -179,26 +177,29 @@ class Claims:
         if stream is not None:
             stream.hint()
 
-    def forget(self, uids: Collection[str]) -> None:
-        """Their holder is giving them up and needs no hint about it."""
-        for uid in uids:
-            self._holders.pop(uid, None)
-
     async def load(self) -> None:
         """Reads which tasks wait in turn; to be done before the store serves."""
-        self._in_turn.update(await self._log.in_turn())
+        known = set(self._in_turn)
+        found = set(await self._log.in_turn())
+        self._in_turn -= known - found
+        self._in_turn |= found
 
     async def run(self) -> None:
         """The dispatcher; ends when it is cancelled."""
         while True:
             self._patience = self._poll_every
             try:
+                if self._in_turn_elsewhere:
+                    self._in_turn_elsewhere = False
+                    await self.load()
                 await self._give_back()
                 await self._dispatch()
             except PlaneError as error:
                 _log.warning("tasks could not be given to executors: %s", error)
+                self._in_turn_elsewhere = True
                 self._wait_at_most(_RETRY)
-            await self._work.wait(self._patience)
+            if not await self._work.wait(self._patience) and self._patience == self._poll_every:
+                self._in_turn_elsewhere = True
 
     def _wait_at_most(self, seconds: float) -> None:
         self._patience = min(self._patience, seconds)
@@ -231,10 +232,9 @@ class Claims:
         ready = claimable.uids
         if not ready:
             return False
-        room: dict[str, int] = {}
-        alive = time.monotonic() - self._leases.ttl
-        for stream in [each for each in self._streams.values() if each.agents == agents and each.heard > alive]:
-            room[stream.process_id] = stream.capacity - len(await self._log.held(stream.process_id))
+        capacities = {each.process_id: each.capacity for each in self._streams.values() if each.agents == agents}
+        loads = await self._log.loads(list(capacities))
+        room = {process_id: capacities[process_id] - load for process_id, load in loads.items()}
         until = await self._leases.until()
         claims: list[Claim] = []
         for uid in ready:

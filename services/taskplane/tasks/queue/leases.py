@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.runtime.errors import DeadlineExceeded, Exhausted, PlaneError, Unavailable
-from taskplane.tasks.domain.commands import Answer, Orphan, Renew, Renewed
-from taskplane.tasks.domain.task import Row
-from taskplane.tasks.store import QueueLog
+from taskplane.runtime.failpoints import afp
+from taskplane.tasks.domain.commands import Answer, Created, Orphan
+from taskplane.tasks.domain.task import Lease
+from taskplane.tasks.store import Held, QueueLog, Renewed
 
 # How the id of an executor begins that lives in the process of a store that is alone on its database.
 RESIDENT: Final = "resident:"
-Held = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,21 @@ class Leases:
     def _ttl_us(self) -> int:
         return int(self.ttl * 1_000_000)
 
-    async def renew(self, process_id: str, held: Sequence[Held]) -> list[Renewed]:
-        """Extends each lease (uid, fence) that is still this process's; in the order given.
+    async def left(self, uid: str, created: Created) -> float:
+        """For how many seconds from now the lease lasts that a creation was answered with."""
+        return self.ttl if created.created else await self._log.lease_left(uid, created.fence)
 
-        An error of one is an error of all: nobody is told that a lease is lost which may not be.
-        """
+    async def announce(self, process_id: str) -> None:
+        """The process takes tasks from the queue from now on."""
+        await self._log.announce(process_id, await self.until())
+
+    async def renew(self, process_id: str, held: Sequence[Held]) -> Sequence[Renewed]:
+        """Extends each lease that is still this process's; in the order given."""
         now = await self._log.now()
         if process_id == self._resident:
             self._renewals = (*self._renewals[-1:], _Renewal(now, frozenset(uid for uid, _ in held)))
-        operations = [
-            Renew(task_uid=uid, process_id=process_id, fence=fence, lease_until=now + self._ttl_us)
-            for uid, fence in held
-        ]
-        return [_renewed(answer) for answer in await self._log.submit_all(operations)]
+        await afp("renew.before_write")
+        return await self._log.renew(process_id, held, now + self._ttl_us)
 
     async def release(self, process_id: str, held: Sequence[Held], *, lost: bool = False) -> None:
         """Gives the leases up; those that are no longer this process's are left alone. `lost`: the attempts count.
@@ -74,20 +76,21 @@ class Leases:
         Executors that lived in a process of before are dead, so their tasks are orphans at once. Every other lease
         starts again, because the clock that it was written by is gone.
         """
-        rows = await self._log.held(None)
-        until = await self.until()
-        settled(await self._log.submit_all([_adopted(row, until) for row in rows]))
+        dead = [each for each in await self._log.held() if each.owner.startswith(RESIDENT)]
+        orphans = [Orphan(task_uid=each.task_uid, process_id=each.owner, fence=each.fence) for each in dead]
+        settled(await self._log.submit_all(orphans))
+        await self._log.restart_leases(await self.until())
 
-    def spared(self, row: Row) -> bool:
+    def spared(self, lease: Lease) -> bool:
         """Whether this lease stays although it ran out.
 
         True for the resident executor, unless it has left the task out of its last two renewals, both made since the
         lease was taken or last renewed: then it does not know of the lease, or has given it up.
         """
-        if self._resident is None or row.lease_owner != self._resident:
+        if self._resident is None or lease.owner != self._resident:
             return False
-        taken = (row.lease_until or 0) - self._ttl_us
-        missing = [renewal for renewal in self._renewals if renewal.at > taken and row.uid not in renewal.uids]
+        taken = lease.lease_until - self._ttl_us
+        missing = [each for each in self._renewals if each.at > taken and lease.task_uid not in each.uids]
         return len(missing) < 2
 
 
@@ -100,18 +103,3 @@ def settled(answers: Sequence[Answer | PlaneError]) -> list[Answer | PlaneError]
         if isinstance(answer, (Unavailable, Exhausted, DeadlineExceeded)):
             raise answer
     return list(answers)
-
-
-def _renewed(answer: Answer | PlaneError) -> Renewed:
-    if isinstance(answer, PlaneError):
-        raise answer
-    if not isinstance(answer, Renewed):
-        raise TypeError(f"the log answered a renewal with {type(answer).__name__}")
-    return answer
-
-
-def _adopted(row: Row, until: int) -> Orphan | Renew:
-    owner = row.lease_owner or ""
-    if owner.startswith(RESIDENT):
-        return Orphan(task_uid=row.uid, process_id=owner, fence=row.fence)
-    return Renew(task_uid=row.uid, process_id=owner, fence=row.fence, lease_until=until)

@@ -47,16 +47,16 @@ class Sweeper:
         if self._passed is None or began - self._passed > self._late:
             self._grace_until = began + self._leases.ttl
         before = await self._log.now()
-        lost = [row for row in await self._log.expired(_MAX_ORPHANS) if not self._leases.spared(row)]
+        lost = [lease for lease in await self._log.expired(_MAX_ORPHANS) if not self._leases.spared(lease)]
         taken = 0
         if lost and began >= self._grace_until:
             orphans = [
-                Orphan(task_uid=row.uid, process_id=row.lease_owner or "", fence=row.fence, expired_before=before)
-                for row in lost
+                Orphan(task_uid=lease.task_uid, process_id=lease.owner, fence=lease.fence, expired_before=before)
+                for lease in lost
             ]
-            for row, answer in zip(lost, settled(await self._log.submit_all(orphans)), strict=True):
+            for lease, answer in zip(lost, settled(await self._log.submit_all(orphans)), strict=True):
                 if isinstance(answer, PlaneError):
-                    _log.error("the lost task %s could not be taken back: %s", row.id, answer)
+                    _log.error("the lost task %s could not be taken back: %s", lease.task_uid, answer)
                 elif answer is not None:
                     taken += 1
             if taken:

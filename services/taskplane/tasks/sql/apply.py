@@ -19,7 +19,7 @@ from taskplane.tasks.domain.commands import Answer, Found, Operation, Trimmed, W
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_order, needs_turn
-from taskplane.tasks.domain.task import Event, Row, changed
+from taskplane.tasks.domain.task import Event, Lease, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.contents import Content, artifacts_among, contents, newest_turns, said_under_fence
@@ -244,23 +244,33 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
     deleted: list[Changed] = []
     updates: list[tuple[Row, Collection[str], bytes | None]] = []
     events: list[Event] = []
+    taken: list[Lease] = []
+    lost: list[Row] = []
     for write in decided.all_writes():
         row, snapshot = write.row, write.document
+        before = decided.rows.get(row.uid)
+        holder = before.lease_owner if before is not None else None
+        if holder is not None and row.lease_owner is None:
+            lost.append(row)
+        elif holder is None and row.lease_owner is not None:
+            taken.append(Lease(row.uid, row.lease_owner, row.fence, write.lease_until or 0))
         task = tasks.get(row.uid)
         if task is not None and not write.delete:
             snapshot = task.SerializeToString()
             row = changed(
                 row, snapshot_generation=row.generation, snapshot_bytes=len(snapshot), folded_bytes=row.event_bytes
             )
-        (deleted if write.delete else changes).append(Changed(row, write.events, task, snapshot, write.said))
+        (deleted if write.delete else changes).append(Changed(row, write.events, task, snapshot, write.said, holder))
         events.extend(write.events)
-        if write.fields and row.uid in decided.rows:
+        if write.fields and before is not None:
             updates.append((row, write.fields, None if snapshot is None else pack(snapshot)))
     gone = [change.row for change in deleted]
     if parts.recent is not None:
         parts.recent.set_aside([change.row.uid for change in changes] + [row.uid for row in gone])
     writing.update_tasks(conn, updates)
     writing.insert_events(conn, events)
+    writing.insert_leases(conn, taken)
+    writing.delete_leases(conn, lost)
     writing.delete_tasks(conn, gone)
     for write in decided.writes.values():
         if write.trims is not None and isinstance(write.answer, Trimmed):

@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select
 
 from taskplane.storage.prepared import PreparedQuery
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Found, Known, Operation
+from taskplane.tasks.domain.needs import needs_lease
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.recent import Recent
@@ -27,7 +28,7 @@ def names_of(op: Operation) -> Names:
 
 
 def _by_uid(
-    op: commands.Append | commands.Claim | commands.Renew | commands.Orphan | commands.MarkCopied | commands.Trim,
+    op: commands.Append | commands.Claim | commands.Orphan | commands.MarkCopied | commands.Trim,
 ) -> Names:
     return op.task_uid, None, None
 
@@ -57,7 +58,6 @@ _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
     commands.Put: _by_document,
     commands.Delete: _by_id,
     commands.Claim: _by_uid,
-    commands.Renew: _by_uid,
     commands.Orphan: _by_uid,
     commands.MarkCopied: _by_uid,
     commands.MarkSuperseded: _by_session,
@@ -79,10 +79,13 @@ class Target:
     # The tasks of its session, for an operation on those.
     others: Sequence[Found] = ()
     busy: int = 0
+    lease_until: int | None = None
 
     def found(self) -> Found:
         """What `decide` needs to know, except what is said."""
-        return Found(self.row, self.known, self.known_row, others=self.others, busy=self.busy)
+        return Found(
+            self.row, self.known, self.known_row, others=self.others, busy=self.busy, lease_until=self.lease_until
+        )
 
 
 @dataclass(slots=True)
@@ -96,7 +99,8 @@ class Gathered:
 def gather(
     conn: Connection, operations: Sequence[Operation], locking: sql.Locking, recent: Recent | None = None
 ) -> Gathered:
-    """Two statements at most, a third where another process holds rows or a task is unknown; some for each session.
+    """Two statements at most, a third where another process holds rows or a task is unknown, one more where leases may
+    end; some for each session.
 
     Rows that another process holds are left out, not waited for; if that leaves nothing at all to decide, they are.
     """
@@ -111,14 +115,40 @@ def gather(
     rows = recent.rows(wanted) if recent is not None else {}
     if len(rows) < len(wanted):
         rows.update(_rows(conn, locking.rows_not_held_elsewhere, wanted - rows.keys()))
-    held = _existing(conn, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
+    held = _existing(conn, sql.EXISTING_UIDS, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
     targets = [_target(each, uids, turns, rows, held) for each in names]
     _add_sessions(operations, targets, of_sessions, rows, held)
     if held and all(target.waits for target in targets):
         rows = _rows(conn, locking.rows, wanted)
         targets = [_target(each, uids, turns, rows, frozenset()) for each in names]
         _add_sessions(operations, targets, of_sessions, rows, frozenset())
+    _lock_leases(conn, operations, targets, locking)
     return Gathered(targets, rows)
+
+
+def _lock_leases(
+    conn: Connection, operations: Sequence[Operation], targets: Sequence[Target], locking: sql.Locking
+) -> None:
+    """Locks the leases that operations may end, after the rows of their tasks; a statement, where there are any.
+
+    A lease that is held elsewhere is being renewed: its operation is left for a later batch. The sweep's is not, for it
+    finds the lease again.
+    """
+    ending: dict[int, list[str]] = {}
+    for index, (op, target) in enumerate(zip(operations, targets, strict=True)):
+        rows = [target.row, *[each.row for each in target.others]]
+        if uids := [row.uid for row in rows if row is not None and needs_lease(row, op)]:
+            ending[index] = uids
+    if not ending:
+        return
+    wanted = {uid for uids in ending.values() for uid in uids}
+    found: dict[str, int] = {row[0]: row[1] for row in locking.leases_not_held_elsewhere.rows(conn, {"uids": wanted})}
+    held = _existing(conn, sql.EXISTING_LEASES, wanted - found.keys()) if len(found) < len(wanted) else frozenset[str]()
+    for index, uids in ending.items():
+        op, target = operations[index], targets[index]
+        target.lease_until = found.get(uids[0])
+        swept = isinstance(op, commands.Orphan) and op.expired_before is not None
+        target.waits = target.waits or (not swept and not held.isdisjoint(uids))
 
 
 def _add_sessions(
@@ -181,6 +211,6 @@ def _rows(conn: Connection, query: PreparedQuery, uids: Collection[str]) -> dict
     return {values[0]: sql.to_row(values) for values in query.rows(conn, {"uids": uids})}
 
 
-def _existing(conn: Connection, uids: Collection[str]) -> frozenset[str]:
+def _existing(conn: Connection, query: Select[Any], uids: Collection[str]) -> frozenset[str]:
     """Which of these are there, locked or not."""
-    return frozenset(conn.execute(sql.EXISTING_UIDS, {"uids": uids}).scalars())
+    return frozenset(conn.execute(query, {"uids": uids}).scalars())

@@ -17,11 +17,12 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
-from taskplane.tasks.domain.task import Event, Row, Scope
-from taskplane.tasks.sql import conversation, importing, infos, reads, trimming, watching
+from taskplane.tasks.domain.task import Event, Lease, Row, Scope
+from taskplane.tasks.sql import conversation, importing, infos, leases, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.conversation import Sayings
 from taskplane.tasks.sql.gather import names_of
+from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.sessions import session_of
@@ -34,11 +35,13 @@ from taskplane.tasks.store import (
     Claimable,
     Committed,
     EventFilter,
+    Held,
     InfoFilter,
     InfoPage,
     MessageFilter,
     MessagePage,
     Page,
+    Renewed,
     Session,
     TaskFilter,
     TaskPage,
@@ -70,6 +73,7 @@ class SqlTaskLog:
         self._recent = Recent() if engine.dialect.alone else None
         parts = Parts.of(engine.dialect, self._recent)
         self._clock = parts.clock
+        self._renewing = Renewing(engine.dialect)
         self._meta: Meta | None = None
         self._sayings = Sayings()
         self._committer: Committer[Operation, Answer] = Committer(
@@ -194,15 +198,42 @@ class SqlTaskLog:
         """Implement `TaskLog.removable`."""
         return await self._engine.read(trimming.removable, trims)
 
-    async def expired(self, limit: int) -> Sequence[Row]:
+    async def expired(self, limit: int) -> Sequence[Lease]:
         """Implement `TaskLog.expired`."""
-        return await self._engine.read(watching.expired, self._clock, limit)
+        return await self._engine.read(leases.expired, self._clock, limit)
 
-    async def held(self, process_id: str | None = None) -> Sequence[Row]:
+    async def held(self, process_id: str | None = None) -> Sequence[Lease]:
         """Implement `TaskLog.held`."""
         if process_id is not None and has_nul(process_id):
             return []
-        return await self._engine.read(watching.held, process_id)
+        return await self._engine.read(leases.held, process_id)
+
+    async def renew(self, process_id: str, held: Sequence[Held], until: int) -> Sequence[Renewed]:
+        """Implement `TaskLog.renew`."""
+        if has_nul(process_id):
+            return [Renewed(still_yours=False) for _ in held]
+        sound = [each for each in held if not has_nul(each[0])]
+        renewed = dict(
+            zip(sound, await self._engine.write(self._renewing.renew, process_id, sound, until), strict=True)
+        )
+        return [renewed.get(each, Renewed(still_yours=False)) for each in held]
+
+    async def announce(self, process_id: str, until: int) -> None:
+        """Implement `TaskLog.announce`."""
+        if not has_nul(process_id):
+            await self._engine.write(self._renewing.announce, process_id, until, self._clock)
+
+    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, int]:
+        """Implement `TaskLog.loads`."""
+        return await self._engine.read(leases.loads, process_ids, self._clock)
+
+    async def lease_left(self, uid: str, fence: int) -> float:
+        """Implement `TaskLog.lease_left`."""
+        return await self._engine.read(leases.lease_left, uid, fence, self._clock)
+
+    async def restart_leases(self, until: int) -> None:
+        """Implement `TaskLog.restart_leases`."""
+        await self._engine.write(leases.restart, until)
 
     async def now(self) -> int:
         """Implement `TaskLog.now`."""
@@ -225,7 +256,7 @@ class SqlTaskLog:
         with contested(context_id):
             rows = await self._engine.write(importing.commit, of, pages, dialect, Writing(dialect))
         if self._on_commit is not None and rows:
-            self._on_commit(Committed([Changed(row) for row in rows]))
+            self._on_commit(Committed([Changed(row, imported=True) for row in rows]))
         return len(rows)
 
     async def finish_import(self, scope: Scope, context_id: str, import_id: str) -> None:

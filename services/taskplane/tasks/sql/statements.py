@@ -26,7 +26,7 @@ from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import one_of
 from taskplane.storage.prepared import PreparedQuery
 from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, MANAGED, Event, Row
-from taskplane.tasks.tables import event, task
+from taskplane.tasks.tables import event, lease, task
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
 EVENT_COLUMNS: Final = tuple(event.c[name] for name in Event._fields)
@@ -42,8 +42,10 @@ _IN_TURNS: Final = (
     event.c.invocation_id.is_not(None),
     one_of(event.c.tenant, "tenants"),
 )
+_LEASES: Final = one_of(lease.c.task_uid, "uids")
 
 EXISTING_UIDS: Final = select(task.c.uid).where(IN_UIDS)
+EXISTING_LEASES: Final = select(lease.c.task_uid).where(_LEASES)
 IDENTITIES: Final = select(task.c.uid, task.c.tenant, task.c.id).where(IN_UIDS)
 
 _named_tasks: Final = select(
@@ -123,3 +125,5 @@ class Locking:
         rows = select(*ROW_COLUMNS).where(IN_UIDS).order_by(task.c.uid)
         self.rows_not_held_elsewhere = PreparedQuery(dialect.skip_locked(rows))
         self.rows = PreparedQuery(dialect.lock(rows))
+        leases = select(lease.c.task_uid, lease.c.lease_until).where(_LEASES).order_by(lease.c.task_uid)
+        self.leases_not_held_elsewhere = PreparedQuery(dialect.skip_locked(leases))

@@ -22,7 +22,6 @@ _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
     commands.Put: attrgetter(*_SCOPE, "uid", "salt", "task.id", "task.context_id", "agent"),
     commands.Delete: attrgetter(*_SCOPE, "task_id"),
     commands.Claim: attrgetter("task_uid", "process_id"),
-    commands.Renew: attrgetter("task_uid", "process_id"),
     commands.Orphan: attrgetter("task_uid", "process_id"),
     commands.MarkCopied: attrgetter("task_uid", "task_uid"),
     commands.MarkSuperseded: _texts_of_mark,

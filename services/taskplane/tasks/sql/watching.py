@@ -62,14 +62,6 @@ _CLAIMABLE: Final = (
     .limit(bindparam("limit"))
 )
 _IN_TURN: Final = select(task.c.uid).where(task.c.ready_at.is_not(None), task.c.in_turn)
-_EXPIRED: Final = (
-    select(*ROW_COLUMNS)
-    .where(task.c.lease_until.is_not(None), task.c.lease_until <= bindparam("now"))
-    .order_by(task.c.lease_until)
-    .limit(bindparam("limit"))
-)
-_LEASED: Final = select(*ROW_COLUMNS).where(task.c.lease_owner.is_not(None)).order_by(task.c.lease_owner)
-_HELD: Final = select(*ROW_COLUMNS).where(task.c.lease_owner == bindparam("process_id"))
 
 
 def get_row_by_uid(conn: Connection, uid: str) -> Row:
@@ -134,15 +126,3 @@ def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit:
 def in_turn(conn: Connection) -> Sequence[str]:
     """Implement `TaskLog.in_turn`."""
     return list(conn.execute(_IN_TURN).scalars())
-
-
-def expired(conn: Connection, clock: LeaseClock, limit: int) -> Sequence[Row]:
-    """Implement `TaskLog.expired`."""
-    return [to_row(values) for values in conn.execute(_EXPIRED, {"now": clock.now(conn), "limit": limit})]
-
-
-def held(conn: Connection, process_id: str | None) -> Sequence[Row]:
-    """Implement `TaskLog.held`."""
-    if process_id is None:
-        return [to_row(values) for values in conn.execute(_LEASED)]
-    return [to_row(values) for values in conn.execute(_HELD, {"process_id": process_id})]

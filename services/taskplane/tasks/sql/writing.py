@@ -8,8 +8,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import PreparedRows
-from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.tables import event, task
+from taskplane.tasks.domain.task import Event, Lease, Row
+from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
 
 # What an UPDATE writes: the first of these that has every column which changes. Few statements, so that many rows share
@@ -32,8 +32,6 @@ ITEM: Final = frozenset(
 )
 _CHANGING: Final = frozenset(Row._fields) - FIXED
 _WIDTHS: Final[Sequence[frozenset[str]]] = (
-    # A renewed lease.
-    frozenset({"lease_until"}),
     # Brought in line with its session, without or with a mark.
     frozenset({"superseded_seq"}),
     frozenset({"superseded_seq", "superseded", "generation", "updated_at", "event_bytes"}),
@@ -46,7 +44,7 @@ _WIDTHS: Final[Sequence[frozenset[str]]] = (
     _CHANGING - {"agent", "context_id", "invocation_id", "superseded", "superseded_seq", "trimmed_generation"},
     _CHANGING,
 )
-_WITH_SNAPSHOT: Final = 6
+_WITH_SNAPSHOT: Final = 5
 
 # A statement that fails takes its transaction with it. So SQLite need not be able to take back the statement alone, for
 # which it would make a savepoint each time, as soon as a table has triggers.
@@ -74,6 +72,8 @@ _UPDATES: Final = {
     for snapshot in (False, True)
 }
 _INSERT_EVENTS: Final = PreparedRows(insert(event).prefix_with(_OR_FAIL, dialect="sqlite"), Event._fields)
+_INSERT_LEASES: Final = PreparedRows(insert(lease).prefix_with(_OR_FAIL, dialect="sqlite"), Lease._fields)
+_DELETE_LEASES: Final = PreparedRows(delete(lease).where(lease.c.task_uid == bindparam("of_uid")), _of_uid(_ROW))
 _DELETE_TASKS: Final = PreparedRows(delete(task).where(task.c.uid == bindparam("of_uid")), _of_uid(_ROW))
 _DELETE_EVENTS: Final = PreparedRows(delete(event).where(event.c.task_uid == bindparam("of_uid")), _of_uid(_ROW))
 
@@ -100,6 +100,14 @@ class Writing:
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
         """Insert events after their tasks; those of a task in order."""
         _INSERT_EVENTS.execute(conn, events)
+
+    def insert_leases(self, conn: Connection, leases: Sequence[Lease]) -> None:
+        """Insert leases after their tasks name them."""
+        _INSERT_LEASES.execute(conn, leases)
+
+    def delete_leases(self, conn: Connection, rows: Sequence[Row]) -> None:
+        """Delete the leases of tasks that have lost them; they are locked already."""
+        _DELETE_LEASES.execute(conn, rows)
 
     def delete_tasks(self, conn: Connection, rows: Sequence[Row]) -> None:
         """Delete tasks with their events; a managed one must have ended."""

@@ -445,7 +445,7 @@ class CreateTaskResponse(_message.Message):
     fence: _builtins.int
     """The fence of the lease that `claim_for` holds now; 0: it holds none."""
     lease_ttl: _builtins.float
-    """Seconds that this lease lasts from now."""
+    """Seconds that this lease lasts from now. For a task that was made before: what is left of its lease."""
     @_builtins.property
     def record(self) -> Global___TaskRecord:
         """With the task as it was created (generation 1) if `created`, otherwise without content."""
@@ -1473,21 +1473,27 @@ class LeaseState(_message.Message):
     TASK_UID_FIELD_NUMBER: _builtins.int
     STILL_YOURS_FIELD_NUMBER: _builtins.int
     INPUT_GENERATION_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
     task_uid: _builtins.str
     still_yours: _builtins.bool
     """False: stop the run at once and discard what it still produces."""
     input_generation: _builtins.int
-    """The generation of the newest user message."""
+    """The generation of the newest user message; 0: not known."""
+    unknown: _builtins.bool
+    """True: the lease was being written elsewhere, so it was neither extended nor found to be lost. The run goes on as
+    long as its lease was certain before; renew again soon.
+    """
     def __init__(
         self,
         *,
         task_uid: _builtins.str = ...,
         still_yours: _builtins.bool = ...,
         input_generation: _builtins.int = ...,
+        unknown: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_generation", b"input_generation", "still_yours", b"still_yours", "task_uid", b"task_uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_generation", b"input_generation", "still_yours", b"still_yours", "task_uid", b"task_uid", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
