@@ -1,4 +1,4 @@
-"""The sockets that services are served on."""
+"""Sockets for services, with health and reflection."""
 
 import asyncio
 import contextvars

@@ -136,7 +136,7 @@ class InProcessCall(grpc.aio.Call):
             context.run_done_callbacks()
 
     def _served(self, _: object) -> None:
-        # Of a handler that was cancelled, perhaps before it began.
+        # The handler was cancelled, perhaps before it began.
         self.finish(grpc.StatusCode.CANCELLED, _CANCELLED)
 
     def _stop(self, code: grpc.StatusCode, details: str) -> None:
