@@ -74,7 +74,7 @@ class Target:
     row: Row | None
     known: Known | None
     known_row: Row | None
-    # Another process holds what it needs.
+    # Another transaction holds what it needs.
     waits: bool
     # The tasks of its session, for an operation on those.
     others: Sequence[Found] = ()
@@ -96,9 +96,9 @@ class Gathered:
 def gather(
     conn: Connection, operations: Sequence[Operation], locking: sql.Locking, recent: Recent | None = None
 ) -> Gathered:
-    """Two statements at most, a third where another process holds rows or a task is unknown; some for each session.
+    """Two statements at most, a third where another transaction holds rows or a task is unknown; some for each session.
 
-    Rows that another process holds are left out, not waited for; if that leaves nothing at all to decide, they are.
+    Rows that another transaction holds are left out, not waited for: what needs one is for a later batch.
     """
     names = [names_of(op) for op in operations]
     uids, turns = _look_up(conn, names)
@@ -110,14 +110,10 @@ def gather(
         wanted.update(session.tasks)
     rows = recent.rows(wanted) if recent is not None else {}
     if len(rows) < len(wanted):
-        rows.update(_rows(conn, locking.rows_not_held_elsewhere, wanted - rows.keys()))
+        rows.update(_rows(conn, locking.free_rows, wanted - rows.keys()))
     held = _existing(conn, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
     targets = [_target(each, uids, turns, rows, held) for each in names]
     _add_sessions(operations, targets, of_sessions, rows, held)
-    if held and all(target.waits for target in targets):
-        rows = _rows(conn, locking.rows, wanted)
-        targets = [_target(each, uids, turns, rows, frozenset()) for each in names]
-        _add_sessions(operations, targets, of_sessions, rows, frozenset())
     return Gathered(targets, rows)
 
 

@@ -121,5 +121,4 @@ class Locking:
     def __init__(self, dialect: Dialect) -> None:
         self.exclusive = dialect.exclusive
         rows = select(*ROW_COLUMNS).where(IN_UIDS).order_by(task.c.uid)
-        self.rows_not_held_elsewhere = PreparedQuery(dialect.skip_locked(rows))
-        self.rows = PreparedQuery(dialect.lock(rows))
+        self.free_rows = PreparedQuery(dialect.skip_locked(rows))
