@@ -92,21 +92,23 @@ async def test_a_completion_and_a_cancel_in_two_processes_make_one_end(planes: P
 
 
 async def test_a_row_that_another_process_holds_delays_nobody_else(planes: Planes) -> None:
-    """Its operation waits for a later batch, the others are committed."""
+    """However long: its operation waits, alone or beside others, and what is done meanwhile is committed."""
     held, free = await planes[0].create(), await planes[0].create()
-    items = [await planes[1].item(held, chunk("x")), await planes[1].item(free, chunk("x"))]
+    alone, together = [await planes[1].item(held, chunk(text)) for text in "xy"]
     holder = await asyncpg.connect(planes[2].engine.url)
-    transaction = holder.transaction()
-    await transaction.start()
-    await holder.execute("SELECT 1 FROM task WHERE uid = $1 FOR UPDATE", held.uid)
-    both = asyncio.create_task(planes[1].log.submit_all(items))
-    async with asyncio.timeout(20):
-        while (await planes[0].log.row_by_uid(free.uid)).generation == free.generation:
-            await asyncio.sleep(0.01)
-    assert not both.done() and (await planes[0].log.row_by_uid(held.uid)).generation == held.generation
-    await transaction.rollback()
+    async with holder.transaction():
+        await holder.execute("SELECT 1 FROM task WHERE uid = $1 FOR UPDATE", held.uid)
+        waiting = [asyncio.create_task(planes[1].log.submit(alone))]
+        for number in range(40):
+            item = await planes[1].item(free, chunk("x", f"a{number}"))
+            assert only(commands.Appended, await planes[1].log.submit(item)).refusal is None
+            await planes[1].create(name=f"new{number}")
+        waiting.append(asyncio.create_task(planes[1].log.submit(replace(together, number=together.number + 1))))
+        assert (await planes[1].append(free, chunk("last"))).refusal is None
+        assert not any(each.done() for each in waiting)
+        assert (await planes[0].log.row_by_uid(held.uid)).generation == held.generation
     await holder.close()
-    assert [only(commands.Appended, answer).refusal for answer in await both] == [None, None]
+    assert [only(commands.Appended, answer).refusal for answer in await asyncio.gather(*waiting)] == [None, None]
     await planes[0].check(held)
 
 

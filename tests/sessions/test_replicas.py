@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+import asyncpg
 import pytest
 from tests.conformance.session_log import ADA, Sessions, copy, ids, opened, outcome, rewind, user
 from tests.support.postgres import Cluster
@@ -70,6 +71,29 @@ async def test_of_replicas_racing_at_one_version_one_wins(replicas: list[Session
         )
         lost = [answer for answer in answers if isinstance(answer, Conflict)]
         assert [(error.reason, error.metadata) for error in lost] == [("VERSION_MISMATCH", {"version": "3"})] * 2
+
+
+async def test_a_session_that_another_process_holds_delays_nobody_else(replicas: list[Sessions]) -> None:
+    """However long: what is written to it waits, whatever it is, and other sessions are written meanwhile."""
+    await replicas[0].append("held", user("A"))
+    holder = await asyncpg.connect(replicas[1].engine.url)
+    async with holder.transaction():
+        await holder.execute("SELECT 1 FROM session WHERE context_id = 'held' FOR UPDATE")
+        waiting = [
+            asyncio.create_task(each)
+            for each in (
+                replicas[0].append("held", user("B")),
+                replicas[0].log.update(commands.Update(scope=ADA, context_id="held", title="x")),
+                replicas[2].append("held", user("C"), create=None),
+                replicas[2].append("held", user("A")),
+            )
+        ]
+        for n in range(40):
+            await replicas[0].append(f"s{n}", user(f"s{n}"))
+        assert not any(each.done() for each in waiting)
+    await holder.close()
+    await asyncio.gather(*waiting)
+    assert sorted(entry.id for entry in await replicas[1].entries("held")) == ["A", "B", "C"]
 
 
 async def test_replicas_that_write_the_same_sessions_in_other_orders_do_not_block_each_other(

@@ -57,9 +57,8 @@ class Parts:
 def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts) -> Batch[Answer]:
     """Apply the operations in their order, each as if it were alone. `effects` is a `Committed`.
 
-    At most one operation of a batch changes a task or begins a turn; another one is left for the next batch. So is one
-    whose task another process has locked (if there is nothing else to do, the lock is waited for), and one that would
-    read more content than `_CONTENT_BYTES`.
+    At most one operation of a batch changes a task or begins a turn; another one is left for a later batch. So is one
+    whose task another transaction has locked, and one that would read more content than `_CONTENT_BYTES`.
     """
     gathered = gather(conn, operations, parts.locking, parts.recent)
     decided = _Decided(conn, operations, gathered, parts)

@@ -74,7 +74,7 @@ class Target:
     row: Row | None
     known: Known | None
     known_row: Row | None
-    # Another process holds what it needs.
+    # Another transaction holds what it needs.
     waits: bool
     # The tasks of its session, for an operation on those.
     others: Sequence[Found] = ()
@@ -99,10 +99,10 @@ class Gathered:
 def gather(
     conn: Connection, operations: Sequence[Operation], locking: sql.Locking, recent: Recent | None = None
 ) -> Gathered:
-    """Two statements at most, a third where another process holds rows or a task is unknown, one more where leases may
-    end; some for each session.
+    """Two statements at most, a third where another transaction holds rows or a task is unknown, one more where leases
+    may end; some for each session.
 
-    Rows that another process holds are left out, not waited for; if that leaves nothing at all to decide, they are.
+    Rows that another transaction holds are left out, not waited for: what needs one is for a later batch.
     """
     names = [names_of(op) for op in operations]
     uids, turns = _look_up(conn, names)
@@ -114,14 +114,10 @@ def gather(
         wanted.update(session.tasks)
     rows = recent.rows(wanted) if recent is not None else {}
     if len(rows) < len(wanted):
-        rows.update(_rows(conn, locking.rows_not_held_elsewhere, wanted - rows.keys()))
+        rows.update(_rows(conn, locking.free_rows, wanted - rows.keys()))
     held = _existing(conn, sql.EXISTING_UIDS, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
     targets = [_target(each, uids, turns, rows, held) for each in names]
     _add_sessions(operations, targets, of_sessions, rows, held)
-    if held and all(target.waits for target in targets):
-        rows = _rows(conn, locking.rows, wanted)
-        targets = [_target(each, uids, turns, rows, frozenset()) for each in names]
-        _add_sessions(operations, targets, of_sessions, rows, frozenset())
     _lock_leases(conn, operations, targets, locking)
     return Gathered(targets, rows)
 
@@ -142,7 +138,7 @@ def _lock_leases(
     if not ending:
         return
     wanted = {uid for uids in ending.values() for uid in uids}
-    found: dict[str, int] = {row[0]: row[1] for row in locking.leases_not_held_elsewhere.rows(conn, {"uids": wanted})}
+    found: dict[str, int] = {row[0]: row[1] for row in locking.free_leases.rows(conn, {"uids": wanted})}
     held = _existing(conn, sql.EXISTING_LEASES, wanted - found.keys()) if len(found) < len(wanted) else frozenset[str]()
     for index, uids in ending.items():
         op, target = operations[index], targets[index]

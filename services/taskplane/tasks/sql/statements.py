@@ -123,7 +123,6 @@ class Locking:
     def __init__(self, dialect: Dialect) -> None:
         self.exclusive = dialect.exclusive
         rows = select(*ROW_COLUMNS).where(IN_UIDS).order_by(task.c.uid)
-        self.rows_not_held_elsewhere = PreparedQuery(dialect.skip_locked(rows))
-        self.rows = PreparedQuery(dialect.lock(rows))
+        self.free_rows = PreparedQuery(dialect.skip_locked(rows))
         leases = select(lease.c.task_uid, lease.c.lease_until).where(_LEASES).order_by(lease.c.task_uid)
-        self.leases_not_held_elsewhere = PreparedQuery(dialect.skip_locked(leases))
+        self.free_leases = PreparedQuery(dialect.skip_locked(leases))
