@@ -10,6 +10,7 @@ from taskplane.executor.servicer import POLICY
 from taskplane.executor.settings import PREFIX, ExecutorSettings
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import tunnel
+from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
@@ -22,7 +23,8 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
         tunnel(settings.tasks) as tasks,
         tunnel(settings.sessions) as sessions,
         open_executor(settings, services, tasks, sessions, secrets.token_hex(8)) as room,
-        serving(services, settings.listen, ready=room.ready),
+        serving(services, settings.listen, ready=room.ready) as server,
+        serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
     ):
         await stop.wait()
         await room.drain()

@@ -16,6 +16,8 @@ class ExecutorSettings:
     tasks: str = "127.0.0.1:50051"
     sessions: str = "127.0.0.1:50052"
     listen: str = "127.0.0.1:50053"
+    # Address of the HTTP port for operators: /metrics, /healthz and /readyz. Port 0 takes any free one; empty: none.
+    ops_listen: str = "127.0.0.1:9053"
     # `[name=]module:attribute` or the short name of a shipped agent; the first one is the default agent.
     agents: tuple[str, ...] = ("demo",)
     # How many runs at once.

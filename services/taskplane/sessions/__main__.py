@@ -5,6 +5,7 @@ import sys
 from functools import partial
 
 from taskplane.runtime import logs, process
+from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
@@ -18,7 +19,8 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         open_sessions(settings, services) as room,
-        serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout),
+        serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
+        serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
     ):
         await stop.wait()
         await room.drain()

@@ -19,6 +19,8 @@ class SessionsSettings:
     # Connections that read at once on SQLite; PostgreSQL has four times as many.
     readers: int = 2
     listen: str = "127.0.0.1:50052"
+    # Address of the HTTP port for operators: /metrics, /healthz and /readyz. Port 0 takes any free one; empty: none.
+    ops_listen: str = "127.0.0.1:9052"
     # Signs who calls; the same in every process. Needed to listen beyond loopback.
     internal_secret: str = ""
     # How soon an entry is noticed that another process wrote.

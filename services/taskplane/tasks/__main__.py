@@ -5,6 +5,7 @@ import sys
 from functools import partial
 
 from taskplane.runtime import logs, process
+from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
@@ -24,7 +25,10 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
         open_tasks(settings, engine) as room,
     ):
         room.register(services)
-        async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout):
+        async with (
+            serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
+            serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
+        ):
             await stop.wait()
             await room.drain()
 
