@@ -10,6 +10,7 @@ from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.services import Services
 from taskplane.storage.engine import Engine
 from taskplane.tasks import session_wire, wire
+from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.servicer import TaskQueue, TaskStore
 from taskplane.tasks.settings import TasksSettings
@@ -74,7 +75,7 @@ async def open_tasks(
         sweeper = Sweeper(log, leases, every=settings.sweep_every)
         trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
-        commits.to = (hot, uncopied, claims, watched)
+        commits.to = (hot, uncopied, claims, watched, Lifecycle())
         await uncopied.load()
         await claims.load()
         if alone:
@@ -98,7 +99,7 @@ class _Commits:
     """Tells the parts of each commit, in their order: what is hot before those who are woken to read it."""
 
     def __init__(self) -> None:
-        self.to: tuple[Hot, Uncopied, Claims, Watched] | tuple[()] = ()
+        self.to: tuple[Hot, Uncopied, Claims, Watched, Lifecycle] | tuple[()] = ()
 
     def take(self, commit: Committed) -> None:
         fp("fanout.before_publish")
