@@ -111,6 +111,9 @@ async def four_processes() -> AsyncGenerator[int]:
     folder = Path(tempfile.mkdtemp())
     environment = {
         "TASKPLANE_TASKS_LISTEN": f"127.0.0.1:{tasks}",
+        "TASKPLANE_TASKS_OPS_LISTEN": "",
+        "TASKPLANE_SESSIONS_OPS_LISTEN": "",
+        "TASKPLANE_EXECUTOR_OPS_LISTEN": "",
         "TASKPLANE_TASKS_DATABASE_URL": f"sqlite:///{folder}/tasks.db",
         "TASKPLANE_SESSIONS_LISTEN": f"127.0.0.1:{sessions}",
         "TASKPLANE_SESSIONS_DATABASE_URL": f"sqlite:///{folder}/sessions.db",

@@ -26,7 +26,9 @@ async def test_an_executor_of_its_own_serves_over_sockets_and_drains(stores: Sto
     listen = f"unix:{tmp_path}/executor"
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving(stores.services, f"unix:{tmp_path}/stores", grace=1.0))
-        settings = ExecutorSettings(tasks=server.address, sessions=server.address, listen=listen, renew_every=0.3)
+        settings = ExecutorSettings(
+            tasks=server.address, sessions=server.address, listen=listen, ops_listen="", renew_every=0.3
+        )
         stop = asyncio.Event()
         running = asyncio.create_task(serve(settings, stop))
         channel = client(await stack.enter_async_context(connect(listen)), identity=ANN)
@@ -46,7 +48,7 @@ async def test_an_executor_is_ready_when_it_has_reached_its_stores(stores: Store
     listen, target = f"unix:{tmp_path}/executor", f"unix:{tmp_path}/stores"
     async with AsyncExitStack() as stack:
         stop = asyncio.Event()
-        settings = ExecutorSettings(tasks=target, sessions=target, listen=listen, renew_every=0.3)
+        settings = ExecutorSettings(tasks=target, sessions=target, listen=listen, ops_listen="", renew_every=0.3)
         running = asyncio.create_task(serve(settings, stop))
         health = cast("Any", HealthStub(await stack.enter_async_context(connect(listen))))
         question = HealthCheckRequest()

@@ -36,6 +36,7 @@ async def test_the_process_migrates_serves_and_ends_cleanly_and_the_next_one_has
         **os.environ,
         "TASKPLANE_SESSIONS_DATABASE_URL": f"sqlite:///{tmp_path}/sessions.db",
         "TASKPLANE_SESSIONS_LISTEN": address,
+        "TASKPLANE_SESSIONS_OPS_LISTEN": "127.0.0.1:0",
     }
     append = pb.AppendEntriesRequest(context_id="s", entries=[user("A")], create=pb.NewSession())
     stored: list[int] = []

@@ -23,6 +23,9 @@ FAST: Mapping[str, str] = {
     "TASKPLANE_EXECUTOR_RENEW_EVERY": "0.3",
     "TASKPLANE_EXECUTOR_UNCOPIED_EVERY": "0.5",
     "TASKPLANE_EXECUTOR_ALLOW_CRASH": "true",
+    "TASKPLANE_TASKS_OPS_LISTEN": "127.0.0.1:0",
+    "TASKPLANE_SESSIONS_OPS_LISTEN": "127.0.0.1:0",
+    "TASKPLANE_EXECUTOR_OPS_LISTEN": "127.0.0.1:0",
 }
 LEASE_TTL = 1.0
 # Seconds within which a plane that lost something is to be at rest again (C9); twice what that took on a busy machine.

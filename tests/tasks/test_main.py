@@ -34,6 +34,7 @@ async def test_the_process_serves_migrates_and_ends_cleanly_with_a_watch_open(tm
         **os.environ,
         "TASKPLANE_TASKS_DATABASE_URL": f"sqlite:///{tmp_path}/tasks.db",
         "TASKPLANE_TASKS_LISTEN": address,
+        "TASKPLANE_TASKS_OPS_LISTEN": "127.0.0.1:0",
     }
     task_id = ""
     for _ in range(2):

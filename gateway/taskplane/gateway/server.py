@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +22,7 @@ from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
 from taskplane.runtime.channel import client
-from taskplane.runtime.errors import Unavailable
+from taskplane.runtime.http_server import listening, serving_http
 from taskplane.runtime.principal import Principal
 
 # Bytes of kernel memory that a stalled reader costs at most, besides the transport's buffer.
@@ -70,7 +69,10 @@ async def open_gateway(
     stub = AgentExecutorStub(clients["executor"])
     streams = Streams(settings.max_streams, settings.max_streams_per_principal)
     drain = asyncio.Event()
-    with contextlib.closing(Worker()) as worker, _listening(settings) as listener:
+    with (
+        contextlib.closing(Worker()) as worker,
+        listening(settings.host, settings.port, setting="TASKPLANE_GATEWAY_PORT", send_buffer=SEND_BUFFER) as listener,
+    ):
         port: int = listener.getsockname()[1]
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         here = "127.0.0.1" if settings.host in ("0.0.0.0", "::", "") else name
@@ -90,7 +92,7 @@ async def open_gateway(
             probes=ready if ready is not None else probes(clients),
             draining=drain.is_set,
         )
-        async with _serving(plane, listener):
+        async with serving_http(_config(plane), listener):
             try:
                 yield gateway
             finally:
@@ -99,45 +101,8 @@ async def open_gateway(
                 streams.drain()
 
 
-@contextlib.contextmanager
-def _listening(settings: GatewaySettings) -> Generator[socket.socket]:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets whose protocol is given explicitly.
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted connections inherit it.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        try:
-            listener.bind((settings.host, settings.port))
-        except OSError as error:
-            raise Unavailable(
-                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
-                reason="CANNOT_LISTEN",
-                suggestion="stop what listens there, or set TASKPLANE_GATEWAY_PORT to another port",
-            ) from error
-        listener.setblocking(False)
-        yield listener
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the process and reports when it has started."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.up.set()
-
-
-@contextlib.asynccontextmanager
-async def _serving(plane: Plane, listener: socket.socket) -> AsyncGenerator[None]:
-    config = uvicorn.Config(
+def _config(plane: Plane) -> uvicorn.Config:
+    return uvicorn.Config(
         application(plane),
         http=Protocol,
         ws="none",
@@ -152,16 +117,3 @@ async def _serving(plane: Plane, listener: socket.socket) -> AsyncGenerator[None
         timeout_graceful_shutdown=plane.settings.shutdown_timeout,
         reset_contextvars=True,
     )
-    server = _Server(config)
-    running = asyncio.create_task(server.serve([listener]), name="http server")
-    up = asyncio.create_task(server.up.wait())
-    await asyncio.wait({running, up}, return_when=asyncio.FIRST_COMPLETED)
-    up.cancel()
-    if running.done():
-        running.result()
-        raise Unavailable("the HTTP server did not start", reason="CANNOT_LISTEN")
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await running

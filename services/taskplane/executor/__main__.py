@@ -13,6 +13,7 @@ from taskplane.executor.servicer import POLICY
 from taskplane.executor.settings import PREFIX, ExecutorSettings
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
+from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
@@ -28,6 +29,7 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
         open_executor(settings, services, tasks, sessions, secrets.token_hex(8)) as room,
         serving(services, settings.listen, ready=room.ready) as server,
+        serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
     ):
         _log.info(
             "executor ready: gRPC %s, agents %s, task store %s, session history %s",

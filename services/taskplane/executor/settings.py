@@ -19,6 +19,9 @@ class ExecutorSettings:
     sessions: str = "127.0.0.1:50052"
     # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50053"
+    # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
+    # Empty: none.
+    ops_listen: str = "127.0.0.1:9053"
     # The agents to serve, each `[name=]module:attribute` or the short name of a shipped agent; the first one is the
     # default agent.
     agents: tuple[str, ...] = ("demo",)

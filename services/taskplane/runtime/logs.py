@@ -17,8 +17,20 @@ import orjson
 request_id: ContextVar[str] = ContextVar("taskplane_request_id", default="")
 task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
 
-FIELDS: Final = ("method", "code", "reason", "ms", "actor", "agent", "generation", "count", "attempt")
-"""Names that a record may carry as `extra=`. Others are not written; payloads and addresses have no name here."""
+FIELDS: Final = (
+    "task_id",
+    "method",
+    "code",
+    "reason",
+    "ms",
+    "actor",
+    "agent",
+    "state",
+    "generation",
+    "count",
+    "attempt",
+)
+"""What a record may carry as `extra=`. Anything else is not written; payloads and addresses have no name here."""
 
 _HIDDEN: Final = "[hidden]"
 _SECRETS: Final = (

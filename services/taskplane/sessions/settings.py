@@ -21,6 +21,9 @@ class SessionsSettings:
     readers: int = 2
     # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50052"
+    # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
+    # Empty: none.
+    ops_listen: str = "127.0.0.1:9052"
     # Signs the principal of internal calls. It must be the same in every process. Empty: none; then the process refuses
     # to listen beyond loopback.
     internal_secret: str = ""

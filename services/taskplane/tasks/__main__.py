@@ -6,6 +6,7 @@ import sys
 from functools import partial
 
 from taskplane.runtime import logs, process
+from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
@@ -33,7 +34,10 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
         open_tasks(settings, engine) as room,
     ):
         room.register(services)
-        async with serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server:
+        async with (
+            serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
+            serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
+        ):
             _log.info("task store ready: gRPC %s, database %s", server.address, shown(settings.database_url))
             await stop.wait()
             await server.leave()

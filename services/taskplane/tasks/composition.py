@@ -11,6 +11,7 @@ from taskplane.runtime.services import Services
 from taskplane.storage.bell import Bell
 from taskplane.storage.engine import Engine, make_bell
 from taskplane.tasks import session_wire, wire
+from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.rings import keys_of, read
 from taskplane.tasks.servicer import TaskQueue, TaskStore
@@ -76,7 +77,7 @@ async def open_tasks(
         sweeper = Sweeper(log, leases, every=settings.sweep_every)
         trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
-        commits.to = (hot, uncopied, claims, watched)
+        commits.to = (hot, uncopied, claims, watched, Lifecycle())
         bell = make_bell(engine, settings.database_url, "tasks", commits.heard, notifications=settings.notifications)
         commits.bell = None if alone else bell
         await uncopied.load()
@@ -102,13 +103,13 @@ class _Commits:
     """Passes each commit to the parts of the store, in their order: the cache before the watchers that read it."""
 
     def __init__(self) -> None:
-        self.to: tuple[Hot, Uncopied, Claims, Watched] | tuple[()] = ()
+        self.to: tuple[Hot, Uncopied, Claims, Watched, Lifecycle] | tuple[()] = ()
         self.bell: Bell | None = None
 
     def heard(self, keys: Set[str] | None) -> None:
         """Tells those who wait what another process did; None: anything."""
         rung = None if keys is None else read(keys)
-        for part in self.to[2:]:
+        for part in self.to[2:4]:
             part.heard(rung)
 
     def take(self, commit: Committed) -> None:

@@ -1,0 +1,53 @@
+"""The beginning and the end of managed tasks, as operators see them: a line in the log, and counters."""
+
+import logging
+from typing import Final
+
+from prometheus_client import Counter, Histogram
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.tasks.domain.task import CREATED, MANAGED, TERMINAL, Event, Row
+from taskplane.tasks.store import Committed
+
+_log = logging.getLogger(__name__)
+
+_CREATED: Final = Counter("taskplane_tasks_created", "Tasks created through this process, by agent.", ["agent"])
+_ENDED: Final = Counter("taskplane_tasks_ended", "Tasks ended through this process, by state.", ["state"])
+_SECONDS: Final = Histogram(
+    "taskplane_task_seconds",
+    "Seconds from the creation of a task to its end.",
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600, 86_400),
+)
+
+
+class Lifecycle:
+    """Logs and counts each beginning and each end once, in the process whose commit it was."""
+
+    def committed(self, commit: Committed) -> None:
+        """Take in one commit."""
+        for change in (*commit.changes, *commit.deleted):
+            if change.row.origin == MANAGED:
+                for event in change.events:
+                    _noted(change.row, event)
+
+
+def _noted(row: Row, event: Event) -> None:
+    if event.kind == CREATED:
+        _CREATED.labels(row.agent).inc()
+        _log.info("task created", extra=_fields(row, event.state))
+    if event.changed_to in TERMINAL:
+        state = state_name(event.changed_to)
+        seconds = (event.created_at - row.created_at) / 1_000_000
+        _ENDED.labels(state).inc()
+        _SECONDS.observe(seconds)
+        _log.info("task ended", extra={**_fields(row, event.changed_to), "ms": round(seconds * 1000, 1)})
+
+
+def _fields(row: Row, state: int) -> dict[str, object]:
+    return {"task_id": row.id, "agent": row.agent, "attempt": row.attempt, "state": state_name(state)}
+
+
+def state_name(state: int) -> str:
+    """Return the name of a task state as clients of A2A 0.3 write it, for example `input-required`."""
+    name = a2a.TaskState.Name(a2a.TaskState.ValueType(state))
+    return name.removeprefix("TASK_STATE_").lower().replace("_", "-")
