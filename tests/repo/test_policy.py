@@ -22,7 +22,7 @@ NEVER_REPEATED = {
         *("CreateSession", "UpdateSession", "DeleteSession", "Rewind", "Undo", "Fork", "CommitImport", "DropImport"),
         *("DropAbandonedImports", "DropRemains", "DeleteUserState"),
     },
-    "executor": {"Submit", "DeleteSession", "RewindSession", "UndoRewind", "EraseOwner"},
+    "executor": {"Submit", "DeleteTask", "DeleteSession", "RewindSession", "UndoRewind", "EraseOwner"},
 }
 
 

@@ -487,20 +487,3 @@ async def test_two_classes_of_one_wire_form_understand_each_other(dial: Dial) ->
         raw: Any = by_bytes.unary_unary(SAY)
         assert await raw(HELLO.SerializeToString()) == BytesValue(value=b"HELLO").SerializeToString()
     assert seen == [HELLO, HELLO]
-
-
-async def test_a_closed_channel_cuts_its_calls_off_as_unavailable(dial: Dial) -> None:
-    held = Held()
-    async with dial(echo_services(held.say, held.tell)) as channel:
-        stub = as_alice(channel)
-        calls = [stub.Say(HELLO), stub.Tell(HELLO)]
-        assert await calls[1].read() == HELLO
-        waiting = [asyncio.ensure_future(calls[0]), asyncio.ensure_future(calls[1].read())]
-        await held.begun.wait()
-        await channel.close()
-        for each in waiting:
-            with pytest.raises(errors.Unavailable):
-                await each
-        await held.ended.wait()
-        with pytest.raises(errors.Unavailable):
-            await stub.Say(HELLO)
