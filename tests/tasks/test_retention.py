@@ -64,7 +64,7 @@ async def test_an_old_task_reads_as_before_and_a_cursor_into_its_log_is_answered
     assert await collect(plane) == await collect(plane, dry_run=True) == pb.CollectGarbageResponse()
     assert (await run.record_now()).task == before.task
     assert await infos(plane) == shown
-    for kind in ("local", "socket"):
+    for kind in ("inprocess", "socket"):
         for place in (0, 1, head - 2):
             with pytest.raises(OutOfRange) as refused:
                 await anext(aiter(plane.watch(run.id, run.at(place), stop_at=TERMINAL, kind=kind)))

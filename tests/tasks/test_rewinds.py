@@ -20,7 +20,7 @@ def rewind(seq: int, *cut: str) -> pb.MarkSupersededRequest:
     return pb.MarkSupersededRequest(context_id="context", steered_seq=seq, cut_invocation_ids=cut)
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_rewind_hides_tasks_and_an_undo_shows_them_again(plane: Plane, kind: str) -> None:
     """R4, R8: kept for audit, left out of the default listing, asked for by name or with `include_superseded`."""
     store = plane.store(kind=kind)

@@ -83,7 +83,7 @@ def test_every_method_has_a_line_in_the_policy() -> None:
     assert paths == set(POLICY)
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_created_task_is_answered_as_it_began(plane: Plane, kind: str) -> None:
     """Generation 1, to be watched from there, whatever was committed with it."""
     response = await plane.store(kind=kind).CreateTask(creation(working=True))
@@ -280,7 +280,7 @@ async def test_what_only_executors_may_do_is_refused_to_users(plane: Plane) -> N
             await call
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_user_creates_tasks_but_takes_no_lease(plane: Plane, kind: str) -> None:
     """C8: a lease is for executors; a user who asks for one gets nothing stored, not even the turn."""
     request = creation(working=True)
@@ -309,7 +309,7 @@ async def test_messages_are_added_once_and_for_the_owner_only(plane: Plane) -> N
 
 async def test_bad_input_is_refused_over_every_channel(plane: Plane) -> None:
     """It says which field, and nothing was changed."""
-    for kind in ("local", "socket"):
+    for kind in ("inprocess", "socket"):
         with pytest.raises(Invalid) as refused:
             await plane.store(kind=kind).CreateTask(creation(context_id="a\0b"))
         assert list(refused.value.fields) == ["context_id"]
@@ -322,7 +322,7 @@ async def test_data_that_could_never_be_read_again_is_not_stored(plane: Plane) -
         deep = {"k": deep}
     request = creation()
     json_format.ParseDict(deep, request.message.parts.add().data)
-    for kind in ("local", "socket"):
+    for kind in ("inprocess", "socket"):
         with pytest.raises(Invalid) as refused:
             await plane.store(kind=kind).CreateTask(request)
         assert refused.value.reason == "TOO_DEEP"

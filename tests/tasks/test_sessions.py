@@ -31,7 +31,7 @@ async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
         yield plane
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_session_lists_its_tasks_with_their_states_and_times(plane: Plane, kind: str) -> None:
     """M1, M4, M9: two messages in sequence are two tasks, and both stay listed, oldest first."""
     store = plane.store(ANN, kind)

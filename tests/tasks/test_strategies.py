@@ -29,7 +29,7 @@ async def soon(executor: Executor) -> pb.Assignment:
         return await executor.assigned()
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_task_in_turn_is_assigned_as_soon_as_the_one_before_it_is_at_rest(plane: Plane, kind: str) -> None:
     """QUEUE: an end, a pause or a deletion lets the next one through; nothing waits for a sweep."""
     executor = await connected(plane, "p1", kind=kind)

@@ -39,7 +39,7 @@ from taskplane.tasks.watch import Hot, Watch, Watched
 from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
-KINDS = pytest.mark.parametrize("kind", ["local", "socket"])
+KINDS = pytest.mark.parametrize("kind", ["inprocess", "socket"])
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_watchers_of_one_task_see_the_same(plane: Plane) -> None:
     run = await plane.create(working=True)
     readers = [
         asyncio.ensure_future(events_of(plane.watch(run.id, run.at(1), stop_at=TERMINAL, kind=kind)))
-        for kind in ("local", "local", "socket", "socket")
+        for kind in ("inprocess", "inprocess", "socket", "socket")
     ]
     await run.chunks(300, each=7)
     await run.complete()
@@ -154,7 +154,7 @@ async def test_the_first_batch_of_a_long_log_comes_before_the_rest_is_read(url: 
         stream = plane.watch(run.id, run.at(1), stop_at=TERMINAL, kind=kind)
         first = await anext(stream)
         assert [event.generation for event in first.events.events] == list(range(2, 2 + PAGE_EVENTS))
-        if kind == "local":
+        if kind == "inprocess":
             # A socket has room for more than one message, and the next page may be on its way.
             assert plane.engine.reads.count("read_after") <= 2
         assert "get_task" not in plane.engine.reads

@@ -47,7 +47,7 @@ async def plane(url: str) -> AsyncGenerator[Plane, None]:
 class Watcher:
     """A watch as its client holds it."""
 
-    def __init__(self, plane: Plane, who: Principal = ANN, kind: str = "local") -> None:
+    def __init__(self, plane: Plane, who: Principal = ANN, kind: str = "inprocess") -> None:
         call = plane.store(who, kind).WatchSession(pb.WatchSessionRequest(context_id="context"))
         self._stream = cast("AsyncIterator[pb.WatchSessionResponse]", call)
 
@@ -70,7 +70,7 @@ class Watcher:
                 assert response.HasField("quiet")
 
 
-@pytest.mark.parametrize("kind", ["local", "socket"])
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_a_session_is_shown_and_then_each_task_that_is_new_or_changes(plane: Plane, kind: str) -> None:
     """M5: a second tab follows without polling."""
     first = await plane.create(working=True)
