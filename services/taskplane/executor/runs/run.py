@@ -19,7 +19,7 @@ from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.inputs import Input, Inputs
-from taskplane.executor.runs.outbox import ItemRefused, Outbox, Stopped
+from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
 from taskplane.executor.sweeps.copying import Source
@@ -89,7 +89,7 @@ class Run:
             fence,
             until=until,
             ring=ports.appender.ring,
-            committed=lambda item: self._session.committed(item),
+            committed=self._committed,
             lost=self.stop,
         )
         self.outbox.claim_copied(record.copied_generation)
@@ -97,6 +97,9 @@ class Run:
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
+
+    def _committed(self, item: Committed) -> None:
+        self._session.committed(item)
 
     def stop(self) -> None:
         """The lease is lost or the task has ended: nothing more is stored, and the agent is told to wind down."""

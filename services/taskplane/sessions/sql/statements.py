@@ -6,7 +6,7 @@ Rows of the tables become the domain's nouns by position: the columns of a table
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -145,7 +145,7 @@ def lock_free(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> dict[K
 
 def heads(conn: Connection, keys: Iterable[Key]) -> dict[Key, tuple[int, int]]:
     """When each of the sessions that exist was created, and how many entries it has."""
-    rows = conn.execute(_HEADS, _columns(KEY_FIELDS, keys))
+    rows = cast("Iterable[Any]", conn.execute(_HEADS, _columns(KEY_FIELDS, keys)))
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 
 

@@ -1,7 +1,8 @@
 """The part of its tasks that a session shows. The number of statements does not depend on the number of tasks."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
+from typing import cast as typed
 
 from sqlalchemy import BigInteger, Connection, bindparam, case, cast, func, select, text, tuple_
 
@@ -165,7 +166,8 @@ def fingerprints(conn: Connection, sessions: Sequence[Session]) -> dict[Session,
     for first in range(0, len(sessions), _AT_ONCE):
         tenants, owners, contexts = zip(*sessions[first : first + _AT_ONCE], strict=True)
         keys = {"tenant": tenants, "owner": owners, "context_id": contexts}
-        for tenant, owner_, context_id, *numbers in conn.execute(_FINGERPRINTS, keys):
+        rows = typed("Iterable[Any]", conn.execute(_FINGERPRINTS, keys))
+        for tenant, owner_, context_id, *numbers in rows:
             found[tenant, owner_, context_id] = numbers
     return found
 
