@@ -67,12 +67,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
     database = settings.tasks
     await migrate.upgrade(database.database_url, "taskplane.tasks")
     async with (
-        open_engine(
-            database.database_url,
-            readers=database.readers,
-            durability=database.durability,
-            idle_timeout=database.idle_timeout,
-        ) as engine,
+        open_engine(database.database_url, readers=database.readers, durability=database.durability) as engine,
         open_tasks(settings.tasks, engine, resident=process_id) as tasks,
         open_sessions(settings.sessions, services) as sessions,
         InProcessChannel(services) as channel,

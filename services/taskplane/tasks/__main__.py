@@ -25,12 +25,7 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
     await migrate.upgrade(settings.database_url, "taskplane.tasks")
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
-        open_engine(
-            settings.database_url,
-            readers=settings.readers,
-            durability=settings.durability,
-            idle_timeout=settings.idle_timeout,
-        ) as engine,
+        open_engine(settings.database_url, readers=settings.readers, durability=settings.durability) as engine,
         open_tasks(settings, engine) as room,
     ):
         room.register(services)
