@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any, TextIO, cast
 from uuid import uuid4
 
@@ -53,13 +55,38 @@ def taskplane(
         return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
+class Output:
+    """Lines that a process prints, read by a thread at once, so that a full pipe never stops the process."""
+
+    def __init__(self, source: TextIO) -> None:
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._thread = Thread(target=self._drain, args=(source,), daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the lines not taken yet, until the process has closed its output."""
+        while line := self._lines.get():
+            yield line
+        self._lines.put("")
+
+    def read(self) -> str:
+        """Return the lines not taken yet, once the process has closed its output."""
+        return "".join(self)
+
+    def _drain(self, source: TextIO) -> None:
+        with source:
+            for line in source:
+                self._lines.put(line)
+        self._lines.put("")
+
+
 @dataclass
 class Dev:
     """A `taskplane dev` that is ready. `said` is what it printed until then, `output` what it prints after that."""
 
     process: "subprocess.Popen[str] | Copy"
     said: str
-    output: TextIO
+    output: Output
 
     @property
     def url(self) -> str:
@@ -90,20 +117,20 @@ class Dev:
 def dev(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, afresh: bool = False) -> Generator[Dev]:
     """`taskplane dev` on free ports, killed at the end if it still runs. `afresh` as in `taskplane`."""
     started = _new if afresh or not COPIES else _copied
-    process, output = started(("dev", "--port", "0", "--grpc-port", "0", *arguments), environment(env), cwd)
-    with output:
-        try:
-            said = ""
-            for line in output:
-                said += line
-                if line.startswith("ready in "):
-                    break
-            assert "ready in " in said, said
-            yield Dev(process, said, output)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait(PATIENCE)
+    process, source = started(("dev", "--port", "0", "--grpc-port", "0", *arguments), environment(env), cwd)
+    output = Output(source)
+    try:
+        said = ""
+        for line in output:
+            said += line
+            if line.startswith("ready in "):
+                break
+        assert "ready in " in said, said
+        yield Dev(process, said, output)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE)
 
 
 def _new(arguments: Sequence[str], env: Mapping[str, str], cwd: Path) -> "tuple[subprocess.Popen[str] | Copy, TextIO]":
