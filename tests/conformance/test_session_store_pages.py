@@ -137,6 +137,34 @@ async def test_pages_show_one_point_of_a_long_log(sessions: Sessions) -> None:
     assert found == before
 
 
+async def test_the_ids_of_messages_come_with_the_ends_of_turns_and_a_place_to_read_from(sessions: Sessions) -> None:
+    """R5, T6: any part of the conversation can be read as it was when its ids were, of short and long logs."""
+    for context, first, count in (("short", 0, 2), ("long", 10, 200)):
+        new, last, direct = f"i{first}", f"i{first + count - 1}", f"d-{context}"
+        await sessions.append(context, pushed(f"p-{context}", message("p0"), message("p1")), *turns(first, count))
+        await sessions.append(context, user(direct), outcome(direct, "direct"), event(f"e-{context}", "{}"))
+        await sessions.append(context, copy(new, 3, "late"))
+        found = await sessions.log.message_ids(ADA, context)
+        said = await sessions.said(context)
+        assert len(found.ids) == len(said) == 2 * count + 5
+        assert said[:5] == ["p0", "p1", f"{new}?", f"{new}.2", "late"]
+        assert [found.ends[name] for name in (new, last, direct)] == [5, 2 * count + 3, 2 * count + 5]
+        assert f"e-{context}" not in found.ends
+        await sessions.append(context, rewind(last, f"r-{context}"))
+        for skip, size in ((0, 1), (1, 4), (2 * count + 3, 2), (2 * count + 4, 5), (2 * count + 5, 1)):
+            query = EntryFilter(
+                effective=True,
+                distinct=True,
+                kinds=(MESSAGE, OUTCOME, PUSHED),
+                page_token=found.page_token,
+                skip=skip,
+                page_size=size,
+            )
+            page = await sessions.log.entries(ADA, context, query)
+            assert told(replace(page, entries=page.entries[::-1])) == said[skip : skip + size]
+            assert page.session.version == found.session.version
+
+
 async def test_another_session_under_the_same_id_is_read_anew(sessions: Sessions) -> None:
     """S4: also where it looks as old and as long as the one before."""
     async with SqlSessionLog(sessions.engine) as other:

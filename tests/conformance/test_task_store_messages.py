@@ -1,6 +1,6 @@
 """The messages of a session's tasks, a page at a time: always up to date, however much of them was read before."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
 from tests.conformance.task_log import ADA, BOB, Plane, message, status
@@ -22,6 +22,9 @@ async def other(plane: Plane) -> AsyncIterator[SqlTaskLog]:
         yield log
 
 
+LAST = ["t4-m1", "t4-final", "d1"]
+
+
 async def flat(plane: Plane) -> list[a2a.Message]:
     """The conversation, made of whole tasks and by going through all of it."""
     listed = await plane.log.list(ADA, TaskFilter(context_id="c1", by_creation=True, page_size=100))
@@ -37,13 +40,13 @@ async def flat(plane: Plane) -> list[a2a.Message]:
     return found
 
 
-async def paged(log: SqlTaskLog, size: int, *without: str) -> list[a2a.Message]:
+async def paged(log: SqlTaskLog, size: int) -> list[a2a.Message]:
     found: list[a2a.Message] = []
     before = ""
     while True:
-        query = MessageFilter(context_id="c1", page_size=size, before=before, without=without)
-        page = await log.messages(ADA, query)
+        page = await log.messages(ADA, MessageFilter(context_id="c1", page_size=size, before=before))
         assert len(page.messages) <= size
+        assert (page.first_shown, page.shown_count, set(page.shown_before)) == (0, 0, {0})
         found[:0] = page.messages
         if not page.more:
             return found
@@ -106,17 +109,46 @@ async def test_a_document_is_read_as_it_was_written_last(plane: Plane, other: Sq
     assert await agree(plane, other) == ["n2"]
 
 
-async def test_what_is_shown_elsewhere_is_left_out(plane: Plane) -> None:
-    """R5."""
-    for _ in range(4):
-        await plane.complete(await plane.create())
-    found = await paged(plane.log, 3, "t1-m1", "t3-final", "none")
-    assert [each.message_id for each in found] == ["t1-final", "t2-m1", "t2-final", "t3-m1", "t4-m1", "t4-final"]
+async def woven(log: SqlTaskLog, size: int, shown: Sequence[str], ends: Mapping[str, int]) -> list[str]:
+    """The ids of the conversation that the messages of the tasks are with those that are shown already."""
+    found: list[str] = []
+    before = ""
+    while True:
+        query = MessageFilter(context_id="c1", page_size=size, before=before, shown=shown, ends=ends)
+        page = await log.messages(ADA, query)
+        ids = list(shown[page.first_shown : page.first_shown + page.shown_count])
+        for one, place in reversed(list(zip(page.messages, page.shown_before, strict=True))):
+            ids.insert(place, one.message_id)
+        assert len(ids) <= size or not all(ids)
+        found[:0] = ids
+        if not page.more:
+            return found
+        before = found[0]
+
+
+async def test_what_a_task_says_besides_follows_what_is_shown_of_it(plane: Plane) -> None:
+    """R5, T6: a document and a task of which nothing is shown come last, in the order in which they were created."""
+    rows = [await plane.create() for _ in range(4)]
+    document = plane.document("d", "x")
+    document.task.context_id = "c1"
+    document.task.history.append(message("of a runtime", "d1"))
+    await plane.log.submit(document)
+    for row in rows:
+        await plane.complete(row)
+    shown = ["pushed", "", "t2-m1", "t1-m1", "direct", "t3-m1", "t3-final"]
+    ends = {"t1-i1": 4, "t2-i1": 3, "t3-i1": 7, "gone": 5}
+    whole = [*("pushed", "", "t2-m1", "t2-final", "t1-m1", "t1-final", "direct", "t3-m1", "t3-final"), *LAST]
+    for size in (1, 2, 3, 5, 1000):
+        assert await woven(plane.log, size, shown, ends) == whole
+    # Nothing that is copied meanwhile changes its place.
+    assert (
+        await woven(plane.log, 4, [*shown[:3], "t2-final", *shown[3:]], {"t1-i1": 5, "t2-i1": 4, "t3-i1": 8}) == whole
+    )
+    assert await woven(plane.log, 2, [], {}) == ["t1-m1", "t1-final", "t2-m1", "t2-final", "t3-m1", "t3-final", *LAST]
     assert (await plane.log.messages(BOB, MessageFilter(context_id="c1"))).messages == []
-    for before, without in (("none", ()), ("t1-m1", ("t1-m1",))):
-        with pytest.raises(Invalid) as refused:
-            await plane.log.messages(ADA, MessageFilter(context_id="c1", before=before, without=without))
-        assert refused.value.reason == "NO_SUCH_MESSAGE"
+    with pytest.raises(Invalid) as refused:
+        await plane.log.messages(ADA, MessageFilter(context_id="c1", before="none", shown=shown, ends=ends))
+    assert refused.value.reason == "NO_SUCH_MESSAGE"
     with pytest.raises(Invalid) as refused:
         await plane.log.messages(ADA, MessageFilter(context_id="c1", page_size=1001))
     assert refused.value.reason == "BAD_PAGE_SIZE"
@@ -133,6 +165,11 @@ async def test_a_page_of_large_messages_ends_early(plane: Plane, monkeypatch: py
     assert [each.message_id for each in page.messages] == ["t4-m1", "t4-final", "t5-m1", "t5-final"]
     assert page.more
     assert len(await paged(plane.log, 1000)) == 10
+    shown = [f"t{number}-m1" for number in range(1, 6)]
+    query = MessageFilter(context_id="c1", shown=shown, ends={f"t{number}-i1": number for number in range(1, 6)})
+    page = await plane.log.messages(ADA, query)
+    assert [each.message_id for each in page.messages] == ["t4-final", "t5-final"]
+    assert (page.more, page.first_shown, page.shown_count, page.shown_before) == (True, 4, 1, [0, 1])
 
 
 def test_an_outline_is_read_out_of_a_task() -> None:

@@ -109,8 +109,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
 
     async def ListMessageIds(self, request: pb.ListMessageIdsRequest, context: Context) -> pb.ListMessageIdsResponse:
-        session, ids = await self._log.message_ids(_scope(), request.context_id)
-        return pb.ListMessageIdsResponse(message_ids=ids, session=wire.session(session))
+        return wire.message_ids(await self._log.message_ids(_scope(), request.context_id))
 
     async def Rewind(self, request: pb.RewindRequest, context: Context) -> pb.RewindResponse:
         done = await self._log.rewind(wire.rewind(request, _scope()))

@@ -38,8 +38,8 @@ class EntryFilter:
 
     `effective`: only entries in effect, in reading order; without `kinds` only messages, direct answers, and the pushed
     history before them. `distinct`, which needs `effective`: of messages with one id only the first one; a page then
-    counts messages, also those of a pushed history, of which it has those that belong on it. `before_message_id`, which
-    needs `distinct` and `newest_first`: only what is read before the message with this id.
+    counts messages, also those of a pushed history, of which it has those that belong on it. `skip`, which needs
+    `effective`: the number of entries to pass over from the page token on.
     """
 
     effective: bool = False
@@ -47,7 +47,7 @@ class EntryFilter:
     task_id: str = ""
     newest_first: bool = False
     distinct: bool = False
-    before_message_id: str = ""
+    skip: int = 0
     page_size: int = MAX_PAGE_SIZE
     page_token: str = ""
 
@@ -63,6 +63,19 @@ class EntryPage:
     entries: Sequence[Entry]
     next_page_token: str
     has_events: bool = False
+
+
+class MessageIds(NamedTuple):
+    """The ids of the messages in effect, and the session at the same point.
+
+    `ends`: of each turn, by the invocation that began it, the number of messages up to its end. `page_token`: lists the
+    messages by `entries`.
+    """
+
+    session: Session
+    ids: Sequence[str]
+    ends: Mapping[str, int]
+    page_token: str
 
 
 class UnappliedSession(NamedTuple):
@@ -154,8 +167,7 @@ class ReadLog(WatchLog, Protocol):
 
         A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
         an empty `next_page_token` ends the list. The pages of an effective listing all show what was in effect when the
-        first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`, `BAD_FILTER`;
-        `NO_SUCH_MESSAGE`: there is none with the id `before_message_id`.
+        first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`, `BAD_FILTER`.
         """
         ...
 
@@ -166,7 +178,7 @@ class ReadLog(WatchLog, Protocol):
         """
         ...
 
-    async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+    async def message_ids(self, scope: Scope, context_id: str) -> MessageIds:
         """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound."""
         ...
 

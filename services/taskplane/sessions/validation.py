@@ -124,10 +124,10 @@ def check_distinct(effective: bool, distinct: bool) -> None:
         raise _bad_filter("distinct", "needs effective")
 
 
-def check_before(distinct: bool, newest_first: bool, before_message_id: str) -> None:
-    """Raise Invalid `BAD_FILTER` for `before_message_id` in another listing than a conversation, newest first."""
-    if before_message_id and not (distinct and newest_first):
-        raise _bad_filter("before_message_id", "needs distinct and newest_first")
+def check_skip(effective: bool, skip: int) -> None:
+    """Raise Invalid `BAD_FILTER` unless `skip` is 0, or a number of entries of an effective listing."""
+    if skip < 0 or (skip and not effective):
+        raise _bad_filter("skip", "is 0 or more, and needs effective")
 
 
 def _bad_filter(field: str, what: str) -> Invalid:

@@ -10,7 +10,15 @@ from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
-from taskplane.sessions.store import EntryFilter, EntryPage, ExpiredSession, Remains, UnappliedSession, UnsettledPage
+from taskplane.sessions.store import (
+    EntryFilter,
+    EntryPage,
+    ExpiredSession,
+    MessageIds,
+    Remains,
+    UnappliedSession,
+    UnsettledPage,
+)
 from taskplane.sessions.validation import check_payload
 
 _SECOND = 1_000_000
@@ -234,6 +242,13 @@ def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
     return response
 
 
+def message_ids(found: MessageIds) -> pb.ListMessageIdsResponse:
+    """Convert the ids of a session's messages."""
+    return pb.ListMessageIdsResponse(
+        message_ids=found.ids, session=session(found.session), ends=found.ends, page_token=found.page_token
+    )
+
+
 def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:
     """Convert a page of unsettled turns."""
     turns = [pb.UnsettledTurn(**turn._asdict()) for turn in page.turns]
@@ -251,7 +266,7 @@ def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
         task_id=request.task_id,
         newest_first=request.newest_first,
         distinct=request.distinct,
-        before_message_id=request.before_message_id,
+        skip=request.skip,
         page_size=request.page_size or page_size,
         page_token=request.page_token,
     )

@@ -237,7 +237,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
         validation.list_messages(request)
         page = await self._log.messages(_scope(), session_wire.message_filter(request))
-        return pb.ListMessagesResponse(messages=page.messages, more=page.more)
+        return pb.ListMessagesResponse(**page._asdict())
 
     def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
         validation.context_id(request.context_id)

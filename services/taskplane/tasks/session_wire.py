@@ -34,7 +34,8 @@ def message_filter(request: pb.ListMessagesRequest) -> MessageFilter:
         context_id=request.context_id,
         page_size=request.page_size or MESSAGES,
         before=request.before,
-        without=request.without,
+        shown=request.shown,
+        ends=request.ends,
     )
 
 

@@ -8,8 +8,8 @@ Append or AddMessage is answered with what the first did, a repeated Cancel or D
 done, and the others do nothing twice.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -89,20 +89,30 @@ class InfoPage:
 class MessageFilter:
     """A filter of the messages of a session's tasks, newest page first.
 
-    `before`: only messages before the one with this id; "": all. `without`: ids of messages to leave out.
+    `before`: only messages before the one with this id; "": all. `shown`: ids of messages that are shown already, in
+    their order; pages count them, and tell where they are. `ends`: of managed tasks, by the invocation that created
+    them, the number of `shown` before what they say besides; the messages of other tasks follow all of `shown`.
     """
 
     context_id: str
     page_size: int = 100
     before: str = ""
-    without: Collection[str] = ()
+    shown: Sequence[str] = ()
+    ends: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class MessagePage(NamedTuple):
-    """A page of messages, oldest first. `more`: others come before them."""
+    """A page of messages, oldest first. `more`: others come before them.
+
+    Of those that are shown already the page has `shown_count`, from index `first_shown` on; `shown_before` tells of
+    each message how many of them come before it.
+    """
 
     messages: Sequence[a2a.Message]
     more: bool
+    first_shown: int = 0
+    shown_count: int = 0
+    shown_before: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,6 +340,8 @@ def list_messages(request: pb.ListMessagesRequest) -> None:
     """Check a ListMessages request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
     context_id(request.context_id)
     _check_page_size(request.page_size, MAX_MESSAGES, "messages")
+    if not all(0 <= end <= len(request.shown) for end in request.ends.values()):
+        raise Invalid("an end is not within `shown`", fields={"ends": "are not all within `shown`"})
 
 
 def _check_page_size(size: int, most: int, noun: str) -> None:

@@ -1,10 +1,16 @@
 """Long conversations: what cannot change is not read again, and what changed after all is never shown as it was."""
 
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from tests.gateway.api.conversing import REWIND, Way, data, flat, invocation, say, texts
 from tests.gateway.plane import Json, Plane, fresh, said
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as tb
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -130,3 +136,90 @@ async def test_another_session_under_the_same_id_has_a_conversation_of_its_own(p
     for number in range(20, 26):
         await say(plane, SEND, context, f"t{number}")
     assert await agree(plane, context) == echo(*range(20, 26))
+
+
+class Held:
+    """Copies of what one task says wait in front of the session, until they are let go."""
+
+    def __init__(self, plane: Plane, context: str) -> None:
+        self.let_go = asyncio.Event()
+        self._context = context
+        self._task = ""
+        channel = plane.behind.stores.channel
+        channel.before.update(CreateTask=self._begin, AppendEntries=self._hold)
+
+    async def _begin(self, request: tb.CreateTaskRequest) -> None:
+        if request.context_id == self._context and not self._task:
+            self._task = request.task_id
+
+    async def _hold(self, request: sb.AppendEntriesRequest) -> None:
+        if any(entry.task_id == self._task and entry.generation > 1 for entry in request.entries):
+            await self.let_go.wait()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def running(plane: Plane) -> AsyncGenerator[tuple[Held, str, str], None]:
+    """A session in which a task says three messages that are not copied, and a turn is answered directly after that."""
+    context = await session_of(plane, 1)
+    held = Held(plane, context)
+    try:
+        task = await plane.send("flood 3", message={"contextId": context}, returnImmediately=True)
+        async with asyncio.timeout(30):
+            while len(await data(plane, f"/api/tasks/{task['id']}/messages")) < 4:
+                await asyncio.sleep(0.01)
+        await plane.send("message direct", message={"contextId": context})
+        await say(plane, SEND, context, "t1")
+        yield held, context, task["id"]
+    finally:
+        held.let_go.set()
+        plane.behind.stores.channel.before.clear()
+
+
+async def ended(plane: Plane, held: Held, task: str) -> None:
+    """Lets the copies go and waits for the end of the task, which waits for them."""
+    held.let_go.set()
+    async with asyncio.timeout(30):
+        while (await data(plane, f"/api/tasks/{task}"))["status"]["state"] != "completed":
+            await asyncio.sleep(0.01)
+
+
+ORDER = ["t0", "t0", "flood 3", *(f"message {n} of 3" for n in (1, 2, 3)), "message direct", "direct", "t1", "t1"]
+
+
+async def test_the_order_stays_when_a_run_is_copied_after_a_direct_answer(
+    plane: Plane, running: tuple[Held, str, str]
+) -> None:
+    """T6, R5: what a task says is read in its place, copied or not."""
+    held, context, task = running
+    for limit in (1000, 3, 1):
+        assert texts(await paged(plane, context, limit)) == ORDER
+    await ended(plane, held, task)
+    assert texts(await paged(plane, context, 1000)) == ORDER
+    assert await agree(plane, context) == ORDER
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 5, 6, 7])
+async def test_no_turn_that_is_copied_between_two_pages_is_passed_over(
+    plane: Plane, running: tuple[Held, str, str], limit: int
+) -> None:
+    """T6: nor is one shown twice, wherever the page begins."""
+    held, context, task = running
+    first = await data(plane, f"/api/sessions/{context}/messages?limit={limit}")
+    await ended(plane, held, task)
+    before = first["before"]
+    rest = await data(plane, f"/api/sessions/{context}/messages?limit=100&before={before}")
+    assert texts([*rest["messages"], *first["messages"]]) == ORDER
+
+
+async def test_messages_of_a_kind_are_shown_once(plane: Plane) -> None:
+    """T6: of a session whose session task has them, too; page by page."""
+    context = await session_of(plane, 1)
+    await plane.send("message direct", message={"contextId": context})
+    marked = {"contextId": context, "metadata": {"kind": "note"}}
+    for text in ("one", "two", "three"):
+        await plane.send(f"echo {text}", message=marked)
+    wanted = ["echo one", "echo two", "echo three"]
+    page = await data(plane, f"/api/sessions/{context}/messages?kind=note&limit=2")
+    assert texts(page["messages"]) == wanted[1:]
+    older = await data(plane, f"/api/sessions/{context}/messages?kind=note&limit=2&before={page['before']}")
+    assert texts(older["messages"]) == wanted[:1] and older["before"] is None

@@ -20,54 +20,49 @@ class MessagePage(NamedTuple):
 
 
 async def newest_page(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
-    """Return the newest messages of a session, or the newest ones before the message with the id `before`.
+    """Return the newest messages of a session, or the newest before the message with the id `before`.
 
-    All pages together are exactly the flattened tasks of the session. A page has at most `limit` messages, or a few
-    more where its first message would otherwise have no id. Raise NotFound or Invalid `NO_SUCH_MESSAGE`.
+    They are those that its tasks flatten to. Where the session has a session task they are read in its order, and what
+    a task says that is not in there yet follows what is, so that a message keeps its place when it is copied. At most
+    `limit`, or a few more where the first one would have no id. NotFound; Invalid `NO_SUCH_MESSAGE`.
     """
+    asked = pb.ListMessagesRequest(context_id=context_id, before=before)
+    token = ""
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if not session.has_session_task or await has_own_task(plane, context_id):
-        return await _of_tasks(plane, context_id, limit, before, ())
-    # The session task comes first; then messages of tasks that it does not contain.
-    ids = (await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=context_id))).message_ids
-    if before and before in ids:
-        return await _of_session(plane, context_id, limit, before)
-    rest = await _of_tasks(plane, context_id, limit, before, ids)
-    if rest.more or len(rest.messages) >= limit or not ids:
-        return MessagePage(rest.messages, rest.more or bool(ids))
-    first = await _of_session(plane, context_id, limit - len(rest.messages), "")
-    return MessagePage([*first.messages, *rest.messages], first.more)
-
-
-async def _of_tasks(plane: Plane, context_id: str, limit: int, before: str, without: Sequence[str]) -> MessagePage:
-    """Return a page of the messages of the tasks, except those with an id in `without`."""
+    if session.has_session_task and not await has_own_task(plane, context_id):
+        shown = await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=context_id))
+        asked.shown.extend(shown.message_ids)
+        asked.ends.update(shown.ends)
+        token = shown.page_token
     messages: list[a2a.Message] = []
-    asked = pb.ListMessagesRequest(context_id=context_id, before=before, without=without)
     while True:
         asked.page_size = limit - len(messages)
         page = await plane.tasks.ListMessages(asked)
-        messages[:0] = page.messages
+        messages[:0] = _together(page, await _shown(plane, context_id, token, page))
         if not page.more or len(messages) >= limit:
             return MessagePage(messages, page.more)
         asked.before = messages[0].message_id
 
 
-async def _of_session(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
-    """Return a page of the messages of the session task."""
+def _together(page: pb.ListMessagesResponse, shown: Sequence[a2a.Message]) -> list[a2a.Message]:
+    messages: list[a2a.Message] = []
+    at = 0
+    for message, end in zip(page.messages, page.shown_before, strict=True):
+        messages += [*shown[at:end], message]
+        at = end
+    return [*messages, *shown[at:]]
+
+
+async def _shown(plane: Plane, context_id: str, token: str, page: pb.ListMessagesResponse) -> Sequence[a2a.Message]:
+    """Return the messages of the session task that belong on a page."""
     messages: list[a2a.Message] = []
     asked = sb.ListEntriesRequest(
-        context_id=context_id,
-        effective=True,
-        distinct=True,
-        newest_first=True,
-        kinds=_SAID,
-        before_message_id=before,
+        context_id=context_id, effective=True, distinct=True, kinds=_SAID, page_token=token, skip=page.first_shown
     )
-    while True:
-        asked.page_size = max(1, limit - len(messages))
-        page = await plane.sessions.ListEntries(asked)
-        for entry in page.entries:
-            messages[:0] = entry.pushed.messages if entry.HasField("pushed") else [entry.message]
-        asked.page_token = page.next_page_token
-        if not asked.page_token or (len(messages) >= limit and messages[0].message_id):
-            return MessagePage(messages, bool(asked.page_token))
+    while len(messages) < page.shown_count:
+        asked.page_size = page.shown_count - len(messages)
+        found = await plane.sessions.ListEntries(asked)
+        for entry in found.entries:
+            messages += entry.pushed.messages if entry.HasField("pushed") else [entry.message]
+        asked.page_token, asked.skip = found.next_page_token, 0
+    return messages

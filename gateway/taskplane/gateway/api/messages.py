@@ -1,7 +1,7 @@
 """Conversations under /api: the messages of a session in pages, newest page first, and the messages of one task."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import Collection
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from taskplane.gateway.translate.documents import is_partial
 from taskplane.runtime.errors import Invalid, NotFound
 
 _PAGE: Final = 100
-_EVENTS: Final = 1_000
+_SOME: Final = 1_000
 
 
 async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -32,12 +32,12 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     limit = paging.limit(request, _PAGE)
     before = request.query.get("before", "")
     context_id, kind = request.arguments["session"], request.query.get("kind", "")
-    part = (
-        _newest_of_kind(plane, context_id, kind, limit, before)
-        if kind
-        else newest_page(plane, context_id, limit, before)
-    )
-    page = await part
+    if kind == STATUS_TEXT:
+        page = await _newest_status_texts(plane, context_id, limit, before)
+    elif kind:
+        page = await _newest_of_kind(plane, context_id, kind, limit, before)
+    else:
+        page = await newest_page(plane, context_id, limit, before)
     data = {
         "messages": await _messages(plane, page.messages),
         "before": page.messages[0].message_id if page.more else None,
@@ -45,19 +45,30 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     return data_reply(data, "Successfully retrieved messages")
 
 
-async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, end: str) -> MessagePage:
-    # Iterate over the whole conversation, but keep one page of it in memory.
+async def _newest_of_kind(plane: Plane, context_id: str, kind: str, limit: int, before: str) -> MessagePage:
+    kept: list[a2a.Message] = []
+    while True:
+        part = await newest_page(plane, context_id, _SOME, before)
+        kept[:0] = [message for message in part.messages if kind_of(message) == kind]
+        if not part.more or len(kept) > limit:
+            return MessagePage(kept[-limit:], len(kept) > limit)
+        before = part.messages[0].message_id
+
+
+async def _newest_status_texts(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
+    # They are in no conversation: iterate over the logs, but keep one page of them in memory.
     page: deque[a2a.Message] = deque(maxlen=limit)
     count = 0
-    async with aclosing(_of_kind_in(plane, context_id, kind)) as runs:
-        async for run in runs:
-            stop = next((at for at, one in enumerate(run) if one.message_id == end), None) if end else None
-            page.extend(run[:stop])
-            count += len(run) if stop is None else stop
+    async with aclosing(iterate_tasks(plane, context_id, artifacts=False)) as listed:
+        async for task, _ in listed:
+            texts = await _of_kind(plane, task, STATUS_TEXT)
+            stop = next((at for at, one in enumerate(texts) if one.message_id == before), None) if before else None
+            page.extend(texts[:stop])
+            count += len(texts) if stop is None else stop
             if stop is not None:
                 break
         else:
-            if end:
+            if before:
                 what = "names no message of this session"
                 raise Invalid(f"before {what}", fields={"before": what})
     return MessagePage(list(page), count > limit)
@@ -76,13 +87,6 @@ async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dic
     return await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
 
 
-async def _of_kind_in(plane: Plane, context_id: str, kind: str) -> AsyncGenerator[Sequence[a2a.Message], None]:
-    """Yield the messages of a kind in a session, oldest first, task by task. Raise NotFound."""
-    async with aclosing(iterate_tasks(plane, context_id, artifacts=False)) as listed:
-        async for task, _ in listed:
-            yield await _of_kind(plane, task, kind)
-
-
 async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]:
     """Return the messages of a kind in a task. Status texts are not part of the history and are read from the log."""
     if kind != STATUS_TEXT:
@@ -90,9 +94,7 @@ async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]
     messages: list[a2a.Message] = []
     after = 0
     while True:
-        asked = pb.ListEventsRequest(
-            task_id=task.id, kinds=[pb.EVENT_KIND_STATUS], after_generation=after, limit=_EVENTS
-        )
+        asked = pb.ListEventsRequest(task_id=task.id, kinds=[pb.EVENT_KIND_STATUS], after_generation=after, limit=_SOME)
         try:
             events = (await plane.tasks.ListEvents(asked)).events
         except NotFound:
@@ -102,6 +104,6 @@ async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]
             message = event.event.status_update.status.message
             if kind_of(message) == kind and not is_partial(message):
                 messages.append(message)
-        if len(events) < _EVENTS:
+        if len(events) < _SOME:
             return messages
         after = events[-1].generation

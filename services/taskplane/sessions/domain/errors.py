@@ -28,12 +28,6 @@ def version_mismatch(context_id: str, expected: int, version: int) -> Conflict:
     )
 
 
-def no_such_message(message_id: str) -> Invalid:
-    """Return the error for a listing before a message that is not in the conversation."""
-    what = "names no message of this session"
-    return Invalid(f"{message_id} {what}", reason="NO_SUCH_MESSAGE", fields={"before_message_id": what})
-
-
 def invocation_not_found(invocation_id: str) -> NotFound:
     """Return the error for an invocation that was never seen in the session, or was cut, voided or replaced."""
     return NotFound(

@@ -4,11 +4,11 @@ It goes by invocation, not by position: an entry is in effect when the place of 
 `domain.replay`), wherever the entry itself stands. So a late copy of a cut turn stays cut.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain.replay import Line, Replayed
+from taskplane.sessions.domain.replay import Line, Name, Replayed
 from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND, SAID
 
 
@@ -65,6 +65,11 @@ class Reading:
     @property
     def seq(self) -> int:
         return self._log.seq
+
+    @property
+    def seen(self) -> Mapping[Name, int]:
+        """The place of each turn, by its name."""
+        return self._log.seen
 
     @property
     def has_events(self) -> bool:

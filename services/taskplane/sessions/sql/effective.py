@@ -9,7 +9,6 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, bindparam, select
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain.errors import no_such_message
 from taskplane.sessions.domain.history import Reading, conversation, effective
 from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
@@ -28,7 +27,7 @@ from taskplane.sessions.sql.loading import (
 from taskplane.sessions.sql.pages import EffectivePlace
 from taskplane.sessions.sql.readings import Known, Readings, ids_in, made, read_known
 from taskplane.sessions.sql.reads import bound_of, check_reply
-from taskplane.sessions.store import EntryFilter, EntryPage
+from taskplane.sessions.store import EntryFilter, EntryPage, MessageIds
 from taskplane.sessions.tables import entry
 
 # The unit that a page counts: an entry, by its number, or the message of a pushed history with this index.
@@ -55,8 +54,7 @@ def list_effective(
         known = _known(conn, of, [reads[seq] for seq in range(1, of.seq + 1)], distinct=query.distinct)
     of_task = set(conn.execute(_OF_TASK, {**key_of(of), "task_id": query.task_id}).scalars()) if query.task_id else None
     listing = _Listing(known, query, of_task)
-    if query.before_message_id:
-        listing.end_before(query.before_message_id.encode())
+    place = place._replace(offset=place.offset + query.skip)
     wanted = listing.page(place.offset)
     if reads is None:
         reads = read_entries(conn, of, {seq for seq, _ in wanted})
@@ -102,14 +100,6 @@ class _Listing:
                 if place[3] in kinds and place[2] not in repeated and (of_task is None or place[2] in of_task)
             ]
         self.total = len(self._first) + len(self._places)
-
-    def end_before(self, message_id: bytes) -> None:
-        """Restrict the listing to the units before this message. Invalid `NO_SUCH_MESSAGE`."""
-        for at, (seq, index) in enumerate(self._unit(at) for at in range(self.total)):
-            if message_id == (self._known.ids.get(seq) if index == _WHOLE else self._known.pushed[index]):
-                self.total = at
-                return
-        raise no_such_message(message_id.decode())
 
     def page(self, offset: int) -> Sequence[_Unit]:
         """Return as many units as a page may hold, from `offset` on, in the order that was asked for."""
@@ -157,19 +147,25 @@ class _Page:
         return self._pushed[index]
 
 
-def list_message_ids(
-    conn: Connection, scope: Scope, context_id: str, readings: Readings
-) -> tuple[Session, Sequence[str]]:
+def list_message_ids(conn: Connection, scope: Scope, context_id: str, key: bytes, readings: Readings) -> MessageIds:
     """Implement `SessionLog.message_ids`."""
     of, reads = read_short(conn, scope, context_id)
     known = read_known(conn, of, readings) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
     ids = [known.pushed[index] for index in known.kept]
-    ids += [
-        known.ids.get(seq, b"")
-        for _, _, seq, kind in known.reading.places
-        if kind != EVENT and seq not in known.repeated
-    ]
-    return of, [message_id.decode() for message_id in ids]
+    ends: dict[int, int] = {}
+    for place, _, seq, kind in known.reading.places:
+        if kind != EVENT:
+            if seq not in known.repeated:
+                ids.append(known.ids.get(seq, b""))
+            ends[place] = len(ids)
+    seen = known.reading.seen
+    bound = bound_of(of, EntryFilter(effective=True, distinct=True, kinds=_SAID))
+    return MessageIds(
+        of,
+        [message_id.decode() for message_id in ids],
+        {name: ends[place] for name, place in seen.items() if isinstance(name, str) and place in ends},
+        EffectivePlace(of.seq, of.version, 0).token(key, bound),
+    )
 
 
 def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:

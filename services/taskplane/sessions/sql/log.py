@@ -25,6 +25,7 @@ from taskplane.sessions.store import (
     EntryFilter,
     EntryPage,
     ExpiredSession,
+    MessageIds,
     Remains,
     SessionPage,
     UnappliedSession,
@@ -124,7 +125,7 @@ class SqlSessionLog:
         validation.check_id("task_id", query.task_id, required=False)
         validation.check_page_size(query.page_size)
         validation.check_distinct(query.effective, query.distinct)
-        validation.check_before(query.distinct, query.newest_first, query.before_message_id)
+        validation.check_skip(query.effective, query.skip)
         if query.effective:
             return await self._engine.read(
                 effective.list_effective, scope, context_id, query, self._page_key, self._readings
@@ -136,10 +137,10 @@ class SqlSessionLog:
         validation.check_id("context_id", context_id)
         return await self._engine.read(effective.read_conversation, scope, context_id)
 
-    async def message_ids(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+    async def message_ids(self, scope: Scope, context_id: str) -> MessageIds:
         """Implement `SessionLog.message_ids`."""
         validation.check_id("context_id", context_id)
-        return await self._engine.read(effective.list_message_ids, scope, context_id, self._readings)
+        return await self._engine.read(effective.list_message_ids, scope, context_id, self._page_key, self._readings)
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
         """Implement `SessionLog.after`."""

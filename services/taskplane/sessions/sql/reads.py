@@ -144,7 +144,6 @@ def bound_of(of: Session, query: EntryFilter) -> Bound:
         query.task_id,
         query.newest_first,
         query.distinct,
-        query.before_message_id,
     )
 
 

@@ -1,10 +1,13 @@
 """The messages of a session's tasks as one conversation. Pure."""
 
 from collections.abc import Iterable, Sequence, Set
-from typing import Protocol
+from typing import Final, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.messages import message_flags
+
+SHOWN: Final = -1
+"""In place of the index of a task: the message is shown already."""
 
 
 class _HasId(Protocol):
@@ -69,3 +72,19 @@ def without_repeats(said: Sequence[Sequence[str]], without: Set[str]) -> list[tu
                 if message_id:
                     seen.add(message_id)
     return places
+
+
+def between(places: Sequence[tuple[int, int]], ends: Sequence[int], shown: int) -> list[tuple[int, int]]:
+    """Return the messages of a conversation of which `shown` are known already, each of those as (`SHOWN`, its index).
+
+    `places` are the others. Those of each task come after the first `ends[task]` of the shown ones; tasks that end
+    alike follow one another in the order of `places`.
+    """
+    conversation: list[tuple[int, int]] = []
+    at = 0
+    for unit in sorted(places, key=lambda place: ends[place[0]]):
+        end = ends[unit[0]]
+        conversation += [(SHOWN, index) for index in range(at, end)]
+        at = max(at, end)
+        conversation.append(unit)
+    return conversation + [(SHOWN, index) for index in range(at, shown)]

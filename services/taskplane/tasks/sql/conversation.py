@@ -15,8 +15,8 @@ from sqlalchemy import Connection, bindparam, select
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain.conversation import message_ids, messages_of, without_repeats
-from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, messages_of, without_repeats
+from taskplane.tasks.domain.task import MANAGED, Scope
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.reads import owned, owner
@@ -44,6 +44,8 @@ class _Outline(NamedTuple):
     size: int
     folded_bytes: int
     event_bytes: int
+    origin: str
+    invocation_id: str | None
 
     @property
     def is_folded(self) -> bool:
@@ -64,6 +66,8 @@ _OUTLINES: Final = (
             task.c.snapshot_bytes,
             task.c.folded_bytes,
             task.c.event_bytes,
+            task.c.origin,
+            task.c.invocation_id,
         )
     )
     .where(task.c.context_id == bindparam("context_id"), task.c.superseded.is_(False))
@@ -121,24 +125,33 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, sayings:
         rows = conn.execute(_OUTLINES, {**owner(scope), "context_id": query.context_id})
         outlines = [_Outline._make(row) for row in rows]
     said = _ids(conn, outlines, key, sayings)
-    places = without_repeats(said, set(query.without))
+    ends = [
+        query.ends.get(one.invocation_id or "", len(query.shown)) if one.origin == MANAGED else len(query.shown)
+        for one in outlines
+    ]
+    places = between(without_repeats(said, set(query.shown)), ends, len(query.shown))
+
+    def id_at(at: int) -> str:
+        number, place = places[at]
+        return query.shown[place] if number == SHOWN else said[number][place]
+
     end = len(places)
     if query.before:
-        found = (at for at, (number, place) in enumerate(places) if said[number][place] == query.before)
-        end = next(found, -1)
+        end = next((at for at in range(end) if id_at(at) == query.before), -1)
         if end < 0:
             what = "names no message of this session"
             raise Invalid(f"before {what}", reason="NO_SUCH_MESSAGE", fields={"before": what})
     start = max(0, end - query.page_size)
-    while start > 0 and not _id_at(said, places[start]):
+    while start > 0 and not id_at(start):
         start -= 1
-    page = _messages(conn, outlines, places[start:end])
-    more = start > 0 or len(page) < end - start
-    return MessagePage(page, more)
-
-
-def _id_at(said: Sequence[Sequence[str]], place: tuple[int, int]) -> str:
-    return said[place[0]][place[1]]
+    own = [at for at in range(start, end) if places[at][0] != SHOWN]
+    page = _messages(conn, outlines, [places[at] for at in own])
+    if len(page) < len(own):
+        own = own[-len(page) :]
+        start = own[0]
+    shown = [place for number, place in places[start:end] if number == SHOWN]
+    before = [at - start - index for index, at in enumerate(own)]
+    return MessagePage(page, start > 0, shown[0] if shown else 0, len(shown), before)
 
 
 def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, sayings: Sayings) -> Sequence[Sequence[str]]:

@@ -637,7 +637,7 @@ class ListEntriesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     DISTINCT_FIELD_NUMBER: _builtins.int
-    BEFORE_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    SKIP_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     effective: _builtins.bool
     """Only entries in effect, in reading order: messages, direct answers, and before them the pushed history, with those
@@ -653,10 +653,8 @@ class ListEntriesRequest(_message.Message):
     """Needs `effective`: of messages with one messageId only the first one; a page then counts messages, also those of the
     pushed history, of which it has those that belong on it.
     """
-    before_message_id: _builtins.str
-    """Needs `distinct` and `newest_first`: only what is read before the message with this id. Empty: all.
-    INVALID_ARGUMENT `NO_SUCH_MESSAGE`.
-    """
+    skip: _builtins.int
+    """Needs `effective`: passes over this many entries from the page token on."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EntryKind.ValueType]:
         """Empty: all kinds; with `effective` all but EVENT."""
@@ -672,11 +670,11 @@ class ListEntriesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         distinct: _builtins.bool = ...,
-        before_message_id: _builtins.str = ...,
+        skip: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_message_id", b"before_message_id", "context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "skip", b"skip", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -782,23 +780,55 @@ Global___ListMessageIdsRequest: _TypeAlias = ListMessageIdsRequest  # noqa: Y015
 class ListMessageIdsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class EndsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    ENDS_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_token: _builtins.str
+    """For ListEntries with `effective`, `distinct` and the kinds MESSAGE, OUTCOME, PUSHED: lists these messages."""
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def session(self) -> Global___Session:
         """The session at the same point."""
 
+    @_builtins.property
+    def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Of each turn, by the invocation that began it: how many of the messages come before its end, its own included. The
+        turns that go on with a task are part of the one that created it.
+        """
+
     def __init__(
         self,
         *,
         message_ids: _abc.Iterable[_builtins.str] | None = ...,
         session: Global___Session | None = ...,
+        ends: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_ids", b"message_ids", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends", b"ends", "message_ids", b"message_ids", "page_token", b"page_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

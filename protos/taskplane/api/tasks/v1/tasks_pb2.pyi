@@ -1781,10 +1781,31 @@ Global___ListTaskInfosResponse: _TypeAlias = ListTaskInfosResponse  # noqa: Y015
 class ListMessagesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class EndsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
-    WITHOUT_FIELD_NUMBER: _builtins.int
+    SHOWN_FIELD_NUMBER: _builtins.int
+    ENDS_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     page_size: _builtins.int
     """1 to 1,000; 0: 100. A page may hold fewer messages although more come before them, so that it stays within some
@@ -1793,8 +1814,16 @@ class ListMessagesRequest(_message.Message):
     before: _builtins.str
     """Only the messages before the one with this id. Empty: all."""
     @_builtins.property
-    def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Messages with these ids are left out."""
+    def shown(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of messages that are shown already, in their order (SessionHistory.ListMessageIds). Pages count them, and tell
+        where they are instead of having them.
+        """
+
+    @_builtins.property
+    def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Of a task run here, by the invocation that created it: the number of `shown` that come before what it says besides.
+        The messages of other tasks follow all of `shown`.
+        """
 
     def __init__(
         self,
@@ -1802,11 +1831,12 @@ class ListMessagesRequest(_message.Message):
         context_id: _builtins.str = ...,
         page_size: _builtins.int = ...,
         before: _builtins.str = ...,
-        without: _abc.Iterable[_builtins.str] | None = ...,
+        shown: _abc.Iterable[_builtins.str] | None = ...,
+        ends: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "context_id", b"context_id", "page_size", b"page_size", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "context_id", b"context_id", "ends", b"ends", "page_size", b"page_size", "shown", b"shown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1818,19 +1848,32 @@ class ListMessagesResponse(_message.Message):
 
     MESSAGES_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
+    FIRST_SHOWN_FIELD_NUMBER: _builtins.int
+    SHOWN_COUNT_FIELD_NUMBER: _builtins.int
+    SHOWN_BEFORE_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
     """There are earlier messages."""
+    first_shown: _builtins.int
+    """The page has this many of `shown`, from index `first_shown` on."""
+    shown_count: _builtins.int
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
+    @_builtins.property
+    def shown_before(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of each message: how many of the page's `shown` come before it."""
+
     def __init__(
         self,
         *,
         messages: _abc.Iterable[_a2a_pb2.Message] | None = ...,
         more: _builtins.bool = ...,
+        first_shown: _builtins.int = ...,
+        shown_count: _builtins.int = ...,
+        shown_before: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "more", b"more"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_shown", b"first_shown", "messages", b"messages", "more", b"more", "shown_before", b"shown_before", "shown_count", b"shown_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
