@@ -1,6 +1,7 @@
 """Processes die at the places where it hurts most; what was said stays, every turn comes to an end, nothing is lost."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
@@ -16,6 +17,7 @@ from tests.system.wire import client, request, text_message
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
+THOROUGHLY = pytest.mark.skipif(not os.environ.get("THOROUGH"), reason="the ordinary run kills at each place once")
 CODE = 9
 # Process, failpoint, and at which of its passages the process ends.
 PLACES = [
@@ -36,6 +38,7 @@ PLACES = [
     ("executor", "lease.before_renew", 3),
     ("executor", "complete.after_message", 1),
     ("executor", "complete.after_copy", 1),
+    *(pytest.param("executor", f"copy.mid_run.{place}", 1, marks=THOROUGHLY) for place in ("before", "after")),
 ]
 
 
@@ -60,7 +63,8 @@ async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, nam
         recorder = Recorder(http)
         await arm(four, name, place, nth)
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-            for text in ("echo hello", "slow 6", "rerun 6"):
+            # More than may wait to be committed, twice over: so it is copied while the agent goes on.
+            for text in ("echo hello", "slow 6", "rerun 6", *(("flood 600",) if place.startswith("copy.") else ())):
                 group.create_task(recorder.follow(text))
             for _ in range(2):
                 group.create_task(recorder.converse())
@@ -78,11 +82,19 @@ async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, nam
 
 @pytest.mark.parametrize("name", ["executor"])
 @pytest.mark.parametrize(
-    "place", ["submit.after_outcome", "submit.after_create", "complete.after_message", "complete.after_copy"]
+    "place",
+    [
+        "submit.after_outcome",
+        "submit.after_create",
+        "copy.mid_run.before",
+        "copy.mid_run.after",
+        "complete.after_message",
+        "complete.after_copy",
+    ],
 )
 async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: Plane, place: str, name: str) -> None:
     """C6, C9, C10: nothing is stuck or uncopied; a later repeat under the same key is answered, once."""
-    message = text_message("echo gone")
+    message = text_message("flood 600" if place.startswith("copy.") else "echo gone")
     key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
     before = len((await held(four)).tasks)
     await arm(four, name, place, 1)
