@@ -1,0 +1,298 @@
+"""The outbox of a run: what it hands to the appender, under which number, and what it makes of the answers."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.executor.plane import text
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.agent import ArtifactChunk
+from taskplane.executor.changes import MessageFactory, Status
+from taskplane.executor.runs.outbox import (
+    LEASE_GONE,
+    MAX_WAITING,
+    MAX_WAITING_BYTES,
+    Committed,
+    ItemRefused,
+    Outbox,
+    Stopped,
+)
+
+FACTORY = MessageFactory(task_id="t", context_id="c", invocation_id="i", fence=3)
+WORKING = a2a.TASK_STATE_WORKING
+
+
+class Run:
+    """An outbox, what it told its run and the appender, and the log that its items go to."""
+
+    def __init__(self, lease: float = 3600.0) -> None:
+        self.rings = 0
+        self.committed: list[Committed] = []
+        self.lost = 0
+        self.head = 2
+        self.box = Outbox(
+            "uid",
+            3,
+            until=time.monotonic() + lease,
+            ring=self._ring,
+            committed=self.committed.append,
+            lost=self._lose,
+        )
+
+    def _ring(self, outbox: Outbox) -> None:
+        self.rings += 1
+
+    def _lose(self) -> None:
+        self.lost += 1
+
+    def say(self, words: str) -> None:
+        message = FACTORY.message(words)
+        self.box.put(Status(WORKING, message), message)
+
+    def take(self) -> pb.AppendItem:
+        request = pb.AppendEventsRequest()
+        self.box.take(request)
+        (item,) = request.items
+        return item
+
+    def accept(self, item: pb.AppendItem, *, input_generation: int = 0) -> bool:
+        """The answer to an item that the store takes."""
+        first, self.head = self.head + 1, self.head + len(item.changes)
+        return self.box.answer(
+            pb.AppendResult(first_generation=first, last_generation=self.head, input_generation=input_generation)
+        )
+
+    def refuse(self, reason: str) -> bool:
+        return self.box.answer(pb.AppendResult(refusal=pb.Refusal(reason=reason, message="no")))
+
+
+async def waits(call: "asyncio.Task[object]") -> bool:
+    """Whether a call still waits after every other task had its turn."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return not call.done()
+
+
+def said(item: pb.AppendItem) -> list[str]:
+    return [text(change.status.status.message) for change in item.changes]
+
+
+async def test_items_are_numbered_from_one_under_their_fence() -> None:
+    """C6: with all that waits; what comes meanwhile is the next one."""
+    run = Run()
+    run.say("one")
+    run.say("two")
+    assert run.rings == 1
+    first = run.take()
+    assert (first.task_uid, first.fence, first.number, said(first)) == ("uid", 3, 1, ["one", "two"])
+    run.say("three")
+    assert run.rings == 1 and run.accept(first)
+    second = run.take()
+    assert (second.number, said(second)) == (2, ["three"])
+    assert not run.accept(second) and run.box.weight() == (0, 0)
+    assert [(item.first, item.last, item.count) for item in run.committed] == [(3, 4, 2), (5, 5, 1)]
+    assert [[generation for generation, _ in item.spoken] for item in run.committed] == [[3, 4], [5]]
+
+
+async def test_an_item_without_an_answer_is_sent_again_unchanged() -> None:
+    """C6: under its number, whatever was put and claimed since."""
+    run = Run()
+    run.say("one")
+    item = run.take()
+    sent = item.SerializeToString(deterministic=True)
+    run.say("two")
+    run.box.claim_copied(2)
+    assert run.box.weight()[0] == 1
+    assert run.take().SerializeToString(deterministic=True) == sent
+    assert run.accept(item)
+    following = run.take()
+    assert (following.number, said(following), following.copied_generation) == (2, ["two"], 2)
+
+
+async def test_pieces_of_a_text_and_chunks_of_an_artifact_that_wait_become_one_change() -> None:
+    run = Run()
+    run.box.text(FACTORY, "m", "so ")
+    run.box.text(FACTORY, "m", "far")
+    for index, piece in enumerate(("a", "b", "c")):
+        run.box.chunk(ArtifactChunk("x", text=piece, append=index > 0))
+    run.box.chunk(ArtifactChunk("y", text="alone", mergeable=False))
+    run.box.chunk(ArtifactChunk("y", text="too", append=True, mergeable=False))
+    run.box.text(FACTORY, "m", " and on")
+    item = run.take()
+    text_, x, y1, y2 = item.changes
+    assert text(text_.status.status.message) == "so far and on"
+    assert [[part.text for part in change.artifact.artifact.parts] for change in (x, y1, y2)] == [
+        ["abc"],
+        ["alone"],
+        ["too"],
+    ]
+    # What was taken is not changed any more.
+    run.box.text(FACTORY, "m", "!")
+    assert text(run.take().changes[0].status.status.message) == "so far and on"
+    run.accept(item)
+    assert said(run.take()) == ["!"]
+
+
+async def test_nothing_joins_what_waits_before_a_change_that_stands_by_itself() -> None:
+    run = Run()
+    run.box.text(FACTORY, "m", "one")
+    run.say("whole")
+    run.box.text(FACTORY, "n", "two")
+    assert said(run.take()) == ["one", "whole", "two"]
+
+
+@pytest.mark.parametrize("bound", ["changes", "bytes"])
+async def test_a_run_waits_while_much_is_not_stored(bound: str) -> None:
+    """C13: until the appender has taken it."""
+    run = Run()
+    piece = "x" if bound == "changes" else "x" * 1024
+    put = 0
+    while not run.box.blocked:
+        run.say(piece)
+        put += 1
+    assert put == MAX_WAITING if bound == "changes" else put * 1024 <= MAX_WAITING_BYTES < (put + 1) * 2048
+    waiting = asyncio.create_task(run.box.room())
+    assert await waits(waiting)
+    run.take()
+    await waiting
+    assert not run.box.blocked
+
+
+async def test_flush_waits_until_all_of_it_is_stored() -> None:
+    run = Run()
+    run.say("one")
+    flushing = asyncio.create_task(run.box.flush())
+    item = run.take()
+    run.say("two")
+    assert await waits(flushing)
+    run.accept(item)
+    assert await waits(flushing)
+    run.accept(run.take())
+    await flushing
+
+
+async def test_the_final_change_comes_last_and_says_what_was_read() -> None:
+    run = Run()
+    run.say("one")
+    finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_COMPLETED), consumed=7))
+    assert await waits(finishing)
+    item = run.take()
+    assert [change.status.status.state for change in item.changes] == [WORKING, a2a.TASK_STATE_COMPLETED]
+    assert item.consumed_generation == 7
+    assert not run.accept(item)
+    assert await finishing and run.box.at_rest
+
+
+async def test_a_final_change_that_is_refused_for_a_message_is_taken_back_and_the_rest_sent_again() -> None:
+    """C8: under a new number, with what was put since behind it; the run is told to read the message."""
+    run = Run()
+    run.say("one")
+    finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_COMPLETED), consumed=1))
+    assert await waits(finishing)
+    first = run.take()
+    again = run.box.answer(
+        pb.AppendResult(input_generation=9, refusal=pb.Refusal(reason="PENDING_INPUT", message="read it"))
+    )
+    assert again and not await finishing and not run.box.at_rest
+    assert run.box.input_generation == 9 and run.committed == []
+    run.say("two")
+    second = run.take()
+    assert (second.number, said(second), second.consumed_generation) == (2, ["one", "two"], 0)
+    assert second.changes[0] == first.changes[0]
+    run.accept(second)
+    assert [words for _, words in run.committed[0].spoken] == [
+        change.status.status.message for change in second.changes
+    ]
+    finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_COMPLETED), consumed=9))
+    assert await waits(finishing)
+    run.accept(run.take())
+    assert await finishing
+
+
+@pytest.mark.parametrize("reason", sorted(LEASE_GONE))
+async def test_a_run_without_its_lease_is_stopped(reason: str) -> None:
+    """C8: what waits is discarded, who waits is told, and nothing is handed out any more."""
+    run = Run()
+    run.say("one")
+    flushing = asyncio.create_task(run.box.flush())
+    assert await waits(flushing)
+    run.take()
+    run.say("two")
+    assert not run.refuse(reason)
+    with pytest.raises(Stopped):
+        await flushing
+    assert run.lost == 1 and run.box.weight() == (0, 0)
+    for call in (run.box.flush, run.box.room):
+        with pytest.raises(Stopped):
+            await call()
+    with pytest.raises(Stopped):
+        await run.box.finish(Status(a2a.TASK_STATE_FAILED), consumed=0)
+    # An answer that comes late is of nothing.
+    assert not run.accept(pb.AppendItem())
+    assert run.committed == []
+
+
+async def test_what_is_refused_for_good_is_the_runs_to_hear_and_it_can_say_one_thing_more() -> None:
+    run = Run()
+    run.say("one")
+    run.take()
+    run.say("two")
+    run.refuse("TASK_TOO_LARGE")
+    assert run.box.blocked
+    with pytest.raises(ItemRefused) as refused:
+        await run.box.room()
+    assert (refused.value.reason, refused.value.message, run.lost) == ("TASK_TOO_LARGE", "no", 0)
+    run.box.clear()
+    finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_FAILED), consumed=0))
+    assert await waits(finishing)
+    item = run.take()
+    assert (item.number, len(item.changes)) == (2, 1)
+    run.accept(item)
+    assert await finishing
+
+
+async def test_nothing_is_handed_out_past_the_end_of_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: the run stands still, and goes on where a renewal says that it may."""
+    run = Run(lease=-1.0)
+    run.say("one")
+    assert run.box.blocked and run.box.weight() == (0, 0)
+    waiting = asyncio.create_task(run.box.room())
+    assert await waits(waiting)
+    rings = run.rings
+    run.box.renewed(time.monotonic() + 3600.0)
+    await waiting
+    assert run.rings == rings + 1 and run.box.weight()[0] == 1
+    run.box.renewed(time.monotonic() + 7200.0)
+    assert run.rings == rings + 1
+
+
+async def test_a_claim_is_made_once_and_never_goes_back() -> None:
+    """C6: nor is it made before the item that carries it is answered."""
+    run = Run()
+    run.box.claim_copied(5)
+    run.box.claim_copied(4)
+    claims: list[int] = []
+    for words, refused in (("one", True), ("two", False), ("three", False)):
+        run.say(words)
+        item = run.take()
+        claims.append(item.copied_generation)
+        if refused:
+            run.refuse("ILLEGAL_TRANSITION")
+            run.box.clear()
+        else:
+            run.accept(item)
+    assert claims == [5, 5, 0]
+
+
+@pytest.mark.parametrize("close", [lambda box: box.close(), lambda box: box.refuse(ItemRefused("X", "no"))])
+async def test_whoever_waits_hears_of_the_end(close: Callable[[Outbox], None]) -> None:
+    run = Run()
+    run.say("one")
+    flushing = asyncio.create_task(run.box.flush())
+    assert await waits(flushing)
+    close(run.box)
+    with pytest.raises((Stopped, ItemRefused)):
+        await flushing
