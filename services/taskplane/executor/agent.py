@@ -46,7 +46,7 @@ __all__ = [
 
 
 def text_of(message: Message) -> str:
-    """The text parts of a message, one per line."""
+    """Return the text parts of a message, one per line."""
     parts = message.parts
     if len(parts) == 1:
         return parts[0].text
@@ -81,7 +81,7 @@ class Turn:
         return text_of(self.message)
 
     async def incoming(self) -> list[Message]:
-        """The user's messages that arrived since the turn began or since the last call, oldest first.
+        """Return the user's messages that arrived since the turn began or since the last call, oldest first.
 
         What is returned here counts as read and gets no turn of its own.
         """
@@ -159,7 +159,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the tool call `id` gave; `response` is JSON."""
+    """The result of the tool call `id`; `response` is JSON."""
 
     id: str
     name: str
@@ -210,7 +210,7 @@ Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How a task gets on with others, and what becomes of it in trouble.
+    """The rules of a task beside others, in trouble, and over time.
 
     `on_orphan`: when the process that runs it is lost, it fails, or it runs again from its input (only for agents whose
     effects may be repeated), at most `max_attempts` times. `run_limit`: seconds a run may take before its task fails;
@@ -234,12 +234,12 @@ class Policy:
 
 @runtime_checkable
 class Agent(Protocol):
-    """What an executor runs. The gateway fills in the interfaces of the card."""
+    """An agent that an executor runs. The gateway fills in the interfaces of the card."""
 
     card: AgentCard
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """Works on one turn. Ends with a final change, or completes by returning; an exception fails the task.
+        """Work on one turn. Ends with a final change, or completes by returning; an exception fails the task.
 
         Nothing may be yielded after a final change. The iterator is closed when the task is cancelled or its lease is
         lost; what it still yields then is discarded. It waits at a `yield` while the log cannot keep up.
@@ -256,7 +256,7 @@ class Router(Protocol):
     """
 
     async def route(self, turn: Turn) -> Message | str | None:
-        """A direct answer, or None: make a task. May run again for a repeated request that was not decided yet.
+        """Return a direct answer; None makes a task. May run again for a repeated request that was not decided yet.
 
         One that takes longer than the executor's `route_timeout` goes on inside a task, and its answer becomes the
         completion. One that raises makes a task that fails.
@@ -269,5 +269,5 @@ class Policied(Protocol):
     """An agent with a policy of its own."""
 
     def policy(self, turn: Turn) -> Policy:
-        """The policy of the task that this turn begins. Must be quick; it is asked while the caller waits."""
+        """Return the policy of the task that this turn begins. Must be quick; it is asked while the caller waits."""
         ...

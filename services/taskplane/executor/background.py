@@ -14,33 +14,33 @@ T = TypeVar("T")
 
 
 class BackgroundTasks:
-    """Keeps hold of running work, whoever waits for it or no longer does. Belongs to one event loop."""
+    """The background work of the executor, whether or not a caller waits for it. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._working: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Begins `work`. A caller that waits does so with `asyncio.shield`; what nobody waits for is logged."""
+        """Start `work`. A caller waits with `asyncio.shield`; errors are logged."""
         task = asyncio.create_task(work, name=name)
         self._working.add(task)
         task.add_done_callback(self._finished)
         return task
 
     async def serve(self, work: Coroutine[Any, Any, T], caller: Principal, *, name: str) -> T:
-        """Does `work` for a caller, as one of our processes; a caller that goes away cancels nothing."""
+        """Run `work` for a caller, as a service; a caller that goes away cancels nothing."""
         with acting_as(Principal(caller.tenant, caller.owner, caller.actor, service=True)):
             task = self.start(work, name=name)
         return await asyncio.shield(task)
 
     async def settle(self, timeout: float) -> bool:
-        """Waits until nothing is at work, at most `timeout` seconds; whether it came to that."""
+        """Wait until nothing is at work, at most `timeout` seconds; return whether it came to that."""
         deadline = time.monotonic() + timeout
         while self._working and (left := deadline - time.monotonic()) > 0:
             await asyncio.wait(self._working, timeout=left)
         return not self._working
 
     async def dismiss(self, timeout: float) -> None:
-        """Cancels what is still at work and waits for it, at most `timeout` seconds."""
+        """Cancel what is still at work and waits for it, at most `timeout` seconds."""
         for task in self._working:
             task.cancel()
         if not await self.settle(timeout):

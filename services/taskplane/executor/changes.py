@@ -1,4 +1,4 @@
-"""What an agent yields, as the changes that the task store takes."""
+"""Conversion of an agent's changes to those of the task store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES: Final = 3 * 1024 * 1024
 
 
 class MessageFactory:
-    """Makes the messages of one turn: ids, role, and the invocation id in the metadata of each (R1)."""
+    """The messages of one turn: their ids, their role, and the invocation id in the metadata of each (R1)."""
 
     def __init__(self, *, task_id: str, context_id: str, invocation_id: str, fence: int) -> None:
         self._task_id = task_id
@@ -35,12 +35,12 @@ class MessageFactory:
         self._count = 0
 
     def new_id(self) -> str:
-        """The next message id: unique per turn and attempt, and the same whoever asks in the same order."""
+        """Return the next message id: unique per turn and attempt, and equal for calls in equal order."""
         self._count += 1
         return f"{self.invocation_id}-{self._fence}-{self._count}"
 
     def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
-        """A final message of the agent. `message_id` is used where `given` has none.
+        """Return a final message of the agent. `message_id` is used where `given` has none.
 
         ValueError: it is larger than 3 MiB, or its data is nested too deeply to be read again. TypeError: it is neither
         text nor a Message.
@@ -66,7 +66,10 @@ class MessageFactory:
         return made
 
     def tool(self, kind: str, data: dict[str, Any]) -> a2a.Message:
-        """A message with one data part of `kind` `function_call` or `function_response`. ValueError as `message`."""
+        """Return a message with one data part of `kind` `function_call` or `function_response`.
+
+        ValueError as `message`.
+        """
         message = self.message("")
         part = message.parts[0]
         part.data.CopyFrom(value_of(data))
@@ -75,13 +78,13 @@ class MessageFactory:
         return message
 
     def status_text(self, text: str) -> a2a.Message:
-        """A progress line, marked so that it stays out of every history."""
+        """Return a progress line, marked so that it stays out of every history."""
         message = self.message(text)
         message.metadata.fields["kind"].string_value = STATUS_TEXT
         return message
 
     def partial(self, message_id: str, text: str, change: pb.Change) -> None:
-        """Makes the empty `change` carry the next piece of the growing text `message_id`."""
+        """Fill the empty `change` with the next piece of the growing text `message_id`."""
         update = change.status.status
         update.state = a2a.TASK_STATE_WORKING
         message = update.message
@@ -95,18 +98,18 @@ class MessageFactory:
 
 @dataclass(slots=True)
 class Status:
-    """The change to `state`; `reason` becomes `metadata.reason` of the event."""
+    """A change to `state`; `reason` becomes `metadata.reason` of the event."""
 
     state: "a2a.TaskState.ValueType"
     message: a2a.Message | None = None
     reason: str = ""
 
     def size(self) -> int:
-        """Bytes of what it carries, about."""
+        """Return the approximate bytes of the content."""
         return 0 if self.message is None else self.message.ByteSize()
 
     def fill(self, change: pb.Change) -> None:
-        """Makes the empty `change` this one."""
+        """Fill the empty `change`."""
         update = change.status
         update.status.state = self.state
         if self.message is not None:
@@ -116,7 +119,10 @@ class Status:
 
 
 def artifact(chunk: ArtifactChunk) -> pb.Change:
-    """The change of one chunk. ValueError: it is too large, or its data is nested too deeply to be read again."""
+    """Return the change of one chunk.
+
+    ValueError: it is too large, or its data is nested too deeply to be read again.
+    """
     change = pb.Change()
     update = change.artifact
     update.artifact.artifact_id = chunk.artifact_id
@@ -131,7 +137,7 @@ def artifact(chunk: ArtifactChunk) -> pb.Change:
 
 
 def parts_of(chunk: ArtifactChunk) -> Sequence[a2a.Part]:
-    """The content of a chunk. ValueError as `artifact`."""
+    """Return the content of a chunk. ValueError as `artifact`."""
     if chunk.parts is not None:
         for given in chunk.parts:
             _check_readable(given)
@@ -153,22 +159,22 @@ def parts_of(chunk: ArtifactChunk) -> Sequence[a2a.Part]:
 
 
 def is_plain_text(chunk: ArtifactChunk) -> bool:
-    """A text with nothing beside it, so that two of them are one longer text."""
+    """Return whether a chunk is a text with nothing beside it, so that two of them are one longer text."""
     return chunk.text is not None and chunk.filename is None and chunk.media_type is None
 
 
 def is_plain_part(part: a2a.Part) -> bool:
-    """Like `is_plain_text`, of a part."""
+    """Return whether a part is a text with nothing beside it."""
     return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
 
 
 def text_size(text: str) -> int:
-    """Bytes of a text in UTF-8. UnicodeEncodeError: it has lone surrogates and cannot be stored."""
+    """Return the bytes of a text in UTF-8. UnicodeEncodeError: it has lone surrogates and cannot be stored."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def value_of(data: Any) -> Value:
-    """JSON as a protobuf value. ValueError: nested deeper than 24 levels."""
+    """Return JSON as a protobuf value. ValueError: nested deeper than 24 levels."""
     if _depth(data) > MAX_DEPTH:
         raise ValueError(f"data is nested deeper than {MAX_DEPTH} levels")
     return ParseDict(data, Value())

@@ -1,4 +1,4 @@
-"""Puts the parts of the executor together."""
+"""Composition of the executor's parts."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class ExecutorRoom:
-    """The executor, open: its agents, its runs, and how it ends."""
+    """An open executor: its agents, its runs, and its drain."""
 
     def __init__(
         self,
@@ -53,16 +53,16 @@ class ExecutorRoom:
         self._claiming: asyncio.Task[None] | None = None
 
     def claim_with(self, claiming: asyncio.Task[None]) -> None:
-        """The task that takes work from the queue; it ends when the drain begins."""
+        """Set the asyncio task that takes work from the queue; the drain cancels it."""
         self._claiming = claiming
 
     async def ready(self) -> bool:
-        """Whether messages may be sent here: both stores are connected, and no drain has begun."""
+        """Return whether messages may be sent here: both stores are connected, and no drain has begun."""
         connected = [channel.get_state(try_to_connect=True) for channel in self._stores]
         return not self.runs.draining and all(state is grpc.ChannelConnectivity.READY for state in connected)
 
     async def drain(self) -> None:
-        """Takes no more work, lets runs finish for `drain_timeout`, releases the rest. Does nothing a second time."""
+        """Take no more work, let runs finish for `drain_timeout`, release the rest. A second call does nothing."""
         if self.runs.draining:
             return
         if self._claiming is not None:
@@ -80,7 +80,7 @@ async def open_executor(
     *,
     agents: Agents | None = None,
 ) -> AsyncGenerator[ExecutorRoom, None]:
-    """An executor whose service is added to `services`, which needs the lines of `servicer.POLICY`.
+    """Open an executor whose service is added to `services`, which needs the lines of `servicer.POLICY`.
 
     The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
     start; with the prefix of the store's resident executor where both are one process. `agents`: instead of loading
@@ -172,7 +172,7 @@ async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every:
 
 
 async def _expiring(expiry: Expiry, every: float) -> None:
-    """Every so often deletes sessions that are too old; not at the start, when there is more to be done."""
+    """Delete sessions that are too old every `every` seconds; not at the start, when there is more to be done."""
     while True:
         await asyncio.sleep(every)
         try:

@@ -21,7 +21,7 @@ _WORKING: Final = 3.0
 
 
 async def erase_owner(store: TaskStoreStub, sessions: SessionLog) -> pb.EraseOwnerResponse:
-    """Deletes what the caller's owner has; `more` says that the time was up. Done again, it goes on."""
+    """Delete what the caller's owner has; `more` says that the time was up. Done again, it goes on."""
     began = time.monotonic()
     await sessions.drop_imports()
     await store.DropImport(tasks.DropImportRequest())
@@ -40,7 +40,7 @@ async def erase_owner(store: TaskStoreStub, sessions: SessionLog) -> pb.EraseOwn
 
 
 async def _tasks(store: TaskStoreStub, gone: pb.EraseOwnerResponse) -> AsyncGenerator[None]:
-    """Deletes tasks until there are none, and stops after each."""
+    """Delete tasks until there are none, and stops after each."""
     request = tasks.ListTasksRequest(page_size=100, history_length=0, include_superseded=True)
     while records := (await store.ListTasks(request)).records:
         for record in records:
@@ -53,7 +53,7 @@ async def _tasks(store: TaskStoreStub, gone: pb.EraseOwnerResponse) -> AsyncGene
 
 
 async def _sessions(sessions: SessionLog, gone: pb.EraseOwnerResponse) -> AsyncGenerator[None]:
-    """Deletes sessions until there are none, and stops after each."""
+    """Delete sessions until there are none, and stops after each."""
     while page := await sessions.some():
         for session in page:
             with suppress(NotFound):

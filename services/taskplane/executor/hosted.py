@@ -12,7 +12,7 @@ _DEFAULT: Final = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """Made by `of`."""
+    """An agent with its name and its optional powers. `of` makes it."""
 
     name: str
     agent: Agent
@@ -22,13 +22,13 @@ class Hosted:
 
     @classmethod
     def of(cls, name: str, agent: Agent) -> "Hosted":
-        """Looks for the agent's powers; `isinstance` with a protocol is too slow for every turn."""
+        """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
         return cls(name, agent, router, at_sight, agent if isinstance(agent, Policied) else None)
 
     def policy(self, turn: Turn) -> Policy:
-        """The agent's policy for a turn; the default one where it has none, or asking for it fails."""
+        """Return the agent's policy for a turn; the default one if it has none, or asking for it fails."""
         if self._policied is None:
             return _DEFAULT
         try:

@@ -26,7 +26,7 @@ class Agents:
         self.names: Final = tuple(self.by_name)
 
     def named(self, name: str) -> Hosted:
-        """The agent of that name, or the default one for "". NotFound AGENT_NOT_FOUND."""
+        """Return the agent of that name, or the default one for "". NotFound `AGENT_NOT_FOUND`."""
         name = name or self.names[0]
         hosted = self.by_name.get(name)
         if hosted is None:
@@ -39,7 +39,7 @@ class Agents:
 
 
 def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
-    """Loads every agent that is named, in their order; none: `demo`.
+    """Load every agent that is named, in their order; none: `demo`.
 
     A spec is `[name=]module:attribute` - the attribute an agent, or a class or function without arguments that makes
     one - or a short name. Modules are looked for on the import path and in the working directory. `allow_crash`: the

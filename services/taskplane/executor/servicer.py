@@ -1,4 +1,4 @@
-"""The AgentExecutor service: RPC -> what does it. No decision."""
+"""The AgentExecutor service: maps each RPC to the part that implements it. No decisions."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ POLICY: Final[dict[str, Access]] = {
 
 
 class AgentExecutor(pb_grpc.AgentExecutorServicer):
-    """Takes messages for its agents."""
+    """The AgentExecutor service."""
 
     def __init__(
         self, submits: Submits, rewinds: Rewinds, agents: Agents, ports: Ports, background: BackgroundTasks

@@ -16,12 +16,12 @@ OPENING: Final = 2
 
 
 async def void(log: SessionLog, context_id: str, invocation_id: str) -> None:
-    """Takes a turn that came to nothing out of the conversation."""
+    """Void a turn that came to nothing."""
     await _mark(log, context_id, invocation_id, off=False)
 
 
 async def unvoid(log: SessionLog, context_id: str, invocation_id: str, request_hash: bytes = b"") -> None:
-    """Puts a turn back if it was voided. `request_hash`: to try it once more, so that it may come to nothing again."""
+    """Take back the void of a turn, if it has one. `request_hash`: the turn is tried again and may be voided again."""
     if await log.is_void(context_id, invocation_id):
         await _mark(log, context_id, invocation_id, off=True, request_hash=request_hash)
 
@@ -42,7 +42,7 @@ async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bo
 
 
 def title_of(message: a2a.Message) -> str:
-    """The first words of a message, at most 60 characters, as the title of the session it begins."""
+    """Return the title of the session that a message begins: its first words, at most 60 characters."""
     text = " ".join(text_of(message)[: 20 * TITLE].split())
     if len(text) <= TITLE:
         return text

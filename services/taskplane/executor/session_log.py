@@ -18,7 +18,7 @@ MAX_CALL_ENTRIES: Final = 1000
 
 
 class Conversation(NamedTuple):
-    """What is in effect in a session, in reading order, and the session at the same point."""
+    """The entries in effect in a session, in reading order, and the session at the same point."""
 
     entries: Sequence[pb.Entry]
     session: pb.Session
@@ -44,7 +44,7 @@ class Conversation(NamedTuple):
         return said
 
     def as_begun(self, invocation_id: str, task_id: str) -> "Conversation":
-        """Without what others began after the turn that began this task, while it waited for its run."""
+        """Return the conversation without turns that were begun while this task waited for its run."""
         # From the end, where the turn mostly is.
         for after in range(len(self.entries), 0, -1):
             if self.entries[after - 1].id == invocation_id:
@@ -54,7 +54,10 @@ class Conversation(NamedTuple):
 
 
 class SessionLog:
-    """Acts for the principal of the current context, like every stub. Raises what the service raises."""
+    """The session history as the executor calls it, for the principal of the current context.
+
+    Raises the service's errors.
+    """
 
     def __init__(self, service: SessionHistoryStub) -> None:
         self._service = service
@@ -66,8 +69,10 @@ class SessionLog:
         create: pb.NewSession | None = None,
         expected_version: int = 0,
     ) -> pb.AppendEntriesResponse:
-        """All or none, in one call; repeating it changes nothing. Conflict: not at `expected_version`, if that is
-        given."""
+        """Append all entries or none, in one call; a repeat changes nothing.
+
+        Conflict: the session is not at `expected_version`, if that is given.
+        """
         return await self._service.AppendEntries(
             pb.AppendEntriesRequest(
                 context_id=context_id, entries=entries, create=create, expected_version=expected_version
@@ -77,7 +82,7 @@ class SessionLog:
     async def append_many(
         self, context_id: str, entries: Sequence[pb.Entry], create: pb.NewSession | None = None
     ) -> pb.AppendEntriesResponse:
-        """Any number of entries in order, in as few calls as their size allows; the answer to the last one."""
+        """Append any number of entries in order, in as few calls as their size allows; return the last answer."""
         if len(entries) == 1:
             return await self.append(context_id, entries, create)
         batch: list[pb.Entry] = []
@@ -92,7 +97,7 @@ class SessionLog:
         return await self.append(context_id, batch, create)
 
     async def conversation(self, context_id: str) -> Conversation:
-        """What is in effect now. NotFound."""
+        """Return the entries in effect now. NotFound."""
         pages = self._pages(pb.ListEntriesRequest(context_id=context_id, effective=True))
         first = await anext(pages)
         entries = list(first.entries)
@@ -101,7 +106,7 @@ class SessionLog:
         return Conversation(entries, first.session)
 
     async def outcome(self, context_id: str, invocation_id: str) -> pb.Entry | None:
-        """What the turn was decided to be; None: nothing yet."""
+        """Return the outcome entry of a turn; None if it has none yet."""
         request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_OUTCOME], newest_first=True)
         async with aclosing(self._entries(request)) as entries:
             async for entry in entries:
@@ -110,7 +115,7 @@ class SessionLog:
         return None
 
     async def is_void(self, context_id: str, invocation_id: str) -> bool:
-        """Whether the turn was voided and this was not taken back."""
+        """Return whether the turn was voided and this was not taken back."""
         request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_VOID], newest_first=True)
         async with aclosing(self._entries(request)) as entries:
             async for entry in entries:
@@ -119,31 +124,34 @@ class SessionLog:
         return False
 
     async def unsettled(self, min_age: float) -> pb.ListUnsettledResponse:
-        """Turns of any owner that may have come to nothing, `min_age` seconds after they were begun."""
+        """Return turns of any owner that may have come to nothing, `min_age` seconds after they were begun."""
         return await self._service.ListUnsettled(pb.ListUnsettledRequest(min_age=min_age))
 
     async def mark_settled(self, until: Timestamp) -> None:
-        """No turn up to there needs a further look."""
+        """Record that no turn up to `until` needs a further look."""
         await self._service.MarkSettled(pb.MarkSettledRequest(until=until))
 
     async def expired(self, min_age: float, after: pb.ExpiredSession | None) -> Sequence[pb.ExpiredSession]:
-        """Sessions of any owner that were not changed for `min_age` seconds; none: there are no more `after` that."""
+        """Return sessions of any owner that were not changed for `min_age` seconds.
+
+        None if there are no more `after` that.
+        """
         return (await self._service.ListExpired(pb.ListExpiredRequest(min_age=min_age, after=after))).sessions
 
     async def some(self) -> Sequence[pb.Session]:
-        """The caller's sessions that were changed last; none: there are none at all."""
+        """Return the caller's sessions that were changed last; none if there are none at all."""
         return (await self._service.ListSessions(pb.ListSessionsRequest())).sessions
 
     async def delete_state(self) -> int:
-        """Deletes the state of the caller's owner with every agent; how many keys that were."""
+        """Delete the state of the caller's owner with every agent; how many keys that were."""
         return (await self._service.DeleteUserState(pb.DeleteUserStateRequest())).deleted
 
     async def drop_imports(self) -> None:
-        """Forgets what is staged of imports of the caller's owner."""
+        """Drop staged imports of the caller's owner."""
         await self._service.DropImport(pb.DropImportRequest())
 
     async def delete(self, context_id: str, expected_version: int = 0, tasks_until: Timestamp | None = None) -> None:
-        """Deletes the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given.
+        """Delete the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given.
 
         `tasks_until`: `remains` has it until its tasks of then are deleted, too.
         """
@@ -152,15 +160,15 @@ class SessionLog:
         )
 
     async def remains(self) -> Sequence[pb.Remains]:
-        """Some sessions of any owner that are deleted, while tasks of them are not; none: there are none at all."""
+        """Return some deleted sessions of any owner whose tasks are not deleted yet; none if there are none at all."""
         return (await self._service.ListRemains(pb.ListRemainsRequest())).remains
 
     async def drop_remains(self, context_id: str, tasks_until: Timestamp) -> None:
-        """Its tasks of then are deleted."""
+        """Record that the tasks of a deleted session up to `tasks_until` are deleted."""
         await self._service.DropRemains(pb.DropRemainsRequest(context_id=context_id, tasks_until=tasks_until))
 
     async def session(self, context_id: str) -> pb.Session:
-        """The session as it is now. NotFound: the caller has no such session."""
+        """Return the session as it is now. NotFound: the caller has no such session."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
 
     async def exists(self, context_id: str) -> bool:
@@ -187,5 +195,5 @@ class SessionLog:
 
 
 def outcome_id(invocation_id: str) -> str:
-    """The id of the entry that decides what a turn is."""
+    """Return the id of the outcome entry of a turn."""
     return f"{invocation_id}-outcome"

@@ -36,7 +36,7 @@ Command = Callable[[str], AsyncIterator[Change]]
 
 
 class Demo:
-    """See the module. With `allow_crash` the command `crash` really ends the process."""
+    """The demo agent. With `allow_crash` the command `crash` really ends the process."""
 
     routes_at_sight = True
 
@@ -45,16 +45,16 @@ class Demo:
         self._commands: dict[str, Command] = {**COMMANDS, "crash": crash if allow_crash else no_crash}
 
     async def route(self, turn: Turn) -> str | None:
-        """`message TEXT` is answered directly."""
+        """Return the direct answer to `message TEXT`."""
         name, rest = _split(turn.text)
         return rest if name == "message" else None
 
     def policy(self, turn: Turn) -> Policy:
-        """`rerun N` may run again when its process is lost."""
+        """Return the policy of a command: `rerun N` may run again when its process is lost."""
         return Policy(on_orphan="rerun") if _split(turn.text)[0] == "rerun" else Policy()
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """The command of the task's first message; every further message is answered with itself."""
+        """Run the command of the task's first message; answer every further message with itself."""
         first = turn.task.history[0] if turn.task is not None and turn.task.history else turn.message
         if first.metadata.fields[INVOCATION].string_value != turn.invocation_id:
             return quoted(turn.text)
@@ -65,7 +65,7 @@ class Demo:
 
 
 async def echo(text: str) -> AsyncIterator[Change]:
-    """The text, word by word, and then as a whole."""
+    """Say the text word by word, and then as a whole."""
     yield Working()
     words = text.split(" ")
     for word in words[:-1]:
@@ -75,12 +75,12 @@ async def echo(text: str) -> AsyncIterator[Change]:
 
 
 async def quoted(text: str) -> AsyncIterator[Change]:
-    """What any further message gets."""
+    """Answer a further message by quoting it."""
     yield Complete(f'You said: "{text}"')
 
 
 async def chunks(rest: str) -> AsyncIterator[Change]:
-    """`chunks N SIZE`: one artifact of N chunks of SIZE bytes, as fast as they are taken."""
+    """Stream one artifact of N chunks of SIZE bytes, as fast as they are taken (`chunks N SIZE`)."""
     count, size = _numbers(rest, 1, 64)
     for index in range(count):
         yield _chunk(index, count, size)
@@ -88,7 +88,7 @@ async def chunks(rest: str) -> AsyncIterator[Change]:
 
 
 async def slow(rest: str) -> AsyncIterator[Change]:
-    """`slow N`: one artifact of N chunks, one every 0.25 s."""
+    """Stream one artifact of N chunks, one every 0.25 s (`slow N`)."""
     (count,) = _numbers(rest, 1)
     for index in range(count):
         await asyncio.sleep(SLOW_STEP)
@@ -97,7 +97,7 @@ async def slow(rest: str) -> AsyncIterator[Change]:
 
 
 async def artifact(rest: str) -> AsyncIterator[Change]:
-    """A text, a data and a file artifact."""
+    """Make a text, a data and a file artifact."""
     yield Working("Making three artifacts")
     yield ArtifactChunk("text", text="A few words.", name="Words", description="A text artifact", last=True)
     yield ArtifactChunk("data", data={"answer": 42, "unit": "none"}, name="Figures", last=True)
@@ -107,7 +107,7 @@ async def artifact(rest: str) -> AsyncIterator[Change]:
 
 
 async def tool(rest: str) -> AsyncIterator[Change]:
-    """A tool call and its result between two texts."""
+    """Call a tool between two texts."""
     yield Text("Looking that up.")
     yield ToolCall("call-1", "lookup", {"question": rest or "the answer"})
     yield ToolResult("call-1", "lookup", {"answer": 42})
@@ -116,12 +116,12 @@ async def tool(rest: str) -> AsyncIterator[Change]:
 
 
 async def ask(rest: str) -> AsyncIterator[Change]:
-    """Input is required."""
+    """Ask for input."""
     yield AskInput(rest or "What is your name?")
 
 
 async def auth(rest: str) -> AsyncIterator[Change]:
-    """Authentication is required."""
+    """Ask for authentication."""
     yield AskAuth(rest or "Please sign in at https://example.com/sign-in and answer here when you have.")
 
 
@@ -132,12 +132,12 @@ async def fail(rest: str) -> AsyncIterator[Change]:
 
 
 async def reject(rest: str) -> AsyncIterator[Change]:
-    """Is rejected."""
+    """Reject the task."""
     yield Reject(rest or "The demo agent was told to reject this.")
 
 
 async def flood(rest: str) -> AsyncIterator[Change]:
-    """`flood N`: N messages."""
+    """Say N messages (`flood N`)."""
     (count,) = _numbers(rest, 10)
     for index in range(count):
         yield Say(f"message {index + 1} of {count}")
@@ -145,7 +145,7 @@ async def flood(rest: str) -> AsyncIterator[Change]:
 
 
 async def block(rest: str) -> AsyncIterator[Change]:
-    """`block N`: nothing else in the process happens for N seconds."""
+    """Block the process for N seconds (`block N`)."""
     (seconds,) = _numbers(rest, 1)
     yield Working("Blocking")
     time.sleep(seconds)  # noqa: ASYNC251 - this is what it is for
@@ -153,14 +153,14 @@ async def block(rest: str) -> AsyncIterator[Change]:
 
 
 async def crash(rest: str) -> AsyncIterator[Change]:
-    """Ends the process in mid-run, half a sentence after it began."""
+    """End the process in mid-run, half a sentence after it began."""
     yield Text("About to ")
     await asyncio.sleep(SLOW_STEP)
     os._exit(CRASH_CODE)
 
 
 async def no_crash(rest: str) -> AsyncIterator[Change]:
-    """What `crash` does where it is not allowed."""
+    """Fail, since crashing is not allowed."""
     yield Fail("Crashing is not allowed here; the setting allow_crash turns it on.")
 
 
@@ -193,7 +193,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _numbers(rest: str, *defaults: int) -> tuple[int, ...]:
-    """ValueError: not whole numbers that make sense."""
+    """Return whole numbers, or the defaults of those that are missing. ValueError: they are none, or negative."""
     given = rest.split()
     numbers = [int(word) for word in given[: len(defaults)]] + list(defaults[len(given) :])
     if any(number < 0 for number in numbers):

@@ -33,16 +33,16 @@ class Appender:
         self.calls = 0
 
     def ring(self, outbox: Outbox) -> None:
-        """`outbox` has something to send."""
+        """Note that `outbox` has something to send."""
         self._ready[outbox] = None
         self._bell.set()
 
     def forget(self, outbox: Outbox) -> None:
-        """Nothing of `outbox` will be sent any more."""
+        """Send nothing of `outbox` any more."""
         self._ready.pop(outbox, None)
 
     async def run(self) -> None:
-        """Sends, until cancelled."""
+        """Send until cancelled."""
         while True:
             await self._bell.wait()
             self._bell.clear()
@@ -88,7 +88,7 @@ class Appender:
                     self._ready[outbox] = None
 
     async def _one_by_one(self, batch: Sequence[Outbox], error: PlaneError) -> None:
-        """The call as such was refused: only the item at fault may suffer."""
+        """Send the items of a refused call one by one, so that only the item at fault is refused."""
         log.error("appending %d items was refused: %s", len(batch), error)
         if len(batch) > 1:
             for outbox in batch:

@@ -1,4 +1,4 @@
-"""From what an agent yields to what its run appends: one open text at a time, artifacts from their beginning on."""
+"""Conversion of an agent's changes to those of its outbox: one open text at a time, artifacts from their beginning."""
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor import agent as port
@@ -7,7 +7,10 @@ from taskplane.executor.runs.outbox import Outbox
 
 
 class ChangeBuffer:
-    """Puts changes into an outbox. Everything here raises ValueError or TypeError for what cannot be stored."""
+    """The way of an agent's changes into an outbox.
+
+    All methods raise ValueError or TypeError for what cannot be stored.
+    """
 
     def __init__(self, outbox: Outbox, factory: MessageFactory) -> None:
         self.factory = factory
@@ -22,7 +25,7 @@ class ChangeBuffer:
         self._last_said = ""
 
     def take(self, change: "port.Change") -> None:
-        """One change that ends nothing."""
+        """Put a change that is not final."""
         if isinstance(change, port.Text):
             if change.delta:
                 self._grow(change.delta)
@@ -47,7 +50,10 @@ class ChangeBuffer:
             raise TypeError(f"run yields changes, not {type(change).__name__}")
 
     def message(self, given: str | a2a.Message) -> a2a.Message:
-        """A message about to be said: the end of the open text if it has the same words; else that text ends first."""
+        """Return a message to say: the end of the open text if that has the same words.
+
+        Otherwise end that text first.
+        """
         if not self._open_id:
             return self.factory.message(given)
         message = self.factory.message(given, self._open_id)
@@ -59,7 +65,10 @@ class ChangeBuffer:
         return message
 
     def last_message(self, given: str | a2a.Message | None) -> a2a.Message | None:
-        """The message a task completes with, said unless it was; without `given` the open text, if there is one."""
+        """Return the message a task completes with, and say it unless it was said.
+
+        Without `given`, the open text or None.
+        """
         if given is not None:
             message = self.message(given)
         elif self._open_id:
@@ -71,7 +80,7 @@ class ChangeBuffer:
         return message
 
     def say(self, message: a2a.Message) -> None:
-        """A message, now. Ends the open text if it has its id."""
+        """Put a message. It ends the open text if it has its id."""
         if message.message_id == self._open_id:
             self._open_id = ""
             self._open_text.clear()

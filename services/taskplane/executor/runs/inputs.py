@@ -22,7 +22,7 @@ class Input:
 
 
 class Inputs:
-    """What the log has for this run to read. `consumed`: the generation of the newest message that was read."""
+    """The user's messages that a run reads. `consumed`: the generation of the newest message that was read."""
 
     def __init__(self, store: TaskStoreStub, record: pb.TaskRecord, outbox: Outbox) -> None:
         self.consumed = record.consumed_generation
@@ -34,21 +34,24 @@ class Inputs:
         self._waiting: deque[Input] = deque()
 
     def begin(self, message: a2a.Message) -> None:
-        """The message that created the task, known without reading it."""
+        """Add the message that created the task, which need not be read."""
         self._waiting.append(Input(1, self._record.invocation_id, message))
         self._known = 1
 
     @property
     def unread(self) -> bool:
-        """Whether the task may not end or pause well yet, as far as is known."""
+        """A message is known that was not read, so that the task may neither complete nor pause."""
         return bool(self._waiting) or self._outbox.input_generation > self.consumed
 
     def unread_invocations(self) -> Iterable[str]:
-        """The turns that wait for theirs."""
+        """Return the invocations of the messages that were not read."""
         return [given.invocation_id for given in self._waiting]
 
     async def next(self) -> Input:
-        """Takes the oldest message that was not read. RuntimeError: there is none, against what the store said."""
+        """Take the oldest message that was not read.
+
+        RuntimeError: the store said that there is one, and it has none.
+        """
         if not self._waiting:
             await self._read()
         if not self._waiting:
@@ -58,7 +61,7 @@ class Inputs:
         return given
 
     async def incoming(self) -> list[a2a.Message]:
-        """Takes every message that was not read."""
+        """Take every message that was not read."""
         if self._outbox.input_generation > self._known:
             await self._read()
         messages = [given.message for given in self._waiting]

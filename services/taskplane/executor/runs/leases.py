@@ -20,7 +20,7 @@ _SOON: Final = 0.2
 
 
 class Leases:
-    """Keeps the leases of this process alive and takes what it is assigned."""
+    """The leases of this process: their renewals, and the tasks that are assigned to it."""
 
     def __init__(self, runs: Runs, *, agents: tuple[str, ...], capacity: int, renew_every: float) -> None:
         """`renew_every`: seconds; well below the store's lease TTL."""
@@ -32,11 +32,11 @@ class Leases:
         self._hint = asyncio.Event()
 
     def renew_now(self) -> None:
-        """Does not wait for the next regular renewal."""
+        """Renew now instead of at the next regular time."""
         self._hint.set()
 
     async def renewing(self) -> None:
-        """Renews every lease regularly and on every hint, until cancelled. A failed renewal is repeated sooner."""
+        """Renew every lease regularly and on every hint, until cancelled. A failed renewal is repeated sooner."""
         wait = self._renew_every
         while True:
             try:
@@ -54,7 +54,7 @@ class Leases:
                 wait = self._renew_every if certain else _SOON * random.uniform(0.5, 1.0)
 
     async def claiming(self) -> None:
-        """Holds the Claim stream, until cancelled; a stream that breaks or falls silent is opened again."""
+        """Hold the Claim stream, until cancelled; a stream that breaks or falls silent is opened again."""
         while True:
             try:
                 await self._claim()

@@ -1,4 +1,4 @@
-"""What one run wants to append and the store does not have yet: bounded, coalesced, numbered under its fence.
+"""Changes of one run that the store does not have yet: bounded, coalesced, numbered under its fence.
 
 Over 300 lines, since the two sides of one small state machine stand side by side.
 """
@@ -79,7 +79,7 @@ class _Text:
 
 
 class _Sent:
-    """What was in an item that was refused for its final change only."""
+    """A change of an item that was refused because of its final change only."""
 
     __slots__ = ("_change", "size", "spoken")
 
@@ -102,7 +102,7 @@ class _Chunks:
         self.size = OVERHEAD + change.ByteSize()
 
     def extend(self, chunk: ArtifactChunk) -> int:
-        """Appends a chunk to those that wait; how many bytes that adds."""
+        """Append a chunk to those that wait; return how many bytes that adds."""
         if chunk.text is not None and is_plain_text(chunk):
             added = text_size(chunk.text)
             self._texts.append(chunk.text)
@@ -136,7 +136,7 @@ _Entry = _Ready | _Text | _Chunks | _Sent
 
 @dataclass(slots=True)
 class _Item:
-    """What was handed to the appender: it is sent like this, under this number, until there is an answer."""
+    """An item that the appender has: it is sent unchanged, under its number, until there is an answer."""
 
     request: pb.AppendItem
     entries: list[_Entry]
@@ -145,7 +145,7 @@ class _Item:
 
 
 class Outbox:
-    """Between one run, which puts, and the appender, which takes. Belongs to one event loop; one waiter, the run."""
+    """A queue from one run, its only waiter, to the appender. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Outbox:
     # The run's side.
 
     def text(self, factory: MessageFactory, message_id: str, delta: str) -> None:
-        """One more piece of the open text; joins the piece that waits."""
+        """Put a piece of the open text. It joins the piece that waits."""
         size = text_size(delta)
         waiting = self._text
         if waiting is None:
@@ -200,7 +200,7 @@ class Outbox:
         self._bytes += size
 
     def chunk(self, chunk: ArtifactChunk) -> None:
-        """One more chunk; joins the chunk of the same artifact that waits, if both may be merged. ValueError."""
+        """Put a chunk. It joins the chunk of the same artifact that waits, if both may be merged. ValueError."""
         waiting = self._chunks.get(chunk.artifact_id)
         if waiting is not None and chunk.mergeable and chunk.append and chunk.name is chunk.description is None:
             self._bytes += waiting.extend(chunk)
@@ -213,14 +213,17 @@ class Outbox:
             self._chunks.pop(chunk.artifact_id, None)
 
     def put(self, change: Status, spoken: a2a.Message | None = None) -> None:
-        """A change that stands by itself; nothing joins what waits before it. `spoken`: its message, if one to copy."""
+        """Put a change to which nothing is joined, nor to those before it.
+
+        `spoken`: its message, if it is to be copied.
+        """
         self._text = None
         self._chunks.clear()
         self._add(_Ready(change, spoken))
 
     @property
     def blocked(self) -> bool:
-        """Whether the run must wait in `room` before it puts more."""
+        """The run must wait in `room` before it puts more."""
         return (
             len(self._waiting) >= MAX_WAITING
             or self._bytes >= MAX_WAITING_BYTES
@@ -230,12 +233,12 @@ class Outbox:
         )
 
     async def room(self) -> None:
-        """Waits until more may be put. Stopped, ItemRefused."""
+        """Wait until more may be put. Stopped, ItemRefused."""
         while self.blocked:
             await self._change()
 
     async def flush(self) -> None:
-        """Waits until all that was put is in the log. Stopped, ItemRefused."""
+        """Wait until all that was put is in the log. Stopped, ItemRefused."""
         while self._waiting or self._item is not None:
             await self._change()
         self._check()
@@ -255,11 +258,11 @@ class Outbox:
         return self.at_rest
 
     def claim_copied(self, generation: int) -> None:
-        """Tells the store, with the next item, that the session has every message up to `generation`."""
+        """Tell the store, with the next item, that the session has every message up to `generation`."""
         self._copied = max(self._copied, generation)
 
     def clear(self) -> None:
-        """Forgets what waits and what was refused, so that a last change can be tried by itself."""
+        """Forget what waits and what was refused, so that a last change can be tried by itself."""
         self._waiting.clear()
         self._bytes = 0
         self._text = None
@@ -267,7 +270,7 @@ class Outbox:
         self._refusal = None
 
     def close(self) -> None:
-        """The lease is gone: what waits is discarded, and whoever waits is told."""
+        """Discard what waits, since the lease is gone, and tell the run."""
         self._stopped = True
         self._item = None
         self._final = None
@@ -277,7 +280,10 @@ class Outbox:
     # The appender's side.
 
     def weight(self) -> tuple[int, int]:
-        """Changes and about bytes of the item that would be taken now; (0, 0): nothing to take, or not now."""
+        """Return the number of changes and the approximate bytes of the next item.
+
+        (0, 0) if there is nothing to take now.
+        """
         if self._stopped or time.monotonic() > self.until:
             return 0, 0
         if self._item is not None:
@@ -287,7 +293,7 @@ class Outbox:
         return len(self._waiting) + 1, self._bytes + self._final[0].size
 
     def take(self, request: pb.AppendEventsRequest) -> None:
-        """Adds the item to `request`: the one without an answer, or a new one of all that waits."""
+        """Add an item to `request`: the one without an answer, or a new one of all that waits."""
         if self._item is not None:
             request.items.append(self._item.request)
             return
@@ -310,7 +316,7 @@ class Outbox:
         self._wake()
 
     def answer(self, result: pb.AppendResult) -> bool:
-        """Takes the store's answer to the item; whether there is more to take."""
+        """Take the store's answer to the item; return whether there is more to take."""
         item = self._item
         if item is None:
             return False
@@ -342,14 +348,14 @@ class Outbox:
         return bool(self._waiting) or self._final is not None
 
     def refuse(self, refusal: ItemRefused) -> None:
-        """The item will never be taken; the run is told at its next step."""
+        """Drop an item that the store will never take; the run is told at its next step."""
         self._item = None
         self._final = None
         self._refusal = refusal
         self._wake()
 
     def renewed(self, until: float) -> None:
-        """The lease is certain up to `until`, on the monotonic clock."""
+        """Extend the certain time of the lease to `until`, on the monotonic clock."""
         standing = time.monotonic() > self.until
         self.until = until
         if standing:
@@ -369,7 +375,7 @@ class Outbox:
             raise self._refusal
 
     async def _change(self) -> None:
-        """Waits for anything to happen here. One waiter: the run."""
+        """Wait for the next change of state. Stopped, ItemRefused."""
         self._check()
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter

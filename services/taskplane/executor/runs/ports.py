@@ -1,4 +1,4 @@
-"""What every run of one executor process works with."""
+"""Dependencies shared by all runs of one executor process."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from taskplane.executor.sweeps.reconcile import Reconciler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The stores, what writes to them, and how this process does it. Times in seconds."""
+    """The stores, the ways to write to them, and settings of the process. Times in seconds."""
 
     store: TaskStoreStub
     queue: TaskQueueStub

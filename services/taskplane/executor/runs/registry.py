@@ -24,12 +24,12 @@ REMEMBERED: Final = 10_000
 
 
 def certain_until(asked_at: float, ttl: float) -> float:
-    """Until when a lease of `ttl` seconds is certain, if it was asked for at `asked_at` (monotonic): less a fifth."""
+    """Return the monotonic time up to which a lease of `ttl` seconds is certain that was asked for at `asked_at`."""
     return asked_at + ttl * 0.8
 
 
 class Runs:
-    """Starts at most one run per (task, fence), and no more than `capacity` at a time by itself."""
+    """The runs of one process: at most one per (task, fence), and no more than `capacity` fresh ones at a time."""
 
     def __init__(
         self,
@@ -65,27 +65,30 @@ class Runs:
         return [run for run in self._active.values() if not run.outbox.at_rest]
 
     def reserve(self) -> str:
-        """Takes a slot for a task about to be created: our process id, or "" without a slot. Give it back."""
+        """Take a slot for a task to be created; return the process id, or "" if there is no slot.
+
+        `give_back` releases it.
+        """
         if self.draining or len(self._active) + self._reserved >= self._capacity:
             return ""
         self._reserved += 1
         return self.process_id
 
     def give_back(self) -> None:
-        """The slot was used, or is not needed."""
+        """Release a slot that was used, or is not needed."""
         self._reserved -= 1
 
     def start_fresh(
         self, hosted: Hosted, record: pb.TaskRecord, fence: int, *, until: float, caller: Principal, fresh: Fresh
     ) -> bool:
-        """Runs a task just created, in the current context; False: this lease has had its run."""
+        """Run a task just created, in the current context; return False if this lease had its run already."""
         if not self._first_time(record.uid, fence):
             return False
         self._start(Run(self.ports, hosted, record, fence, until=until, caller=caller, fresh=fresh))
         return True
 
     def start_assigned(self, assignment: pb.Assignment) -> Run | None:
-        """Runs a task from the queue for its owner; None: this lease has had its run, or nobody here can run it.
+        """Run a task from the queue for its owner; return None if this lease had its run, or its agent is not here.
 
         Its lease is not certain before the next renewal.
         """
@@ -103,13 +106,13 @@ class Runs:
         return run
 
     def stop(self, run: Run, why: str) -> None:
-        """Stops a run whose lease is lost. It has `grace` seconds to wind down; what it still yields is discarded."""
+        """Stop a run whose lease is lost. It has `grace` seconds to wind down; what it still yields is discarded."""
         log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
         run.stop()
         asyncio.get_running_loop().call_later(self._grace, self._complain, run)
 
     async def drain(self, timeout: float) -> None:
-        """Starts nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
+        """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
         self.draining = True
         if await self._background.settle(timeout):
             return
@@ -162,7 +165,7 @@ class Runs:
             self._background.start(self._after_loss(run), name=f"clean-up after task {run.task_id}")
 
     async def _after_loss(self, run: Run) -> None:
-        """The run ended and its task did not by it: copy what was interrupted, or give the lease back."""
+        """Copy what was interrupted, or release the lease, after a run that did not end its task."""
         try:
             response = await self.ports.store.GetTask(pb.GetTaskRequest(task_id=run.task_id, history_length=0))
             record = response.record

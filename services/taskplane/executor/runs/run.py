@@ -36,7 +36,7 @@ _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Rej
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """What is known of a task that this process has just created, so that its run need not read it."""
+    """A task that this process has just created, as far as its run need not read it."""
 
     message: a2a.Message
     task: a2a.Task
@@ -58,7 +58,7 @@ class _AgentFailed(Exception):
 
 
 class Run:
-    """At most one exists per (task, fence) in a process."""
+    """The run of a task under one fence; a process has at most one of each."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class Run:
         self._session.committed(item)
 
     def stop(self) -> None:
-        """The lease is lost or the task has ended: nothing more is stored, and the agent is told to wind down."""
+        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent."""
         self.cancelled.set()
         self.outbox.close()
         if self.worker is not None and not self.outbox.at_rest:
             self.worker.cancel()
 
     async def work(self) -> None:
-        """Runs the agent to the end or pause of the task. Raises only what is a bug."""
+        """Run the agent to the end or pause of the task. Raises only what is a bug."""
         logs.task_id.set(self.task_id)
         try:
             async with self._limit:
@@ -160,7 +160,7 @@ class Run:
             first = False
 
     async def _load(self) -> None:
-        """Reads what a task from the queue is about, and says WORKING before anything has an effect."""
+        """Read a task from the queue, and append WORKING before anything has an effect."""
         response = await retry_until_reachable(
             lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id))
         )
@@ -177,7 +177,7 @@ class Run:
         await retry_until_reachable(lambda: self._ports.copier.sweep(self._ports.actor, self._source.context_id))
 
     async def _begin_further_turn(self) -> None:
-        """What was said so far becomes history, and the task is read as it stands."""
+        """Copy what was said so far, so that the next turn has it as history, and read the task."""
         await self._flush()
         await self._session.copy()
         response = await retry_until_reachable(
@@ -186,7 +186,7 @@ class Run:
         self._task = response.record.task
 
     async def _turn(self, given: Input, *, first: bool) -> bool:
-        """Has the agent answer one message; whether the task is at rest then."""
+        """Have the agent answer one message; return whether the task is at rest then."""
         self._change_buffer.factory = self._speak(given.invocation_id)
         self._session.begin_turn(given.invocation_id)
         turn = port.Turn(
@@ -238,7 +238,7 @@ class Run:
             raise _failed(error, self.task_id) from error
 
     async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
-        """Takes what the agent yields, up to its final change; None: it returned without one."""
+        """Take what the agent yields; return its final change, or None if it returned without one."""
         outbox = self.outbox
         while True:
             try:
@@ -257,7 +257,7 @@ class Run:
                 await outbox.room()
 
     async def _end(self, final: port.Final) -> bool:
-        """Commits the end of a turn; False: a user's message is waiting, so the task goes on."""
+        """Commit the end of a turn; return False if the task goes on, since a message of the user is waiting."""
         try:
             if isinstance(final, port.Complete):
                 return await self._complete(final)
@@ -274,7 +274,7 @@ class Run:
         return True
 
     async def _complete(self, final: port.Complete) -> bool:
-        """The last message is said and copied before the task is completed, so that who sees the end has it all."""
+        """Complete the task once its last message is committed and copied: who sees the end can read all of it."""
         message = self._change_buffer.last_message(final.message)
         if self._inputs.unread:
             return False
@@ -289,7 +289,7 @@ class Run:
         return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
 
     async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
-        """The question is said and copied before the task pauses, so that who sees it wait can read all of it."""
+        """Pause the task once its question is committed and copied: who sees it wait can read all of it."""
         message = self._change_buffer.message(given)
         self._change_buffer.say(message)
         if self._inputs.unread:
@@ -302,7 +302,7 @@ class Run:
         return await self.outbox.finish(Status(state, message), consumed=self._inputs.consumed)
 
     async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
-        """Ends the task as failed or rejected. A text that is still open is the store's to interrupt."""
+        """End the task as failed or rejected. A text that is still open is the store's to interrupt."""
         message = self._change_buffer.factory.message(text)
         if reason:
             message.metadata.fields["reason"].string_value = reason
@@ -322,7 +322,7 @@ class Run:
         self._change_buffer.spoke = False
 
     async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
-        """Lets the agent finish what follows its final change; a further change is its bug."""
+        """Let the agent finish what follows its final change; a further change is its bug."""
         try:
             extra = await anext(changes)
         except StopAsyncIteration:

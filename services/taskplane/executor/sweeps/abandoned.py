@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Abandoned:
-    """Finds and voids them. Any number of executors may do so at the same time."""
+    """The sweep of abandoned turns. Any number of executors may run it at the same time."""
 
     def __init__(self, store: TaskStoreStub, sessions: SessionLog, *, actor: str, after: float) -> None:
         """`actor` is named in the voids. `after`: seconds after which a turn that nobody made anything of is one."""
@@ -32,7 +32,7 @@ class Abandoned:
         self._after = after
 
     async def sweep(self) -> None:
-        """Looks at every turn that is due. Unavailable and the like are the caller's; what is left is found again."""
+        """Look at every turn that is due. RETRYABLE errors are raised; the turns that are left are found again."""
         more = True
         while more:
             page = await self._sessions.unsettled(self._after)
@@ -63,7 +63,7 @@ class Abandoned:
             log.warning("turn %s cannot be settled: %s", turn.invocation_id, error)
 
     async def _became_something(self, turn: sessions.UnsettledTurn) -> bool | None:
-        """None: another turn made a task of that id, which says nothing about this one."""
+        """Return whether the turn has a task or an answer; None if another turn has the task of that id."""
         if not turn.task_id:
             return await self._sessions.outcome(turn.context_id, turn.invocation_id) is not None
         try:

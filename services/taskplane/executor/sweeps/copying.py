@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The task that is copied: who it is, and the turn that created it."""
+    """A task that is copied, and the turn that created it."""
 
     uid: str
     task_id: str
@@ -49,7 +49,7 @@ class Source:
         )
 
     def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
-        """The copy of an agent's message."""
+        """Return the copy of an agent's message."""
         return sessions.Entry(
             id=self.entry_id(generation),
             kind=sessions.ENTRY_KIND_MESSAGE,
@@ -78,14 +78,17 @@ class Source:
     def user_entry(
         self, generation: int, message: a2a.Message, invocation_id: str, actor: str, request_hash: bytes = b""
     ) -> sessions.Entry:
-        """The copy of a message of the user."""
+        """Return the copy of a message of the user."""
         entry = self.entry(generation, message, invocation_id, actor)
         entry.id = invocation_id
         entry.request_hash = request_hash
         return entry
 
     def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
-        """The copies of speaking events, in order. The creating message mostly is an entry already, under its id."""
+        """Return the copies of speaking events, in order.
+
+        The creating message usually is an entry already, under its id.
+        """
         entries: list[sessions.Entry] = []
         turn = self.invocation_id
         for event in happened:
@@ -107,7 +110,10 @@ class Source:
 
 
 class Copied(NamedTuple):
-    """`generation` may be claimed, the log was read at `head`. `session_gone`: there was no session to copy to."""
+    """The result of a copy.
+
+    `generation` may be claimed; the log was read at `head`; `session_gone`: there is no session.
+    """
 
     generation: int
     head: int
@@ -115,7 +121,7 @@ class Copied(NamedTuple):
 
 
 class Copier:
-    """Copies tasks. Acts for the principal of the current context, which must be the task's owner."""
+    """Copies of tasks, made for the principal of the current context, which must be the task's owner."""
 
     def __init__(self, store: TaskStoreStub, log: SessionLog) -> None:
         self._store = store

@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Any number of executors may do so at the same time. `ttl`: seconds after the last change; 0: for ever."""
+    """The sweep of old sessions; any number of executors may run it.
+
+    `ttl`: seconds after the last change; 0: for ever.
+    """
 
     def __init__(self, store: TaskStoreStub, history: SessionLog, *, actor: str, ttl: float) -> None:
         self._store = store
@@ -34,7 +37,7 @@ class Expiry:
         self._ttl = ttl
 
     async def sweep(self) -> int:
-        """Deletes what is due; how many sessions. Errors of the stores are the caller's; the rest is found again."""
+        """Delete what is due; how many sessions. Errors of the stores are the caller's; the rest is found again."""
         while remains := await self._sessions.remains():
             for one in remains:
                 with acting_as(Principal(one.tenant, one.owner, self._actor, service=True)):
@@ -68,7 +71,7 @@ class Expiry:
         return True
 
     def _is_due(self, info: pb.TaskInfo) -> bool:
-        """Whether it is not live and was not changed lately: documents are, without their session.
+        """Return whether a task is not live and was not changed lately, as documents are without their session.
 
         What a rewind cut does not run, and waits for nobody.
         """
@@ -84,7 +87,7 @@ class Expiry:
         await self._sessions.drop_remains(left.context_id, left.tasks_until)
 
     async def _delete_tasks(self, tasks: Sequence[pb.TaskInfo]) -> None:
-        """Those that are as they were seen."""
+        """Delete the tasks that did not change since they were seen."""
         for info in tasks:
             with suppress(NotFound, Conflict):
                 await self._store.DeleteTask(

@@ -22,7 +22,7 @@ ABANDONED_AFTER: Final = 600.0
 
 
 class Imports:
-    """Finishes them one way or the other. Any number of executors may do so at the same time."""
+    """The sweep of unfinished imports. Any number of executors may run it at the same time."""
 
     def __init__(self, store: TaskStoreStub, history: SessionHistoryStub, *, after: float = ABANDONED_AFTER) -> None:
         """`after`: seconds after which nobody is at it any more."""
@@ -31,7 +31,7 @@ class Imports:
         self._after = after
 
     async def sweep(self, actor: str) -> None:
-        """Looks at those that are due. Unavailable and the like are the caller's while they are looked for."""
+        """Finish the imports that are due. Errors are raised only where they are listed."""
         await self._history.DropAbandonedImports(sessions.DropAbandonedImportsRequest())
         await self._store.DropAbandonedImports(pb.DropAbandonedImportsRequest())
         asked = pb.ListUnfinishedImportsRequest(min_age=self._after)

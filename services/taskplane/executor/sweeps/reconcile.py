@@ -1,5 +1,5 @@
-"""Bringing the tasks of a session in line with its history, after an entry that steers: a rewind, an undo, a pushed
-history, or the event of a runtime that rewinds by itself.
+"""Application of a session's history to its tasks, after an entry that changes which turns are in effect: a rewind, an
+undo, a pushed history, or the event of a runtime that rewinds by itself.
 
 What is cut follows from the whole history, so it does not matter who applies it, how often, or in which order: a task
 keeps the number of the newest entry that it was brought in line with. An executor that dies half way leaves a session
@@ -20,19 +20,19 @@ log = logging.getLogger(__name__)
 
 
 def is_behind(session: sessions.Session) -> bool:
-    """Whether its newest entry that steers was not applied to its tasks yet."""
+    """Return whether the newest rewind, undo or pushed history of a session was not applied to its tasks yet."""
     return session.applied_seq < session.steered_seq
 
 
 class Reconciler:
-    """Acts for the principal of the current context, which must be the session's owner and a service."""
+    """Applies histories for the principal of the current context, which must be the session's owner and a service."""
 
     def __init__(self, store: TaskStoreStub, history: SessionHistoryStub) -> None:
         self._store = store
         self._history = history
 
     async def apply(self, context_id: str) -> frozenset[str]:
-        """Cancels and supersedes the tasks with a cut invocation, restores the others; the cut invocations.
+        """Cancel and supersedes the tasks with a cut invocation, restores the others; the cut invocations.
 
         Done again it changes nothing, but for tasks that were created since. NotFound: there is no such session.
         """

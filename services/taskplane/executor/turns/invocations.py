@@ -15,7 +15,7 @@ from taskplane.runtime.validation import MAX_ID
 
 
 def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[str, bytes]:
-    """The invocation id of a send and the hash of its request.
+    """Return the invocation id of a send and the hash of its request.
 
     With a key the id is derived from kind of key, tenant, owner, agent and key, so that a repeat has the same one, and
     the hash is that of the canonical JSON of message, configuration and metadata. Without one both are new.
@@ -29,7 +29,7 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
 
 
 def identify_rewind(request: pb.RewindSessionRequest, caller: Principal) -> tuple[str, bytes]:
-    """The same of a rewind that is no message; its keys are never those of a send. Invalid as `identify`."""
+    """Return the invocation id and hash of a rewind that is no message. Its keys never collide with those of a send."""
     key = request.idempotency_key
     if not key:
         return _unique()
@@ -38,7 +38,7 @@ def identify_rewind(request: pb.RewindSessionRequest, caller: Principal) -> tupl
 
 
 def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str, bytes]:
-    """The same of an undo; its keys are those of no rewind and no send. Invalid as `identify`."""
+    """Return the invocation id and hash of an undo. Its keys never collide with those of a rewind or a send."""
     key = request.idempotency_key
     if not key:
         return _unique()
@@ -46,7 +46,7 @@ def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str
 
 
 def derived(invocation_id: str, what: str) -> str:
-    """An id that a repeat of the turn makes again, and nobody else. In indexes it stands beside the invocation."""
+    """Return an id derived from an invocation: the same for a repeat of the turn, and its neighbour in indexes."""
     digits = hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()
     return invocation_id[:TIME_DIGITS] + digits[TIME_DIGITS:32]
 

@@ -10,22 +10,22 @@ REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
 
 
 def is_rewind(message: a2a.Message) -> bool:
-    """Whether its metadata says so, rightly or not."""
+    """Return whether the metadata of a message asks for a rewind, validly or not."""
     return message.HasField("metadata") and REWIND_BEFORE in message.metadata.fields
 
 
 def before(message: a2a.Message) -> str:
-    """The invocation to rewind before; empty: what stands there is no text."""
+    """Return the invocation to rewind before; "" if the value in the metadata is not a text."""
     return message.metadata.fields[REWIND_BEFORE].string_value
 
 
 def says_something(message: a2a.Message) -> bool:
-    """Whether there is anything in it to begin a new turn with. An empty text is nothing."""
+    """Return whether the message has content for a new turn. An empty text is none."""
     return any(part.WhichOneof("content") != "text" or part.text for part in message.parts)
 
 
 def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
-    """What is left for the agent: a message of the turn `invocation_id`."""
+    """Return the message without the mark of the rewind, as that of the turn `invocation_id`."""
     turn = a2a.Message()
     turn.CopyFrom(message)
     del turn.metadata.fields[REWIND_BEFORE]
@@ -34,7 +34,7 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
 
 
 def leave_out(session: a2a.Task, invocation_id: str) -> None:
-    """Takes a turn and what follows it out of the session's task, so that a repeat is shown what came before."""
+    """Remove a turn and what follows it from the session's task, so that a repeat is shown the earlier turns only."""
     for index, message in enumerate(session.history):
         marks = message.metadata.fields
         # To ask for what is not there would put it there.
@@ -44,7 +44,7 @@ def leave_out(session: a2a.Task, invocation_id: str) -> None:
 
 
 def refusal(message: a2a.Message, invocation_id: str) -> a2a.Task:
-    """What a client is shown instead of the session: a failed task, stored nowhere, the same for every repeat.
+    """Return the failed task that answers a rewind before an unknown invocation; it is stored nowhere.
 
     `invocation_id`: of the rewind itself. Its message has no invocation, since there is none to rewind before.
     """

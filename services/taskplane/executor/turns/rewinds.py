@@ -1,11 +1,11 @@
-"""Rewinds and undos: what touches both stores, in the order entry, tasks, mark.
+"""Rewinds and undos. They write to both stores, in this order: session entry, tasks, mark on the session.
 
 The entry in the session history is the commit point. What follows from it for the tasks is done at once, and where a
-process dies in between it is finished by whoever comes next (see `applying`). From the entry on the work belongs to the
-executor's background: a caller that goes away cancels nothing.
+process dies in between it is finished by whoever comes next (`sweeps.reconcile`). From the entry on the work belongs to
+the executor's background: a caller that goes away cancels nothing.
 
 Of two at once one wins. In one executor the other is refused before it does anything; of two executors the one whose
-entry comes second finds that the session was steered since it read it.
+entry comes second finds that the session was rewound since it read it.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class Rewound(NamedTuple):
     session: sessions.Session
 
 
-class _Steering(NamedTuple):
-    """The id and request hash of a rewind or undo at work."""
+class _InFlight(NamedTuple):
+    """A rewind or undo at work, with its id and request hash."""
 
     id: str
     request_hash: bytes
@@ -52,16 +52,16 @@ class _Steering(NamedTuple):
 
 
 class Rewinds:
-    """Steers the sessions of one executor, each by one rewind or undo at a time."""
+    """Rewinds and undos of one executor, one at a time in each session."""
 
     def __init__(self, history: SessionHistoryStub, reconciler: Reconciler, background: BackgroundTasks) -> None:
         self._history = history
         self._reconciler = reconciler
         self._background = background
-        self._steering: dict[tuple[str, str, str], _Steering] = {}
+        self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
 
     async def rewind_session(self, request: pb.RewindSessionRequest, by: Principal) -> pb.RewindSessionResponse:
-        """Of the RPC. Errors as in the contract."""
+        """Serve RewindSession. Errors as in the contract."""
         validation.rewind(request)
         invocation_id, request_hash = identify_rewind(request, by)
         rewind = sessions.RewindRequest(
@@ -75,7 +75,7 @@ class Rewinds:
         return pb.RewindSessionResponse(task=done.task, version=done.session.version)
 
     async def undo_rewind(self, request: pb.UndoRewindRequest, by: Principal) -> pb.UndoRewindResponse:
-        """Of the RPC. Errors as in the contract."""
+        """Serve UndoRewind. Errors as in the contract."""
         validation.session(request.context_id)
         invocation_id, request_hash = identify_undo(request, by)
         undo = sessions.UndoRequest(
@@ -88,13 +88,13 @@ class Rewinds:
         return pb.UndoRewindResponse(task=done.task, version=done.session.version)
 
     async def apply_session(self, context_id: str, by: Principal) -> None:
-        """Of the RPC. Errors as in the contract."""
+        """Serve ApplySession. Errors as in the contract."""
         validation.session(context_id)
         applying = retry_briefly(lambda: self._reconciler.apply(context_id))
         await self._background.serve(applying, by, name=f"applying session {context_id}")
 
     async def rewind(self, request: sessions.RewindRequest) -> Rewound:
-        """Rewinds a session, for the principal of the current context, which must be a service.
+        """Rewind a session on behalf of the principal of the current context, which must be a service.
 
         A repeat is answered with the session as it is now, whatever came after the rewind. NotFound; NotFound
         `INVOCATION_NOT_FOUND`. Conflict `REWIND_IN_FLIGHT`, `VERSION_MISMATCH`. Exhausted `HISTORY_TOO_LARGE`: it was
@@ -107,14 +107,14 @@ class Rewinds:
             versioned.expected_version = version
             return await self._history.Rewind(versioned)
 
-        async def steer() -> Rewound:
+        async def change() -> Rewound:
             done = await self._entered(request.context_id, request.expected_version, write)
             await afp("rewind.after_entry")
             if done.rewound:
                 log.info("session %s was rewound before %s", request.context_id, request.before_invocation_id)
             return await self._carried_out(done.session)
 
-        return await self._alone(request.context_id, request.id, request.request_hash, steer)
+        return await self._alone(request.context_id, request.id, request.request_hash, change)
 
     async def _undone(self, request: sessions.UndoRequest) -> Rewound:
         async def write(version: int) -> sessions.UndoResponse:
@@ -123,19 +123,19 @@ class Rewinds:
             versioned.expected_version = version
             return await self._history.Undo(versioned)
 
-        async def steer() -> Rewound:
+        async def change() -> Rewound:
             done = await self._entered(request.context_id, request.expected_version, write)
             await afp("rewind.after_entry")
             if done.undone:
                 log.info("the newest rewind of session %s was undone", request.context_id)
             return await self._carried_out(done.session)
 
-        return await self._alone(request.context_id, request.id, request.request_hash, steer)
+        return await self._alone(request.context_id, request.id, request.request_hash, change)
 
     async def _entered(self, context_id: str, expected_version: int, write: Callable[[int], Awaitable[T]]) -> T:
-        """Writes an entry that steers; `write` is given the version that the session must have.
+        """Write the entry of a rewind or undo by `write`, which is given the version that the session must have.
 
-        Where the caller does not say which, any will do, unless somebody else steered the session meanwhile.
+        Without an `expected_version` any version will do, unless somebody else rewound the session meanwhile.
         """
         found = await self._catch_up(context_id)
         if expected_version:
@@ -153,7 +153,7 @@ class Rewinds:
                 raise _in_flight(found)
 
     async def _catch_up(self, context_id: str) -> sessions.Session:
-        """Finishes what somebody else began, so that it is done even if what comes now is refused."""
+        """Apply an earlier entry that was not applied yet, so that it is, even if the new one is refused."""
         found = await self._session(context_id)
         if is_behind(found):
             await retry_briefly(lambda: self._reconciler.apply(context_id))
@@ -172,19 +172,22 @@ class Rewinds:
         return Rewound(shown.task, shown.session)
 
     async def _alone(
-        self, context_id: str, steering_id: str, request_hash: bytes, steer: Callable[[], Coroutine[Any, Any, Rewound]]
+        self, context_id: str, change_id: str, request_hash: bytes, change: Callable[[], Coroutine[Any, Any, Rewound]]
     ) -> Rewound:
-        """Has one caller steer a session; who repeats its request meanwhile gets the same answer, others a Conflict."""
+        """Run `change` unless the session is being changed; a repeat of that request gets its answer.
+
+        Conflict for others.
+        """
         who = caller()
         key = (who.tenant, who.owner, context_id)
-        steering = self._steering.get(key)
-        if steering is None:
-            work = self._background.start(steer(), name=f"steering session {context_id}")
-            steering = self._steering[key] = _Steering(steering_id, request_hash, work)
-            work.add_done_callback(lambda _: self._steering.pop(key))
-        elif (steering.id, steering.request_hash) != (steering_id, request_hash):
+        running = self._in_flight.get(key)
+        if running is None:
+            work = self._background.start(change(), name=f"rewind of session {context_id}")
+            running = self._in_flight[key] = _InFlight(change_id, request_hash, work)
+            work.add_done_callback(lambda _: self._in_flight.pop(key))
+        elif (running.id, running.request_hash) != (change_id, request_hash):
             raise _in_flight(await self._session(context_id))
-        return await asyncio.shield(steering.work)
+        return await asyncio.shield(running.work)
 
 
 def _in_flight(session: sessions.Session) -> Conflict:

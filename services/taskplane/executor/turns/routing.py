@@ -1,4 +1,4 @@
-"""Whether a turn is answered directly: asking an agent that is a Router, within the time a caller waits."""
+"""Routing of a turn: an agent that is a Router is asked for a direct answer, within the time a caller waits."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ class Proposal:
     caller: Principal
 
     def turn(self, history: Sequence[a2a.Message] = ()) -> Turn:
-        """As a Router sees it."""
+        """Return the turn that a Router is given."""
         return Turn(
             task_id=self.task_id,
             context_id=self.message.context_id,
@@ -40,7 +40,7 @@ class Proposal:
 
 
 class Routing:
-    """One question to a Router, asked in a task of its own, so that it can outlast the call."""
+    """A call of a Router, in an asyncio task of its own, so that it can outlast the request."""
 
     def __init__(self, proposal: Proposal, router: Router, *, at_sight: bool) -> None:
         self._proposal = proposal
@@ -49,7 +49,7 @@ class Routing:
         self._asked: asyncio.Task[Message | str | None] | None = None
 
     async def at_sight(self) -> bool:
-        """Whether the answer is there already, without waiting for anything: only of agents that route at sight."""
+        """Return whether the answer is there without waiting. Only agents that route at sight are asked."""
         if not self._at_sight:
             return False
         if self._asked is None:
@@ -59,13 +59,13 @@ class Routing:
         return self._asked.done()
 
     async def wait(self, timeout: float, history: Sequence[a2a.Message]) -> None:
-        """Gives the router at most `timeout` seconds; it goes on if that is too short."""
+        """Wait for the router for at most `timeout` seconds; it continues after that."""
         if self._asked is None:
             self._asked = self._ask(history)
         await asyncio.wait((self._asked,), timeout=timeout)
 
     def answer(self) -> a2a.Message | None:
-        """The direct answer, if there is one by now that can be sent."""
+        """Return the direct answer; None if there is none yet, or none that can be sent."""
         given = self.unfinished()
         if given is None or not given.done() or given.cancelled() or given.exception() is not None:
             return None
@@ -81,14 +81,14 @@ class Routing:
             return None
 
     def unfinished(self) -> "asyncio.Task[Message | str | None] | None":
-        """The question, unless it was answered with "make a task" or never asked."""
+        """Return the call of the router; None if it was never made or returned None."""
         asked = self._asked
         if asked is None or not asked.done() or asked.cancelled() or asked.exception() is not None:
             return asked
         return asked if asked.result() is not None else None
 
     def drop(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Cancel the call of the router."""
         if self._asked is not None:
             self._asked.cancel()
 
@@ -99,7 +99,7 @@ class Routing:
 
 
 def _seen(asked: "asyncio.Task[Message | str | None]") -> None:
-    """A failure that no run takes up is logged here, by the loop of the task otherwise."""
+    """Log the failure of a router that no run waits for."""
     if not asked.cancelled() and asked.exception() is not None:
         log.warning("a router failed", exc_info=asked.exception())
 

@@ -1,4 +1,4 @@
-"""What a session gets of a new turn: the user's message, what the turn is, and the void of one that was refused."""
+"""Session entries of a new turn: the user's message and the outcome."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from taskplane.runtime.retry import retry_briefly
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a turn is: answered directly, or a task. `begins_session`: there was nothing in the session before it.
+    """The outcome of a turn. `answer`: None if it is a task. `begins_session`: the session had no entry before it.
 
     `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history.
     """
@@ -38,7 +38,7 @@ class Opening:
     expected_version: int = 0
 
     async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
-        """Saves the user's message and what its turn is, in one call where nothing has to be waited for.
+        """Save the user's message and the outcome of its turn, in one call if the router need not be waited for.
 
         Whatever was stored first is the decision. Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and the
         like are the caller's.
@@ -69,7 +69,7 @@ class Opening:
         return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
 
     def _fits(self, routing: Routing) -> bool:
-        """Whether the message and its answer go into one call."""
+        """Return whether the message and its answer fit into one call."""
         answer = routing.answer()
         return answer is None or self.message.ByteSize() + answer.ByteSize() <= MAX_CALL_BYTES
 
@@ -107,6 +107,9 @@ class Opening:
 
 
 def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:
-    """The direct answer that was stored first, if the turn has one; `ours` is the outcome that was given."""
+    """Return the direct answer of the outcome that was stored first; None if it is a task.
+
+    `ours`: the one that was sent.
+    """
     first = next((entry for entry in stored.known if entry.id == ours.id), ours)
     return first.message if first.HasField("message") else None

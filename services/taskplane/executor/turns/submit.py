@@ -1,4 +1,4 @@
-"""Submit: what becomes of one message. Order of a new turn: user entry, routing, outcome entry, CreateTask.
+"""Submit: from a message to an answer or a task. Order of a new turn: user entry, routing, outcome entry, CreateTask.
 
 From the user entry on the work is one of the executor's background tasks: the caller only waits, and a caller that goes
 away cancels nothing. Every write carries the invocation, and repeating it changes nothing.
@@ -58,7 +58,7 @@ _STRATEGY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Send:
-    """One message on its way. `message` is ours: the caller's stays as it is."""
+    """A request in progress. `message` is a copy of the caller's."""
 
     hosted: Hosted
     caller: Principal
@@ -79,7 +79,7 @@ class _Send:
 
 
 class Submits:
-    """Takes messages for the agents of one executor."""
+    """Submits of one executor."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Submits:
         self._copier = runs.ports.copier
 
     async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
-        """The direct answer, the task that works on the message, or the rewound session; each is committed.
+        """Return the direct answer, the task that works on the message, or the rewound session; each is committed.
 
         Errors as in the contract.
         """
@@ -161,7 +161,7 @@ class Submits:
         return await self._begin(send, send.task_id)
 
     async def _rewind(self, send: _Send) -> pb.SubmitResponse:
-        """A control message: the session is rewound, and what else the message says begins a turn of its own."""
+        """Rewind the session; other content of the message begins a turn of its own."""
         request = sessions.RewindRequest(
             context_id=send.context_id,
             before_invocation_id=rewind_messages.before(send.message),
@@ -192,7 +192,7 @@ class Submits:
         return pb.SubmitResponse(rewound=rewound)
 
     async def _drop_foreign_references(self, message: a2a.Message) -> None:
-        """References to tasks that the caller may not see are left out without a word (I3)."""
+        """Remove references to tasks that the caller may not see (I3)."""
         kept: list[str] = []
         for task_id in message.reference_task_ids:
             try:
@@ -203,7 +203,7 @@ class Submits:
         message.reference_task_ids[:] = kept
 
     async def _go_on(self, send: _Send) -> pb.SubmitResponse:
-        """A message to a task that exists: the store decides, then the message is copied."""
+        """Add the message to a task that exists, then copy it to the session."""
         request = tasks.AddMessageRequest(
             task_id=send.task_id,
             invocation_id=send.invocation_id,
@@ -217,7 +217,7 @@ class Submits:
         return _reference(response.record)
 
     async def _check_version(self, send: _Send) -> None:
-        """As well as it can be done: the message goes to the task store, and the session may change before it does.
+        """Check the session's version, which may still change before the message is added to the task.
 
         Conflict, unless the message is in the task already. NotFound: there is no such task.
         """
@@ -238,7 +238,7 @@ class Submits:
             )
 
     async def _copy_message(self, send: _Send, added: tasks.AddMessageResponse) -> None:
-        """The message is in the log whatever happens here; a copy that fails is left to who copies the task next."""
+        """Copy an added message to the session. A failure is logged: the next copy of the task includes the message."""
         record, generation = added.record, added.generation
         source = Source.of(record)
         try:
@@ -255,7 +255,7 @@ class Submits:
             log.warning("a message to task %s is not copied to its session yet: %s", record.id, error)
 
     async def _begin(self, send: _Send, task_id: str) -> pb.SubmitResponse:
-        """A new turn: saved, decided, and made a task unless it was answered."""
+        """Save and decide a new turn, and create its task unless it was answered."""
         send.message.context_id = send.context_id
         send.message.ClearField("task_id")
         opening = Opening(
@@ -300,7 +300,7 @@ class Submits:
     async def _create(
         self, send: _Send, proposal: Proposal, routing: Routing | None, saving: "asyncio.Task[Decision]"
     ) -> tuple[pb.SubmitResponse, bool]:
-        """The reply, and whether a run was started that waits for the routing."""
+        """Create the task; return the reply, and whether a run was started that waits for the routing."""
         policy = send.hosted.policy(proposal.turn())
         claim_for = self._runs.reserve()
         try:
@@ -370,7 +370,7 @@ class Submits:
         return _reference(record, created=response.created), started
 
     async def _put_back(self, send: _Send, decision: Decision) -> None:
-        """A turn that was repeated, or was held up for long, may have been voided by a sweep meanwhile."""
+        """Take back the void of a turn that a sweep may have voided: a repeated one, or one that took long."""
         # Half of it, since the stores have clocks of their own.
         if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
             return
@@ -380,7 +380,7 @@ class Submits:
             log.warning("whether turn %s was voided meanwhile is not known: %s", send.invocation_id, error)
 
     async def _bring_in_line(self, send: _Send, decision: Decision) -> None:
-        """The session's tasks; of a turn that is one, its run does so."""
+        """Apply the session's history to its tasks after a direct answer; for a task its run does so."""
         if not decision.unapplied:
             return
         try:
@@ -389,7 +389,7 @@ class Submits:
             log.warning("the tasks of session %s are not in line with it yet: %s", send.context_id, error)
 
     async def _void_refused(self, send: _Send, error: PlaneError) -> None:
-        """A refused turn must not be in the next prompt; an open outcome is left to a repeat or the sweep."""
+        """Void a refused turn, so that it is in no prompt; an unknown outcome is left to a repeat or the sweep."""
         if error.reason == "KEY_REUSED" or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
         if send.explicit_key and isinstance(error, RETRYABLE):
@@ -401,7 +401,7 @@ class Submits:
 
 
 async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
-    """What became of saving the message; None: its session does not have it yet, and gets it as a copy."""
+    """Return the outcome; None if the message could not be saved, so that it reaches the session as a copy."""
     try:
         return await saving
     except PlaneError as error:
@@ -410,7 +410,7 @@ async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
 
 
 def _reference(record: tasks.TaskRecord, *, created: bool = False) -> pb.SubmitResponse:
-    """A task that this call created is shown as it began; any other is better read than repeated."""
+    """Return the reply for a task, with its first state if this call created it."""
     reference = pb.TaskReference(task_id=record.id, context_id=record.context_id)
     if created:
         reference.cursor = f"{record.incarnation}-1"

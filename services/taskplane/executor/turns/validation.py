@@ -1,4 +1,4 @@
-"""What a send must look like before anything of it is saved: a refusal leaves nothing behind in either store."""
+"""Validation of requests before anything is saved: a refusal leaves nothing behind in either store."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -23,7 +23,10 @@ _WRAPPERS: Final = MOST_NESTED - 2 * MAX_DEPTH + 2
 
 
 def submit(request: pb.SubmitRequest) -> None:
-    """Of Submit. Invalid with the fields that are wrong, or with reason `TOO_DEEP` or `REQUEST_TOO_LARGE`."""
+    """Check a Submit request.
+
+    Invalid with the fields that are wrong, or with reason `TOO_DEEP` or `REQUEST_TOO_LARGE`.
+    """
     message = request.request.message
     wrong: dict[str, str] = {}
     if rewind_messages.is_rewind(message):
@@ -57,13 +60,13 @@ def submit(request: pb.SubmitRequest) -> None:
 
 
 def rewind(request: pb.RewindSessionRequest) -> None:
-    """Of RewindSession. Invalid with the fields that are wrong."""
+    """Check a RewindSession request. Invalid with the fields that are wrong."""
     names = ("context_id", "before_invocation_id")
     _refuse({name: problem for name in names if (problem := _of_required(getattr(request, name)))})
 
 
 def session(context_id: str) -> None:
-    """Of what names nothing but a session. Invalid."""
+    """Check a request that names a session only. Invalid."""
     if problem := _of_required(context_id):
         _refuse({"context_id": problem})
 
