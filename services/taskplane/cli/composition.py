@@ -18,8 +18,7 @@ from taskplane.sessions.composition import open_sessions
 from taskplane.sessions.servicer import POLICY as SESSIONS_POLICY
 from taskplane.sessions.settings import SessionsSettings
 from taskplane.storage import migrate
-from taskplane.storage.engine import open_engine
-from taskplane.tasks.composition import open_tasks
+from taskplane.tasks.composition import open_database, open_tasks
 from taskplane.tasks.queue import RESIDENT
 from taskplane.tasks.servicer import POLICY as TASKS_POLICY
 from taskplane.tasks.settings import TasksSettings
@@ -64,10 +63,9 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
     nobody = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)
     services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY, **EXECUTOR_POLICY}, secret=secret, default=nobody)
     process_id = RESIDENT + secrets.token_hex(8)
-    database = settings.tasks
-    await migrate.upgrade(database.database_url, "taskplane.tasks")
+    await migrate.upgrade(settings.tasks.database_url, "taskplane.tasks")
     async with (
-        open_engine(database.database_url, readers=database.readers, durability=database.durability) as engine,
+        open_database(settings.tasks) as engine,
         open_tasks(settings.tasks, engine, resident=process_id) as tasks,
         open_sessions(settings.sessions, services) as sessions,
         InProcessChannel(services) as channel,

@@ -42,7 +42,9 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
     await migrate.upgrade(settings.database_url, "taskplane.sessions")
     commits = _Commits()
     async with (
-        open_engine(settings.database_url, readers=settings.readers, durability=settings.durability) as engine,
+        open_engine(
+            settings.database_url, readers=settings.readers, writers=settings.writers, durability=settings.durability
+        ) as engine,
         SqlSessionLog(engine, on_commit=commits.take) as log,
     ):
         watched = commits.to = Watched(log, poll_every=settings.poll_every)

@@ -17,8 +17,11 @@ class SessionsSettings:
     # With "full" every commit is synced to disk before it is acknowledged. With "relaxed" a crash of the machine may
     # lose the last commits; a crash of the process does not.
     durability: Literal["full", "relaxed"] = "full"
-    # Number of connections that read at once on SQLite; a PostgreSQL store has four times as many. At least 1.
-    readers: int = 2
+    # The most database connections that read. At least 1. They are opened as they are needed.
+    readers: int = 4
+    # The most connections that write to a PostgreSQL database; SQLite has one. At least 1; of more than one, one is
+    # kept for imports and sweeps, and the others commit batches side by side.
+    writers: int = 4
     # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50052"
     # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
@@ -39,8 +42,9 @@ class SessionsSettings:
         for name in ("poll_every", "drain_timeout"):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        if self.readers < 1:
-            wrong["readers"] = "must be at least 1"
+        for name in ("readers", "writers"):
+            if getattr(self, name) < 1:
+                wrong[name] = "must be at least 1"
         if wrong:
             text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
             raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)

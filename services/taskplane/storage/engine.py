@@ -10,22 +10,21 @@ from taskplane.storage.port import Durability, Engine
 from taskplane.storage.sqlite import open_sqlite, run_alone_on_sqlite
 from taskplane.storage.urls import file_of, parse, shown
 
-__all__ = ["READERS", "WRITERS", "Durability", "Engine", "open_engine", "run_alone", "shown"]
+__all__ = ["LONGEST_IDLE", "Durability", "Engine", "open_engine", "run_alone", "shown"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-READERS: Final = 4
-WRITERS: Final = 4
 LONGEST_IDLE: Final = 10.0
+"""Seconds that a transaction on PostgreSQL may be idle."""
 
 
 @asynccontextmanager
 async def open_engine(
     url: str,
     *,
-    readers: int = READERS,
-    writers: int = WRITERS,
+    readers: int = 4,
+    writers: int = 4,
     durability: Durability = "full",
     idle_timeout: float = LONGEST_IDLE,
 ) -> AsyncGenerator[Engine, None]:

@@ -11,9 +11,8 @@ from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 from taskplane.storage import migrate
-from taskplane.storage.engine import open_engine
 from taskplane.storage.urls import shown
-from taskplane.tasks.composition import open_tasks
+from taskplane.tasks.composition import open_database, open_tasks
 from taskplane.tasks.servicer import POLICY
 from taskplane.tasks.settings import PREFIX, TasksSettings
 
@@ -25,7 +24,7 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
     await migrate.upgrade(settings.database_url, "taskplane.tasks")
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
-        open_engine(settings.database_url, readers=settings.readers, durability=settings.durability) as engine,
+        open_database(settings) as engine,
         open_tasks(settings, engine) as room,
     ):
         room.register(services)

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.services import Services
-from taskplane.storage.engine import Engine
+from taskplane.storage.engine import LONGEST_IDLE, Engine, open_engine
 from taskplane.tasks import session_wire, wire
 from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
@@ -50,6 +50,21 @@ class TasksRoom:
         await afp("drain.mid")
         self.watched.drain()
         await self.claims.drain(DRAIN_NOTICE)
+
+
+def open_database(settings: TasksSettings) -> AbstractAsyncContextManager[Engine]:
+    """Open the database of the task store; see `open_engine`.
+
+    A process that stops inside a transaction holds the rows of leases until the server ends it: soon enough for two
+    renewals after that.
+    """
+    return open_engine(
+        settings.database_url,
+        readers=settings.readers,
+        writers=settings.writers,
+        durability=settings.durability,
+        idle_timeout=min(LONGEST_IDLE, settings.lease_ttl / 3),
+    )
 
 
 @asynccontextmanager
