@@ -1,4 +1,4 @@
-"""Runs the Alembic versions of a room, as a program: no ini file, no env.py, nothing but the package's own folder.
+"""Runs the Alembic versions of a room without an ini file and an env.py.
 
 A room's schema lies in `<package>/migrations/versions`; its place is kept in the table `alembic_version_<room>`, so
 that several rooms may share a database. Its triggers, in `<package>/triggers.py`, are no part of any version: they are
@@ -11,10 +11,8 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
@@ -79,27 +77,30 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     guarding = _triggers(package)(dialect_of(conn))
     if before != wanted:
         triggers.remove(conn, guarding)
-        _run(conn, script, package, revision, up)
+        _run(conn, script, package, before, revision, up)
     if wanted == script.get_current_head():
         triggers.install(conn, guarding)
     fp("migrate.mid")
     return wanted if wanted != before else None
 
 
-def _run(conn: Connection, script: ScriptDirectory, package: str, revision: str, up: bool) -> None:
-    def steps(found: Any, _context: MigrationContext) -> Sequence[Any]:
-        if up:
-            return script._upgrade_revs(revision, found)  # pyright: ignore[reportPrivateUsage]
-        return script._downgrade_revs(revision, found)  # pyright: ignore[reportPrivateUsage]
-
-    with EnvironmentContext(Config(), script, fn=steps) as environment:
-        environment.configure(connection=conn, version_table=_version_table(package), transactional_ddl=True)
-        environment.run_migrations()
+def _run(conn: Connection, script: ScriptDirectory, package: str, before: str | None, revision: str, up: bool) -> None:
+    context = _context(conn, package)
+    upper, lower = (revision, before or "base") if up else (before or "base", revision)
+    versions = list(script.iterate_revisions(upper, lower))
+    with Operations.context(context):
+        for version in reversed(versions) if up else versions:
+            (version.module.upgrade if up else version.module.downgrade)()
+    if versions:
+        context.stamp(script, revision)
 
 
 def _current(conn: Connection, package: str) -> str | None:
-    context = MigrationContext.configure(conn, opts={"version_table": _version_table(package)})
-    return context.get_current_revision()
+    return _context(conn, package).get_current_revision()
+
+
+def _context(conn: Connection, package: str) -> MigrationContext:
+    return MigrationContext.configure(conn, opts={"version_table": _version_table(package)})
 
 
 def _refuse_unknown(package: str, found: str | None) -> None:

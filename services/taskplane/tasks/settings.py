@@ -17,9 +17,9 @@ class TasksSettings:
     # With "full" every commit is synced to disk before it is acknowledged. With "relaxed" a crash of the machine may
     # lose the last commits; a crash of the process does not.
     durability: Literal["full", "relaxed"] = "full"
-    # The most database connections that read. At least 1. They are opened as they are needed.
+    # Number of database connections that read, opened as they are needed. At least 1.
     readers: int = 4
-    # The most connections that write to a PostgreSQL database; SQLite has one. At least 1; of more than one, one is
+    # Number of connections that write to a PostgreSQL database; SQLite has one. At least 1; of more than one, one is
     # kept for imports and sweeps, and the others commit batches side by side.
     writers: int = 4
     # The address to listen on, host:port or unix:/path; port 0 takes any free port.
