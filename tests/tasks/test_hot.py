@@ -127,3 +127,13 @@ def test_content_is_given_for_exactly_its_generation() -> None:
     hot.committed(Committed([wrote(row(generation=3), event(3))]))
     assert hot.task_at("uid", 3) is None
     assert hot.task_at("other", 3) is None
+
+
+def test_a_commit_that_is_heard_of_late_takes_nothing_back() -> None:
+    hot = Hot(wire.event)
+    hot.committed(Committed([wrote(row(generation=1), event(1))]))
+    hot.committed(Committed([wrote(row(generation=3), event(3))]))
+    hot.committed(Committed([wrote(row(generation=2), event(2))]))
+    found = hot.get("uid")
+    assert found is not None and found.row.generation == 3
+    assert generations(found.ring, 2) == [3]

@@ -87,7 +87,7 @@ class Hot:
         return hot.task_at(generation, self.render) if hot is not None else None
 
     def committed(self, commit: Committed) -> None:
-        """Takes in one commit; commits must come in their order."""
+        """Takes in one commit. What is older than what is here changes nothing."""
         for change in commit.changes:
             self._commit(change)
         for change in commit.deleted:
@@ -103,6 +103,9 @@ class Hot:
                 return
             hot = self._tasks[row.uid] = HotTask(row)
             self._uids[row.tenant, row.id] = row.uid
+        elif row.generation < hot.row.generation:
+            # A batch that was in flight beside a later one, heard of after it.
+            return
         else:
             self._size -= hot.size
             self._tasks.move_to_end(row.uid)
