@@ -154,6 +154,35 @@ async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_leas
     cluster.drop(database)
 
 
+async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:
+    """C11: neither a renewal nor a poll would tell it for a minute."""
+    database = cluster.create()
+    stopped = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("begun")
+        try:
+            await turn.cancelled.wait()
+        finally:
+            stopped.set()
+
+    settings = {"lease_ttl": 120.0, "renew_every": 60.0, "poll_every": 60.0}
+    async with (
+        open_stores(tmp_path, database_url=cluster.url(database), **settings) as here,
+        open_stores(tmp_path, database_url=cluster.url(database), **settings) as there,
+        open_plane(here, ("a", Scripted(script)), renew_every=60.0) as plane,
+    ):
+        for number in range(3):
+            reference = await plane.submit(f"go {number}")
+            task_id = reference.task.task_id
+            await eventually(lambda i=task_id: plane.record(i), lambda record: record.generation >= 3)  # type: ignore[misc]
+            await there.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+            async with asyncio.timeout(30.0):
+                await stopped.wait()
+            stopped.clear()
+    cluster.drop(database)
+
+
 async def test_a_drain_lets_runs_finish(stores: Stores) -> None:
     """C14."""
     gate = Gate()

@@ -53,13 +53,16 @@ async def renewed_end(plane: Plane, run: Run) -> int:
 
 
 @asynccontextmanager
-async def store_process(url: str, socket: Path, failpoints: str) -> AsyncGenerator[pb_grpc.TaskQueueStub, None]:
+async def store_process(
+    url: str, socket: Path, failpoints: str, *, lease_ttl: float = 60
+) -> AsyncGenerator[pb_grpc.TaskQueueStub, None]:
     """The queue of a task store that is a process of its own."""
     environment = {
         **os.environ,
         "TASKPLANE_TASKS_DATABASE_URL": url,
         "TASKPLANE_TASKS_LISTEN": f"unix:{socket}",
-        "TASKPLANE_TASKS_LEASE_TTL": "60",
+        "TASKPLANE_TASKS_LEASE_TTL": str(lease_ttl),
+        "TASKPLANE_TASKS_RENEW_EVERY": str(lease_ttl / 3),
         "TASKPLANE_FAILPOINTS": failpoints,
     }
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "taskplane.tasks", env=environment)
@@ -110,6 +113,22 @@ async def test_a_store_that_is_stopped_inside_a_renewal_takes_nothing_back(
     assert ends == sorted(ends) and ends[-1] > ends[0]
     if place == "renew.before_write":
         assert ends[2] == ends[3]
+
+
+async def test_a_store_that_stays_stopped_keeps_no_lease_from_being_renewed(url: str, tmp_path: Path) -> None:
+    """C8: the database ends its transaction well before the leases that it has locked run out."""
+    never = tmp_path / "never"
+    async with (
+        opened(url, lease_ttl=60.0) as here,
+        store_process(url, tmp_path / "socket", f"renew.before_commit=pause({never})", lease_ttl=3) as stopped,
+    ):
+        run = await here.create(working=True)
+        held_up = asyncio.ensure_future(renew(stopped, run))
+        await until(Path(f"{never}.reached").exists, 60.0)
+        assert (await renew(here.queue(), run)).leases[0].unknown
+        response = await eventually(lambda: renew(here.queue(), run), lambda found: not found.leases[0].unknown)
+        assert response.leases[0].still_yours
+        held_up.cancel()
 
 
 async def test_whether_a_process_lives_does_not_depend_on_the_store_that_renews_its_leases(url: str) -> None:

@@ -22,6 +22,8 @@ from tests.tasks.plane import (
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import failpoints
+from taskplane.storage.bell import key_of
+from taskplane.tasks.rings import Rung
 
 
 @pytest.fixture
@@ -138,7 +140,8 @@ async def test_a_place_moves_along_only_with_what_directly_follows_it(unpolled: 
     plane = unpolled
     run = await plane.create(working=True)
     watched = plane.room.watched
-    silent, reader = watched.enter(run.uid, 2, 2, until=TERMINAL), watched.enter(run.uid, 2, 2)
+    with watched.starting() as start:
+        silent, reader = watched.enter(run.uid, 2, 2, TERMINAL, start), watched.enter(run.uid, 2, 2, None, start)
     try:
         await append(run, chunk(), chunk(append=True))
         assert (silent.place, reader.place, silent.head) == (4, 2, 4)
@@ -151,3 +154,18 @@ async def test_a_place_moves_along_only_with_what_directly_follows_it(unpolled: 
     finally:
         silent.leave()
         reader.leave()
+
+
+@pytest.mark.parametrize("heard", ["the task", "anything"])
+async def test_what_another_process_did_while_a_watch_began_is_not_missed(unpolled: Plane, heard: str) -> None:
+    """C3: its bell rang after the task was read, and before anybody sat there."""
+    run = await unpolled.create(working=True)
+    watched = unpolled.room.watched
+    with watched.starting() as start:
+        await append(run, chunk(), told=False)
+        watched.heard(Rung(tasks={key_of(run.uid)}) if heard == "the task" else None)
+        seat = watched.enter(run.uid, 2, 2, None, start)
+    try:
+        assert await seat.wait(30.0) and seat.head == 3
+    finally:
+        seat.leave()

@@ -10,9 +10,10 @@ from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.servicer import SessionHistory
 from taskplane.sessions.settings import SessionsSettings
 from taskplane.sessions.sql import SqlSessionLog
-from taskplane.sessions.watch import Watch, Watched
+from taskplane.sessions.watch import Watch, Watched, keys_of
 from taskplane.storage import migrate
-from taskplane.storage.engine import Engine, open_engine
+from taskplane.storage.bell import Bell
+from taskplane.storage.engine import Engine, make_bell, open_engine
 
 
 class SessionsRoom:
@@ -50,11 +51,14 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
         watched = commits.to = Watched(log, poll_every=settings.poll_every)
         service = SessionHistory(log, Watch(log, watched))
         services.add(pb_grpc.add_SessionHistoryServicer_to_server, service)
+        bell = make_bell(engine, settings.database_url, "sessions", watched.heard, notifications=settings.notifications)
+        commits.bell = None if engine.dialect.alone else bell
         async with asyncio.TaskGroup() as group:
-            polling = group.create_task(watched.run())
+            beside = [group.create_task(bell.run()), group.create_task(watched.run())]
             yield SessionsRoom(engine, watched)
             watched.drain()
-            polling.cancel()
+            for task in beside:
+                task.cancel()
 
 
 class _Commits:
@@ -62,7 +66,10 @@ class _Commits:
 
     def __init__(self) -> None:
         self.to: Watched | None = None
+        self.bell: Bell | None = None
 
     def take(self, writes: Sequence[Write]) -> None:
         if self.to is not None:
             self.to.committed(writes)
+        if self.bell is not None:
+            self.bell.ring(keys_of(writes))

@@ -30,8 +30,12 @@ class SessionsSettings:
     # Signs the principal of internal calls. It must be the same in every process. Empty: none; then the process refuses
     # to listen beyond loopback.
     internal_secret: str = ""
-    # Seconds after which an entry of another process is noticed. Must be more than 0.
-    poll_every: float = 1.0
+    # Seconds after which an entry of another process is noticed even if its notification was lost. Must be more than 0.
+    poll_every: float = 10.0
+    # Whether the processes of this store tell one another of their commits, by LISTEN and NOTIFY on a connection of its
+    # own to PostgreSQL. Set it to false if a pooler shares connections between transactions; then other processes only
+    # poll, so set poll_every to 1 or less.
+    notifications: bool = True
     # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
     drain_timeout: float = 5.0
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.

@@ -1,6 +1,38 @@
-"""The bell: a hint that something may have changed. Whoever hears it reads the database and believes only that."""
+"""The bell: a hint that something may have changed. Whoever hears it reads the database and believes only that.
+
+What a process commits rings in this process at once, without a bell of this module: its rooms tell their listeners. A
+`Bell` tells the other processes on the same database.
+"""
 
 import asyncio
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Set
+
+# Called on the event loop with the keys that another process rang; None: anything may have changed. It must not raise.
+Heard = Callable[[Set[str] | None], None]
+
+
+def key_of(*names: str) -> str:
+    """Return a short name for something that has these names: eight characters.
+
+    Two things may have one key; who hears it for the wrong one looks in vain.
+    """
+    digest = hashlib.blake2b("\0".join(names).encode(), digest_size=6).digest()
+    return base64.urlsafe_b64encode(digest).decode()
+
+
+class Bell:
+    """Rings in other processes; this one in none, since there are none, or since they only poll."""
+
+    def ring(self, keys: Iterable[str]) -> None:
+        """Ring for `keys`, texts of ASCII without a space; to be called after the commit. Never waits, never raises.
+
+        What the keys mean is between those who ring and those who hear. A ring may be lost, be late or come twice.
+        """
+
+    async def run(self) -> None:
+        """Carry rings between processes until cancelled; return at once where there is nothing to carry."""
 
 
 class Listener:

@@ -6,11 +6,12 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from taskplane.storage.bell import Bell, Heard
 from taskplane.storage.port import Durability, Engine
 from taskplane.storage.sqlite import open_sqlite, run_alone_on_sqlite
 from taskplane.storage.urls import file_of, parse, shown
 
-__all__ = ["LONGEST_IDLE", "Durability", "Engine", "open_engine", "run_alone", "shown"]
+__all__ = ["LONGEST_IDLE", "Durability", "Engine", "make_bell", "open_engine", "run_alone", "shown"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +51,19 @@ async def open_engine(
             url, readers=readers, writers=writers, durability=durability, idle_timeout=idle_timeout
         ) as postgresql_engine:
             yield postgresql_engine
+
+
+def make_bell(engine: Engine, url: str, name: str, heard: Heard, *, notifications: bool) -> Bell:
+    """Return the bell between the processes of the room `name` on the database at `url`, which `engine` has open.
+
+    `notifications` False: it rings in no other process, so that those find changes by polling only.
+    """
+    if engine.dialect.alone or not notifications:
+        return Bell()
+    # Imported late for the same reason as the engine.
+    from taskplane.storage.notifications import NotifyingBell
+
+    return NotifyingBell(url, name, heard)
 
 
 async def run_alone(url: str, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

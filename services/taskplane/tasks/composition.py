@@ -1,17 +1,19 @@
 """Composition of the task store."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.services import Services
-from taskplane.storage.engine import LONGEST_IDLE, Engine, open_engine
+from taskplane.storage.bell import Bell
+from taskplane.storage.engine import LONGEST_IDLE, Engine, make_bell, open_engine
 from taskplane.tasks import session_wire, wire
 from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
+from taskplane.tasks.rings import keys_of, read
 from taskplane.tasks.servicer import TaskQueue, TaskStore
 from taskplane.tasks.settings import TasksSettings
 from taskplane.tasks.sql import SqlTaskLog
@@ -91,6 +93,8 @@ async def open_tasks(
         trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
         commits.to = (hot, uncopied, claims, watched, Lifecycle())
+        bell = make_bell(engine, settings.database_url, "tasks", commits.heard, notifications=settings.notifications)
+        commits.bell = None if alone else bell
         await uncopied.load()
         await claims.load()
         if alone:
@@ -106,7 +110,7 @@ async def open_tasks(
             trimmer=trimmer,
         )
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
-        async with _beside(watched.run(), claims.run(), sweeper.run(), trimmer.run()):
+        async with _beside(bell.run(), watched.run(), claims.run(), sweeper.run(), trimmer.run()):
             yield room
 
 
@@ -115,11 +119,20 @@ class _Commits:
 
     def __init__(self) -> None:
         self.to: tuple[Hot, Uncopied, Claims, Watched, Lifecycle] | tuple[()] = ()
+        self.bell: Bell | None = None
+
+    def heard(self, keys: Set[str] | None) -> None:
+        """Tells those who wait what another process did; None: anything."""
+        rung = None if keys is None else read(keys)
+        for part in self.to[2:4]:
+            part.heard(rung)
 
     def take(self, commit: Committed) -> None:
         fp("fanout.before_publish")
         for part in self.to:
             part.committed(commit)
+        if self.bell is not None:
+            self.bell.ring(keys_of(commit))
 
 
 @asynccontextmanager

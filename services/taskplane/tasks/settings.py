@@ -38,13 +38,17 @@ class TasksSettings:
     # Seconds between two searches for expired leases. Must be more than 0; a long interval delays the recovery of tasks
     # of lost executors.
     sweep_every: float = 2.0
-    # Seconds after which a change of another process is noticed. Must be more than 0.
-    poll_every: float = 1.0
+    # Seconds after which a change of another process is noticed even if its notification was lost. Must be more than 0.
+    poll_every: float = 10.0
     # Seconds after its end for which a task keeps all its events; 0: for ever. Later the task itself stays, and so do
     # the events with the user's messages and the changes of state.
     events_ttl: float = 0.0
     # Seconds between two searches for events older than events_ttl. Must be more than 0; unused if events_ttl is 0.
     trim_every: float = 300.0
+    # Whether the processes of this store tell one another of their commits, by LISTEN and NOTIFY on a connection of its
+    # own to PostgreSQL. Set it to false if a pooler shares connections between transactions; then other processes only
+    # poll, so set poll_every to 1 or less.
+    notifications: bool = True
     # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
     drain_timeout: float = 5.0
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.

@@ -161,7 +161,7 @@ class Changed:
 
     Without events only its lease or its `copied_generation` moved. `task`: the task now, if the commit folded it, as it
     does with all that end. `snapshot`: the same serialized, or a document, if it was stored. `said`: see `fold`.
-    `holder`: the process that held its lease before.
+    `holder`: the process that held its lease before. `imported`: the task is new and came with its whole log.
     """
 
     row: Row
@@ -170,6 +170,7 @@ class Changed:
     snapshot: bytes | None = None
     said: Mapping[int, Said] | None = None
     holder: str | None = None
+    imported: bool = False
 
 
 @dataclass(slots=True)

@@ -4,6 +4,6 @@ A watcher is a place, not a queue: a slow one costs no memory and misses nothing
 """
 
 from taskplane.sessions.watch.stream import Deleted, Quiet, Seen, Watch
-from taskplane.sessions.watch.watched import Watched
+from taskplane.sessions.watch.watched import Watched, keys_of
 
-__all__ = ["Deleted", "Quiet", "Seen", "Watch", "Watched"]
+__all__ = ["Deleted", "Quiet", "Seen", "Watch", "Watched", "keys_of"]

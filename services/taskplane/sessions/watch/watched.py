@@ -1,21 +1,22 @@
 """Which sessions are being watched, how many entries they are known to have, and the bell that wakes their watchers."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.domain.session import Session
 from taskplane.sessions.store import WatchLog
-from taskplane.storage.bell import Listener
+from taskplane.storage.bell import Listener, key_of
 
 _log = logging.getLogger(__name__)
 # Seconds without the database after which watchers are told.
 OUTAGE: Final = 30.0
 _TOGETHER: Final = 1000
+# Seconds until the database is asked again that could not be reached.
+_RETRY: Final = 1.0
 
 # Tenant, owner, context id, and when it was created: a session that was deleted and made again is another one.
 _Identity = tuple[str, str, str, int]
@@ -24,9 +25,10 @@ _Identity = tuple[str, str, str, int]
 class _Known:
     """What is known of one watched session."""
 
-    __slots__ = ("gone", "head", "seats")
+    __slots__ = ("gone", "head", "key", "seats")
 
-    def __init__(self) -> None:
+    def __init__(self, identity: _Identity) -> None:
+        self.key = key_of(*identity[:3])
         self.head = 0
         self.gone = False
         self.seats: set[Seat] = set()
@@ -63,14 +65,18 @@ class Seat(Listener):
 class Watched:
     """The sessions being watched in this process.
 
-    Commits of this process ring at once. Whatever another process wrote is found by `run`, which asks the database for
-    all watched sessions together, once per `poll_every` seconds: a bell that is lost costs at most that.
+    Commits of this process ring at once, those of another one when its bell is heard. Whatever else may have happened
+    is found by `run`, which asks the database for all watched sessions together, once per `poll_every` seconds: a bell
+    that is lost costs at most that.
     """
 
     def __init__(self, log: WatchLog, *, poll_every: float) -> None:
         self._log = log
         self._poll_every = poll_every
         self._sessions: dict[_Identity, _Known] = {}
+        # Sessions that another process rang for; None: all.
+        self._rung: set[_Identity] | None = set()
+        self._bell = Listener()
         self.draining = False
         self.outage: PlaneError | None = None
 
@@ -82,7 +88,7 @@ class Watched:
         identity = _identity(session)
         known = self._sessions.get(identity)
         if known is None:
-            known = self._sessions[identity] = _Known()
+            known = self._sessions[identity] = _Known(identity)
         known.head = max(known.head, session.seq)
         seat = Seat(self, identity, known)
         known.seats.add(seat)
@@ -107,17 +113,37 @@ class Watched:
                 known.head = write.session.seq
                 _ring(known)
 
+    def heard(self, keys: Set[str] | None) -> None:
+        """Takes in what another process did, by the keys of `keys_of`; None: anything."""
+        if keys is None:
+            self._rung = None
+        else:
+            rung = [identity for identity, known in self._sessions.items() if known.key in keys]
+            if not rung:
+                return
+            if self._rung is not None:
+                self._rung.update(rung)
+        self._bell.hear()
+
     async def run(self) -> None:
         """The re-check; ends when it is cancelled.
 
         While the database cannot be reached the watchers stay, for `OUTAGE` seconds; then they are told.
         """
         reached = time.monotonic()
+        poll_at = reached + self._poll_every
         while True:
-            await asyncio.sleep(self._poll_every)
+            await self._bell.wait(max(0.0, poll_at - time.monotonic()))
+            if time.monotonic() >= poll_at:
+                self._rung = None
+            rung, self._rung = self._rung, set()
             try:
-                await self._check()
+                await self._check(list(self._sessions if rung is None else rung))
+                if rung is None:
+                    poll_at = time.monotonic() + self._poll_every
             except PlaneError as error:
+                self._rung = None
+                poll_at = time.monotonic() + min(_RETRY, self._poll_every)
                 silent = time.monotonic() - reached
                 _log.warning("watched sessions could not be checked for %.0f s: %s", silent, error)
                 if silent > OUTAGE:
@@ -127,8 +153,7 @@ class Watched:
                 reached = time.monotonic()
                 self.outage = None
 
-    async def _check(self) -> None:
-        asked = list(self._sessions)
+    async def _check(self, asked: Sequence[_Identity]) -> None:
         for first in range(0, len(asked), _TOGETHER):
             some = asked[first : first + _TOGETHER]
             heads = await self._log.heads([identity[:3] for identity in some])
@@ -150,6 +175,12 @@ class Watched:
     def _ring_all(self) -> None:
         for known in self._sessions.values():
             _ring(known)
+
+
+def keys_of(writes: Sequence[Write]) -> Iterator[str]:
+    """Yield what to ring for after a commit."""
+    for write in writes:
+        yield key_of(*_identity(write.session)[:3])
 
 
 def _identity(session: Session) -> _Identity:

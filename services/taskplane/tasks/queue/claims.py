@@ -10,11 +10,12 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
-from taskplane.storage.bell import Listener
+from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.commands import Claim, Done
-from taskplane.tasks.domain.task import ACTIVE, MESSAGE, Row
+from taskplane.tasks.domain.task import ACTIVE, Row
 from taskplane.tasks.queue.leases import Leases, settled
-from taskplane.tasks.store import Changed, Committed, QueueLog
+from taskplane.tasks.rings import Rung, is_news_to_its_holder
+from taskplane.tasks.store import Committed, QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64
@@ -36,6 +37,7 @@ class _Stream:
 
     def __init__(self, process_id: str, agents: Collection[str], capacity: int) -> None:
         self.process_id = process_id
+        self.key = key_of(process_id)
         self.agents = frozenset(agents)
         self.capacity = capacity
         self.assigned: deque[Row] = deque()
@@ -69,6 +71,8 @@ class Claims:
         self._streams: dict[str, _Stream] = {}
         # Queued tasks that may have to wait for others of their session.
         self._in_turn: set[str] = set()
+        # There may be others of them.
+        self._in_turn_elsewhere = False
         self._unseen: list[tuple[str, Row]] = []
         self._work = Listener()
         # Seconds that the dispatcher may wait for work.
@@ -132,7 +136,7 @@ class Claims:
         """Takes in one commit: wakes the dispatcher, and tells holders what happened to their tasks."""
         for change in commit.changes:
             row = change.row
-            if _is_news_to_its_holder(change):
+            if is_news_to_its_holder(change):
                 self._hint(change.holder)
             if row.in_turn:
                 (self._in_turn.add if row.ready_at is not None else self._in_turn.discard)(row.uid)
@@ -145,6 +149,18 @@ class Claims:
             if self._in_turn:
                 self._work.hear()
             self._hint(change.holder)
+
+    def heard(self, rung: Rung | None) -> None:
+        """Takes in what another store did; None: anything."""
+        for stream in self._streams.values():
+            if rung is None or stream.key in rung.executors:
+                stream.hint()
+        if rung is None or rung.in_turn:
+            self._in_turn_elsewhere = True
+        if rung is None or rung.queued or (rung.freed and self._in_turn):
+            self._work.hear()
+        elif rung.freed:
+            self._found_room()
 
     def renewed(self, process_id: str) -> None:
         """The process has just renewed here. One that renews nowhere for a lease time is given nothing."""
@@ -163,19 +179,27 @@ class Claims:
 
     async def load(self) -> None:
         """Reads which tasks wait in turn; to be done before the store serves."""
-        self._in_turn.update(await self._log.in_turn())
+        known = set(self._in_turn)
+        found = set(await self._log.in_turn())
+        self._in_turn -= known - found
+        self._in_turn |= found
 
     async def run(self) -> None:
         """The dispatcher; ends when it is cancelled."""
         while True:
             self._patience = self._poll_every
             try:
+                if self._in_turn_elsewhere:
+                    self._in_turn_elsewhere = False
+                    await self.load()
                 await self._give_back()
                 await self._dispatch()
             except PlaneError as error:
                 _log.warning("tasks could not be given to executors: %s", error)
+                self._in_turn_elsewhere = True
                 self._wait_at_most(_RETRY)
-            await self._work.wait(self._patience)
+            if not await self._work.wait(self._patience) and self._patience == self._poll_every:
+                self._in_turn_elsewhere = True
 
     def _wait_at_most(self, seconds: float) -> None:
         self._patience = min(self._patience, seconds)
@@ -246,16 +270,6 @@ class Claims:
         self._closed = True
         for stream in self._streams.values():
             stream.changed.hear()
-
-
-def _is_news_to_its_holder(change: Changed) -> bool:
-    """Whether the process that held the lease before has to hear of it: its own completion or pause is no news."""
-    row = change.row
-    if change.holder is None:
-        return False
-    if change.events and change.events[-1].kind == MESSAGE:
-        return True
-    return row.lease_owner is None and row.item_last != row.generation
 
 
 def _hint(*, now: bool) -> pb.ClaimResponse:

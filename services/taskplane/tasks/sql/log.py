@@ -256,7 +256,7 @@ class SqlTaskLog:
         with contested(context_id):
             rows = await self._engine.write(importing.commit, of, pages, dialect, Writing(dialect))
         if self._on_commit is not None and rows:
-            self._on_commit(Committed([Changed(row) for row in rows]))
+            self._on_commit(Committed([Changed(row, imported=True) for row in rows]))
         return len(rows)
 
     async def finish_import(self, scope: Scope, context_id: str, import_id: str) -> None:

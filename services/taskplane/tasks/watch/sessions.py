@@ -1,12 +1,13 @@
 """Which sessions are being watched, what their tasks are known to be, and the bell that wakes their watchers."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
-from taskplane.storage.bell import Listener
+from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.infos import Info, fingerprint
-from taskplane.tasks.domain.task import MARKS, Scope
+from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.rings import Rung, is_told, session_key
 from taskplane.tasks.store import Changed, Committed, Session, WatchLog
 
 # Changed tasks of one session are read by name up to this many; the whole session otherwise.
@@ -34,7 +35,9 @@ class WatchedSession:
         self._log = log
         self._scope = scope
         self._context_id = context_id
+        self.key = session_key((scope.tenant, scope.owner, context_id))
         self._infos: dict[str, Info] = {}
+        self._uids: dict[str, str] = {}
         # By task: the number of its newest news, in their order, and of its first.
         self._news: dict[str, int] = {}
         self._first: dict[str, int] = {}
@@ -74,6 +77,7 @@ class WatchedSession:
                 self._forget(self._infos.keys() - {info.task.uid for info in infos})
             else:
                 infos = await self._log.infos_of(list(dirty))
+                self._forget(dirty - {info.task.uid for info in infos})
         except BaseException:
             self._stale, self._dirty = self._stale or stale, self._dirty | dirty
             raise
@@ -84,6 +88,7 @@ class WatchedSession:
         uid = info.task.uid
         known = self._infos.get(uid)
         self._infos[uid] = info
+        self._uids[key_of(uid)] = uid
         if known is None:
             self._first[uid] = self.number + 1
         elif _told(known) == _told(info):
@@ -95,12 +100,20 @@ class WatchedSession:
     def _forget(self, uids: Iterable[str]) -> None:
         for uid in list(uids):
             self._infos.pop(uid, None)
+            self._uids.pop(key_of(uid), None)
             self._news.pop(uid, None)
             self._first.pop(uid, None)
 
     def notice(self, uid: str) -> None:
         """A commit changed what this task is told of by."""
         self._dirty.add(uid)
+        self.ring()
+
+    def notice_keys(self, keys: Set[str]) -> None:
+        """Another process changed the tasks with these keys; one that is not known is new."""
+        uids = {self._uids[key] for key in keys if key in self._uids}
+        self._dirty |= uids
+        self._stale = self._stale or len(uids) < len(keys)
         self.ring()
 
     def drop(self, uid: str) -> None:
@@ -157,7 +170,7 @@ class WatchedSessions:
             return
         for change in commit.changes:
             session = self._of(change)
-            if session is not None and _is_told(change):
+            if session is not None and is_told(change):
                 session.notice(change.row.uid)
         for change in commit.deleted:
             session = self._of(change)
@@ -178,14 +191,16 @@ class WatchedSessions:
             if session is not None:
                 session.compare(found)
 
+    def heard(self, rung: Rung) -> None:
+        """Takes in what another process did."""
+        for session in self._sessions.values():
+            if session.key in rung.sessions:
+                session.notice_keys(rung.sessions[session.key])
+
     def ring_all(self) -> None:
         """Wakes everybody."""
         for session in self._sessions.values():
             session.ring()
-
-
-def _is_told(change: Changed) -> bool:
-    return any(event.changed_to is not None or event.kind in MARKS for event in change.events)
 
 
 def _told(info: Info) -> tuple[int, int, bool]:

@@ -67,18 +67,19 @@ class Watch:
         """
         parsed = cursors.parse(cursor) if cursor else None
         whole = parsed is None and not end_only
-        row, task = await self._start(scope, task_id, whole=whole, beyond=parsed[1] if parsed else 0)
-        incarnation = self._records.incarnation(row)
-        place = row.generation
-        if parsed is not None:
-            # Of a document nothing is lost with its counters: whoever comes late gets it as it is.
-            trimmed_to = 0 if row.origin == DOCUMENT else row.trimmed_generation
-            cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation, trimmed_to=trimmed_to)
-            place = parsed[1]
-        # A commit between the read above and this line left its trace in what is hot.
-        hot = self._hot.get(row.uid)
-        head = max(row.generation, hot.row.generation if hot else 0)
-        seat = self._watched.enter(row.uid, head, place, until=stop_at if end_only else None)
+        with self._watched.starting() as start:
+            row, task = await self._start(scope, task_id, whole=whole, beyond=parsed[1] if parsed else 0)
+            incarnation = self._records.incarnation(row)
+            place = row.generation
+            if parsed is not None:
+                # Of a document nothing is lost with its counters: whoever comes late gets it as it is.
+                trimmed_to = 0 if row.origin == DOCUMENT else row.trimmed_generation
+                cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation, trimmed_to=trimmed_to)
+                place = parsed[1]
+            # A commit of this process after the read left its trace in what is hot, one of another process in `start`.
+            hot = self._hot.get(row.uid)
+            head = max(row.generation, hot.row.generation if hot else 0)
+            seat = self._watched.enter(row.uid, head, place, stop_at if end_only else None, start)
         try:
             if task is not None:
                 yield self._snapshot(row, task, incarnation)

@@ -1,19 +1,22 @@
 """Which tasks are being watched, how far their logs are known to go, and the bell that wakes their watchers."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError, Unavailable
-from taskplane.storage.bell import Listener
+from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.task import REPLACED, Event
+from taskplane.tasks.rings import Rung
 from taskplane.tasks.store import Committed, WatchLog
 from taskplane.tasks.watch.sessions import WatchedSessions
 
 _log = logging.getLogger(__name__)
 OUTAGE: Final = 30.0
+# Seconds until the database is asked again that could not be reached.
+_RETRY: Final = 1.0
 # Engines take about 32,000 parameters in a statement.
 _TOGETHER: Final = 10_000
 
@@ -21,9 +24,10 @@ _TOGETHER: Final = 10_000
 class _Known:
     """What is known of one watched task."""
 
-    __slots__ = ("gone", "head", "seats")
+    __slots__ = ("gone", "head", "key", "seats")
 
-    def __init__(self) -> None:
+    def __init__(self, uid: str) -> None:
+        self.key = key_of(uid)
         self.head = 0
         self.gone = False
         self.seats: set[Seat] = set()
@@ -75,12 +79,22 @@ class Seat(Listener):
             self._watched.forget(self._uid, known)
 
 
+class Start:
+    """What other processes rang for since a watch began to read."""
+
+    __slots__ = ("everything", "keys")
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.everything = False
+
+
 class Watched:
     """The tasks being watched in this process; `sessions` are those that are watched as a whole.
 
-    Commits of this process ring at once. Whatever else may have happened - another store process wrote, a commit went
-    unnoticed - is found by `run`, which asks the database for all watched tasks together, once per `poll_every`
-    seconds: a bell that is lost costs at most that.
+    Commits of this process ring at once, those of another one when its bell is heard. Whatever else may have happened
+    is found by `run`, which asks the database for all watched tasks together, once per `poll_every` seconds: a bell
+    that is lost costs at most that.
     """
 
     def __init__(self, log: WatchLog, *, poll_every: float) -> None:
@@ -88,20 +102,36 @@ class Watched:
         self._poll_every = poll_every
         self._tasks: dict[str, _Known] = {}
         self.sessions = WatchedSessions(log)
+        # Tasks that another process rang for; None: all.
+        self._rung: set[str] | None = set()
+        self._bell = Listener()
+        self._starting: set[Start] = set()
         self.draining = False
         self.outage: PlaneError | None = None
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def enter(self, uid: str, head: int, place: int, until: Collection[int] | None = None) -> Seat:
-        """Takes a seat at a task known to go as far as `head`. What is committed from now on is noticed."""
+    @contextmanager
+    def starting(self) -> Generator[Start, None, None]:
+        """Remember what is heard while a watch reads how far its task goes; to be given to `enter`."""
+        start = Start()
+        self._starting.add(start)
+        try:
+            yield start
+        finally:
+            self._starting.discard(start)
+
+    def enter(self, uid: str, head: int, place: int, until: Collection[int] | None, start: Start) -> Seat:
+        """Take a seat at a task that was read to go as far as `head` since `start`, and notice all that comes after."""
         known = self._tasks.get(uid)
         if known is None:
-            known = self._tasks[uid] = _Known()
+            known = self._tasks[uid] = _Known(uid)
         known.head = max(known.head, head)
         seat = Seat(self, uid, known, place, until)
         known.seats.add(seat)
+        if start.everything or known.key in start.keys:
+            self._check_soon([uid])
         return seat
 
     def forget(self, uid: str, known: _Known) -> None:
@@ -126,18 +156,46 @@ class Watched:
                 known.gone = True
                 _ring(known)
 
+    def heard(self, rung: Rung | None) -> None:
+        """Takes in what another process did; None: anything."""
+        for start in self._starting:
+            if rung is None:
+                start.everything = True
+            else:
+                start.keys |= rung.tasks
+        if rung is None:
+            self._rung = None
+            self._bell.hear()
+        else:
+            self.sessions.heard(rung)
+            self._check_soon([uid for uid, known in self._tasks.items() if known.key in rung.tasks])
+
+    def _check_soon(self, uids: Sequence[str]) -> None:
+        if uids:
+            if self._rung is not None:
+                self._rung.update(uids)
+            self._bell.hear()
+
     async def run(self) -> None:
         """The re-check; ends when it is cancelled.
 
         While the database cannot be reached the watchers stay, for `OUTAGE` seconds; then they are told.
         """
         reached = time.monotonic()
+        poll_at = reached + self._poll_every
         while True:
-            await asyncio.sleep(self._poll_every)
+            await self._bell.wait(max(0.0, poll_at - time.monotonic()))
+            if time.monotonic() >= poll_at:
+                self._rung = None
+            rung, self._rung = self._rung, set()
             try:
-                await self._check()
-                await self.sessions.check()
+                await self._check(list(self._tasks if rung is None else rung))
+                if rung is None:
+                    await self.sessions.check()
+                    poll_at = time.monotonic() + self._poll_every
             except PlaneError as error:
+                self._rung = None
+                poll_at = time.monotonic() + min(_RETRY, self._poll_every)
                 silent = time.monotonic() - reached
                 _log.warning("watched tasks could not be checked for %.0f s: %s", silent, error)
                 if silent > OUTAGE:
@@ -147,10 +205,7 @@ class Watched:
                 reached = time.monotonic()
                 self.outage = None
 
-    async def _check(self) -> None:
-        uids = list(self._tasks)
-        if not uids:
-            return
+    async def _check(self, uids: Sequence[str]) -> None:
         heads: dict[str, int] = {}
         for first in range(0, len(uids), _TOGETHER):
             heads.update(await self._log.heads(uids[first : first + _TOGETHER]))
