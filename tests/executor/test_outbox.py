@@ -291,7 +291,11 @@ async def test_a_claim_is_made_once_and_never_goes_back() -> None:
     assert claims == [5, 5, 0]
 
 
-@pytest.mark.parametrize("close", [lambda box: box.close(), lambda box: box.refuse(ItemRefused("X", "no"))])
+def _refuse(box: Outbox) -> None:
+    box.refuse(ItemRefused("X", "no"))
+
+
+@pytest.mark.parametrize("close", [Outbox.close, _refuse])
 async def test_whoever_waits_hears_of_the_end(close: Callable[[Outbox], None]) -> None:
     run = Run()
     run.say("one")
