@@ -3,15 +3,18 @@
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from tests.repo.tree import ROOT, name, tests
+from tests.repo.tree import ROOT, files, name, tests
 from tests.repo.words import CHAPTERS, WORDS
 
 PROMISES: Final = ROOT / "docs" / "promises.md"
 SETTINGS: Final = ROOT / "docs" / "settings.md"
+METRICS: Final = ROOT / "docs" / "metrics.md"
+_TYPES: Final = frozenset({"Counter", "Gauge", "Histogram"})
 _NUMBER: Final = re.compile(r"\b([TMRIPSCW][1-9]\d?)\b")
 _IN_NAME: Final = re.compile(r"^test_([tmripscw][1-9]\d?)_")
 
@@ -46,6 +49,20 @@ Two variables belong to the command itself: `TASKPLANE_URL` is the server of `ch
 
 `make docs` generates this list from the code.
 """
+
+
+_METRICS_HEAD: Final = """# Metrics
+
+Each process answers `GET /metrics` in Prometheus's text format: the gateway on its own port, the others on
+`TASKPLANE_<ROOM>_OPS_LISTEN`; `taskplane dev` answers with the metrics of all rooms. Labels name methods, states and
+agents, never a task, a session or an owner. Counters are counted once, in the process where it happened, so they may be
+added up. The gauges of tasks, queue and executors are read from the database every 10 seconds by each process of the
+task store, so take their maximum, not their sum. `prometheus_client` adds the figures of the process itself.
+
+`make docs` generates this list from the code.
+"""
+# Who exposes what a part of the code measures.
+_EXPOSED: Final = {"runtime": "every process", "storage": "task store, session history"}
 
 
 def numbers(path: Path, test: str, docstring: str) -> set[str]:
@@ -97,6 +114,28 @@ def settings() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def metrics() -> str:
+    """Return the text of docs/metrics.md: every metric with its type, its labels and its meaning."""
+    lines = [_METRICS_HEAD]
+    for room in (*_EXPOSED, *ROOMS):
+        lines += [f"## {_EXPOSED.get(room, room)}\n", "| metric | type | labels | meaning |", "|---|---|---|---|"]
+        for path in files("services", "gateway", suffix=".py"):
+            if f"/taskplane/{room}/" in path.as_posix() and "from prometheus_client" in path.read_text():
+                lines += _measured(path)
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _measured(path: Path) -> Iterator[str]:
+    """Yield a row for each metric that a file declares."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _TYPES:
+            given = [ast.literal_eval(value) for value in node.args]
+            suffix = "_total" if node.func.id == "Counter" else ""
+            labels = ", ".join(given[2]) if len(given) > 2 else ""
+            yield f"| `{given[0]}{suffix}` | {node.func.id.lower()} | {labels} | {given[1]} |"
+
+
 def fields_of(path: Path) -> list[tuple[str, str, str]]:
     """Return name, default and meaning of the fields of the one dataclass in a settings file.
 
@@ -142,3 +181,4 @@ def _in_words(test: str) -> str:
 if __name__ == "__main__":
     PROMISES.write_text(promises())
     SETTINGS.write_text(settings())
+    METRICS.write_text(metrics())

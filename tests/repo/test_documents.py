@@ -3,7 +3,7 @@
 import re
 from importlib import import_module
 
-from tests.repo.documents import PROMISES, ROOMS, SETTINGS, fields_of, held, promises, settings
+from tests.repo.documents import METRICS, PROMISES, ROOMS, SETTINGS, fields_of, held, metrics, promises, settings
 from tests.repo.tree import ROOT
 from tests.repo.words import WORDS
 
@@ -18,6 +18,10 @@ def test_every_promise_that_a_test_names_has_words() -> None:
 
 def test_the_list_of_settings_is_the_code() -> None:
     assert SETTINGS.read_text() == settings(), "run: make docs"
+
+
+def test_the_list_of_metrics_is_the_code() -> None:
+    assert METRICS.read_text() == metrics(), "run: make docs"
 
 
 def test_every_setting_is_explained_in_its_own_row_with_its_unit_and_its_extremes() -> None:

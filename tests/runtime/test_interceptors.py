@@ -63,7 +63,7 @@ async def test_a_call_that_fails_has_one_line_at_info_and_one_that_does_not_at_d
     lines = [record for record in caplog.records if record.name == LOGGER]
     assert [(line.levelname, vars(line)["method"], vars(line)["code"], vars(line)["reason"]) for line in lines] == [
         ("DEBUG", SAY, "OK", None),
-        ("INFO", TELL, "NOT_FOUND", "TASK"),
+        ("DEBUG", TELL, "NOT_FOUND", "TASK"),
     ]
     assert all(vars(line)["actor"] == "user:alice" and vars(line)["ms"] >= 0 for line in lines)
     assert "hello" not in caplog.text

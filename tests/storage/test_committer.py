@@ -85,6 +85,7 @@ async def committing(engine: Engine, journal: Journal, **bounds: int) -> AsyncGe
     committer: Committer[Put, str] = Committer(
         engine,
         journal.apply,
+        name="test",
         key=lambda op: op.key,
         size=lambda op: op.size,
         committed=lambda batch: journal.told.append(batch.effects),
@@ -271,7 +272,7 @@ async def test_committed_is_told_after_the_commit_and_before_any_answer(engine: 
         reading.append(asyncio.ensure_future(engine.read(stored)))
 
     committer: Committer[Put, str] = Committer(
-        engine, journal.apply, key=lambda op: op.key, size=lambda op: op.size, committed=committed
+        engine, journal.apply, name="test", key=lambda op: op.key, size=lambda op: op.size, committed=committed
     )
     async with committer:
         order.append(await committer.submit(Put("a", 1)))
@@ -284,7 +285,7 @@ async def test_a_listener_that_fails_costs_no_answer(engine: Engine, caplog: pyt
         raise LookupError("no bell")
 
     committer: Committer[Put, str] = Committer(
-        engine, Journal().apply, key=lambda op: op.key, size=lambda op: op.size, committed=committed
+        engine, Journal().apply, name="test", key=lambda op: op.key, size=lambda op: op.size, committed=committed
     )
     with caplog.at_level(logging.ERROR):
         async with committer:
@@ -306,7 +307,7 @@ async def test_closing_commits_what_was_submitted_and_refuses_the_rest(engine: E
 
 def committing_nobody(engine: Engine, journal: Journal) -> Committer[Put, str]:
     """A committer that nobody has entered."""
-    return Committer(engine, journal.apply, key=lambda op: op.key, size=lambda op: op.size)
+    return Committer(engine, journal.apply, name="test", key=lambda op: op.key, size=lambda op: op.size)
 
 
 async def test_an_engine_closed_before_its_committer_leaves_nobody_waiting(dsn: str, journal: Journal) -> None:
@@ -340,7 +341,9 @@ async def test_submit_all_of_nothing_answers_nothing(engine: Engine, journal: Jo
 
 
 async def test_operations_without_a_key_share_a_batch(engine: Engine, journal: Journal) -> None:
-    committer: Committer[Put, str] = Committer(engine, journal.apply, key=lambda _op: None, size=lambda op: op.size)
+    committer: Committer[Put, str] = Committer(
+        engine, journal.apply, name="test", key=lambda _op: None, size=lambda op: op.size
+    )
     async with committer:
         assert await committer.submit_all([Put("a", 1), Put("a", 2)]) == ["a=1", "a=2"]
     assert journal.sizes() == [2]
@@ -350,7 +353,9 @@ async def test_a_store_function_that_forgets_an_outcome_commits_nothing(engine: 
     def forgetful(conn: Connection, ops: Sequence[Put]) -> Batch[str]:
         return Batch(journal.apply(conn, ops).outcomes[1:])
 
-    committer: Committer[Put, str] = Committer(engine, forgetful, key=lambda op: op.key, size=lambda op: op.size)
+    committer: Committer[Put, str] = Committer(
+        engine, forgetful, name="test", key=lambda op: op.key, size=lambda op: op.size
+    )
     async with committer:
         with pytest.raises(Internal):
             await committer.submit(Put("a", 1))
@@ -384,7 +389,7 @@ async def test_on_sqlite_one_batch_is_in_flight_whatever_comes_meanwhile(engine:
         assert go_on.wait(60)
         return journal.apply(conn, ops)
 
-    async with Committer(engine, apply, key=lambda op: op.key, size=lambda op: op.size) as committer:
+    async with Committer(engine, apply, name="test", key=lambda op: op.key, size=lambda op: op.size) as committer:
         answers: list[asyncio.Task[str]] = []
         for number in range(5):
             answers.append(asyncio.create_task(committer.submit(Put(f"k{number}", number))))
@@ -409,7 +414,7 @@ async def test_on_postgresql_batches_on_other_keys_go_on_beside_one_that_takes_l
             await_only(go_on.wait())
         return batch
 
-    async with Committer(engine, apply, key=lambda op: op.key, size=lambda op: op.size) as committer:
+    async with Committer(engine, apply, name="test", key=lambda op: op.key, size=lambda op: op.size) as committer:
         slow = asyncio.create_task(committer.submit(Put("slow", 1)))
         await begun(journal)
         behind = asyncio.create_task(committer.submit(Put("slow", 2)))

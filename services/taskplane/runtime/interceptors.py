@@ -30,6 +30,8 @@ REQUEST_ID_KEY: Final = "x-request-id"
 SLOW: Final = 1.0
 """Seconds after which an answered unary call is worth a line in the log."""
 
+_LEVELS: Final = {"INTERNAL": logging.ERROR, "CANCELLED": logging.DEBUG, "NOT_FOUND": logging.DEBUG}
+
 _log = logging.getLogger(__name__)
 _clock: Final = time.perf_counter
 _enter_request: Final = logs.request_id.set
@@ -76,7 +78,10 @@ class Method:
 
 
 class _Observer:
-    """One line in the log and one count per call; failures and slow calls are seen at INFO, the rest at DEBUG."""
+    """One line in the log and one count per call.
+
+    Slow calls and failures are seen at INFO; the rest, and lookups that found nothing, at DEBUG.
+    """
 
     def __init__(self, method: Method) -> None:
         self._path = method.path
@@ -104,7 +109,7 @@ class _Observer:
         elif isinstance(error, grpc.aio.AbortError):
             code = context.code().name
         CALLS.labels(self._path, code).inc()
-        level = {"INTERNAL": logging.ERROR, "CANCELLED": logging.DEBUG}.get(code, logging.INFO)
+        level = _LEVELS.get(code, logging.INFO)
         self._line(level, code, seconds, error, caller)
 
     def _line(

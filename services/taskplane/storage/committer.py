@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime.errors import Internal, PlaneError, Unavailable
 from taskplane.runtime.failpoints import afp, fp
+from taskplane.storage import metrics
 from taskplane.storage.port import Engine, closing
 from taskplane.storage.queue import OneOf, Queue, Together, Waiting
 
@@ -62,6 +63,7 @@ class Committer(Generic[Op, Answer]):
         engine: Engine,
         apply: Callable[[Connection, Sequence[Op]], Batch[Answer]],
         *,
+        name: str,
         key: Callable[[Op], Hashable | None],
         size: Callable[[Op], int],
         committed: Callable[[Batch[Answer]], None] | None = None,
@@ -70,7 +72,8 @@ class Committer(Generic[Op, Answer]):
         queue_ops: int = 8192,
         queue_bytes: int = 64 * 1024 * 1024,
     ) -> None:
-        """`apply` is a store function: it carries out a batch inside the transaction and may run more than once.
+        """`apply` is a store function: it carries out a batch inside the transaction and may run more than once. `name`
+        is the value of the label `store` of its metrics.
 
         `key` names what an operation changes (None: it may run beside any other), `size` its bytes. A batch has at most
         `max_ops` operations and `max_bytes` (one that is larger goes alone); at most `queue_ops` and `queue_bytes` are
@@ -86,6 +89,8 @@ class Committer(Generic[Op, Answer]):
         # One connection is left for those who write beside the committer.
         self._most_flights = max(1, engine.writers - 1)
         self._queue: Queue[Op, Answer] = Queue(max_ops=queue_ops, max_bytes=queue_bytes)
+        self._operations, self._seconds = metrics.OPERATIONS.labels(name), metrics.SECONDS.labels(name)
+        self._failed, self._waiting = metrics.FAILED.labels(name), metrics.WAITING.labels(name)
         # Operations of a transaction that failed, to be committed one by one.
         self._suspects: deque[Waiting[Op, Answer]] = deque()
         self._flights: set[asyncio.Task[None]] = set()
@@ -153,6 +158,7 @@ class Committer(Generic[Op, Answer]):
             flight = self._loop.create_task(self._commit(batch))
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
+        self._waiting.set(self._queue.size)
         if not self._queue.size:
             self._idle.set()
 
@@ -171,9 +177,12 @@ class Committer(Generic[Op, Answer]):
     async def _commit(self, flight: "list[Waiting[Op, Answer]]") -> None:
         try:
             await afp("append.before_begin")
-            batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+            with self._seconds.time():
+                batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+            self._operations.observe(len(flight))
             await afp("append.after_commit_before_ack")
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, those who wait hear of it
+            self._failed.inc()
             self._fail(flight, error)
         else:
             self._deliver(flight, batch)

@@ -15,6 +15,7 @@ import asyncpg
 
 from taskplane.runtime.retry import pause_after
 from taskplane.storage.bell import Bell, Heard, Listener, key_of
+from taskplane.storage.metrics import NOTIFICATIONS
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +76,8 @@ class NotifyingBell(Bell):
                         _log.info("the bell of %s rings again", self._name)
                     failures = 0
                     self._heard(None)
-                    await self._serve(connection, channel)
+                    with NOTIFICATIONS.labels(self._name).track_inprogress():
+                        await self._serve(connection, channel)
             except _FAILURES as error:
                 failures += 1
                 if failures == 1:

@@ -14,6 +14,7 @@ from taskplane.tasks import session_wire, wire
 from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.rings import keys_of, read
+from taskplane.tasks.sampling import Sampler
 from taskplane.tasks.servicer import TaskQueue, TaskStore
 from taskplane.tasks.settings import TasksSettings
 from taskplane.tasks.sql import SqlTaskLog
@@ -110,7 +111,8 @@ async def open_tasks(
             trimmer=trimmer,
         )
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
-        async with _beside(bell.run(), watched.run(), claims.run(), sweeper.run(), trimmer.run()):
+        sampler = Sampler(log)
+        async with _beside(bell.run(), watched.run(), claims.run(), sweeper.run(), trimmer.run(), sampler.run()):
             yield room
 
 

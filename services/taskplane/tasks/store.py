@@ -155,6 +155,26 @@ class Claimable:
     wait: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The queued tasks of one agent: how many, and for how many seconds the first has been waiting."""
+
+    agent: str
+    tasks: int
+    oldest: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTasks:
+    """How many managed tasks are queued, leased to an executor, paused (by state) and uncopied; executors alive."""
+
+    queued: Sequence[Queued]
+    leased: int
+    paused: Mapping[int, int]
+    uncopied: int
+    executors: int
+
+
 @dataclass(slots=True)
 class Changed:
     """The effect of one commit on one task: its row as it is now and its new events, in order.
@@ -457,7 +477,15 @@ class ImportLog(Protocol):
         ...
 
 
-class TaskLog(ReadLog, WatchLog, SessionReadLog, CopyLog, QueueLog, RetentionLog, ImportLog, Protocol):
+class CountLog(Protocol):
+    """Counts for the metrics."""
+
+    async def open_tasks(self) -> OpenTasks:
+        """Count the tasks of all owners that have not ended; from indexes that hold only those."""
+        ...
+
+
+class TaskLog(ReadLog, WatchLog, SessionReadLog, CopyLog, QueueLog, RetentionLog, ImportLog, CountLog, Protocol):
     """The log of all tasks."""
 
     async def row_by_uid(self, uid: str) -> Row:

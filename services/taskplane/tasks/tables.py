@@ -64,6 +64,8 @@ STATE_CHANGES: Final = (
 TRIMMABLE: Final = (
     f"origin = '{MANAGED}' AND terminal_generation IS NOT NULL AND terminal_generation > trimmed_generation + 1"
 )
+# A managed task that waits for an answer.
+WAITING: Final = f"origin = '{MANAGED}' AND {among('state', PAUSED)}"
 DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
 
 
@@ -250,6 +252,7 @@ def _partial(name: str, where: str, *columns: Column[object]) -> None:
 
 _partial("task_ready", "ready_at IS NOT NULL", task.c.agent, task.c.ready_at)
 _partial("task_uncopied", UNCOPIED, task.c.status_at)
+_partial("task_paused", WAITING, task.c.state)
 _partial("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)
 
 # One row per task that runs. A renewal rewrites these narrow rows only. The fence, and what changes with it, stands in

@@ -10,6 +10,7 @@ from typing import Final
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.hosted import Hosted
+from taskplane.executor.runs import metrics
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.run import Fresh, Run
 from taskplane.executor.states import AT_REST
@@ -145,6 +146,8 @@ class Runs:
         if before is not None and not before.outbox.at_rest:
             self.stop(before, "a newer lease of the task is ours")
         self._active[run.uid] = run
+        metrics.STARTED.labels(run.agent).inc()
+        metrics.RUNS.labels(run.agent).inc()
         run.worker = self._background.start(self._work(run), name=f"run of task {run.task_id}")
         run.worker.add_done_callback(lambda _: self._ended(run))
 
@@ -159,6 +162,7 @@ class Runs:
             raise
 
     def _ended(self, run: Run) -> None:
+        metrics.RUNS.labels(run.agent).dec()
         if self._active.get(run.uid) is run:
             del self._active[run.uid]
         if not run.outbox.at_rest:

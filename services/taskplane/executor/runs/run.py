@@ -16,6 +16,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
 from taskplane.executor.hosted import Hosted
+from taskplane.executor.runs import metrics
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.inputs import Input, Inputs
@@ -74,6 +75,7 @@ class Run:
         """`until`: monotonic time up to which the lease is certain. `fresh`: None for a task taken from the queue."""
         self.uid = record.uid
         self.task_id = record.id
+        self.agent = record.agent
         self.fence = fence
         self.cancelled = asyncio.Event()
         self.worker: asyncio.Task[None] | None = None
@@ -103,6 +105,8 @@ class Run:
 
     def stop(self) -> None:
         """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent."""
+        if not self.cancelled.is_set():
+            metrics.STOPPED.labels(self.agent).inc()
         self.cancelled.set()
         self.outbox.close()
         if self.worker is not None and not self.outbox.at_rest:

@@ -68,7 +68,7 @@ class Reading:
 
     @property
     def seen(self) -> Mapping[Name, int]:
-        """The place of each turn, by its name."""
+        """Return the place of each turn, by its name."""
         return self._log.seen
 
     @property

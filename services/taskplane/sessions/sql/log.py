@@ -64,6 +64,7 @@ class SqlSessionLog:
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
             partial(apply_batch, dialect=engine.dialect),
+            name="sessions",
             key=key_of,
             size=size_of,
             committed=(lambda batch: on_commit(batch.effects)) if on_commit is not None else None,

@@ -8,6 +8,7 @@ from typing import Final
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.sessions.domain.commands import Write
 from taskplane.sessions.domain.session import Session
+from taskplane.sessions.metrics import WATCHERS
 from taskplane.sessions.store import WatchLog
 from taskplane.storage.bell import Listener, key_of
 
@@ -58,6 +59,7 @@ class Seat(Listener):
     def leave(self) -> None:
         """Gives the place up."""
         self._known.seats.discard(self)
+        WATCHERS.dec()
         if not self._known.seats:
             self._watched.forget(self._identity)
 
@@ -92,6 +94,7 @@ class Watched:
         known.head = max(known.head, session.seq)
         seat = Seat(self, identity, known)
         known.seats.add(seat)
+        WATCHERS.inc()
         return seat
 
     def forget(self, identity: _Identity) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain.commands import Orphan
+from taskplane.tasks.metrics import LEASES_LOST
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.store import QueueLog
 
@@ -60,6 +61,7 @@ class Sweeper:
                 elif answer is not None:
                     taken += 1
             if taken:
+                LEASES_LOST.inc(taken)
                 _log.warning("%d tasks lost their executor: its lease ran out", taken)
         self._passed = time.monotonic()
         return taken

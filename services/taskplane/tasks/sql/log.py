@@ -18,7 +18,7 @@ from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import Event, Lease, Row, Scope
-from taskplane.tasks.sql import conversation, importing, infos, leases, reads, trimming, watching
+from taskplane.tasks.sql import conversation, counting, importing, infos, leases, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.conversation import Sayings
 from taskplane.tasks.sql.gather import names_of
@@ -40,6 +40,7 @@ from taskplane.tasks.store import (
     InfoPage,
     MessageFilter,
     MessagePage,
+    OpenTasks,
     Page,
     Renewed,
     Session,
@@ -79,6 +80,7 @@ class SqlTaskLog:
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
             partial(apply_batch, parts=parts),
+            name="tasks",
             key=key_of,
             size=size_of,
             committed=self._committed,
@@ -185,6 +187,10 @@ class SqlTaskLog:
     async def in_turn(self) -> Sequence[str]:
         """Implement `TaskLog.in_turn`."""
         return await self._engine.read(watching.in_turn)
+
+    async def open_tasks(self) -> OpenTasks:
+        """Implement `TaskLog.open_tasks`."""
+        return await self._engine.read(counting.open_tasks, self._clock)
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
         """Implement `TaskLog.trimmable`."""

@@ -7,9 +7,11 @@ from typing import Final, NamedTuple
 from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.infos import Info, fingerprint
 from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.metrics import WATCHERS
 from taskplane.tasks.rings import Rung, is_told, session_key
 from taskplane.tasks.store import Changed, Committed, Session, WatchLog
 
+_SESSIONS: Final = WATCHERS.labels("session")
 # Changed tasks of one session are read by name up to this many; the whole session otherwise.
 _BY_NAME: Final = 200
 
@@ -154,6 +156,7 @@ class WatchedSessions:
         if session is None:
             session = self._sessions[name] = WatchedSession(self._log, scope, context_id)
         session.listeners.add(listener)
+        _SESSIONS.inc()
         return session
 
     def leave(self, scope: Scope, context_id: str, listener: Listener) -> None:
@@ -161,6 +164,7 @@ class WatchedSessions:
         name = scope.tenant, scope.owner, context_id
         session = self._sessions[name]
         session.listeners.discard(listener)
+        _SESSIONS.dec()
         if not session.listeners:
             del self._sessions[name]
 

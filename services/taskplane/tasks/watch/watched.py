@@ -9,6 +9,7 @@ from typing import Final
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.task import REPLACED, Event
+from taskplane.tasks.metrics import WATCHERS
 from taskplane.tasks.rings import Rung
 from taskplane.tasks.store import Committed, WatchLog
 from taskplane.tasks.watch.sessions import WatchedSessions
@@ -17,6 +18,7 @@ _log = logging.getLogger(__name__)
 OUTAGE: Final = 30.0
 # Seconds until the database is asked again that could not be reached.
 _RETRY: Final = 1.0
+_TASKS: Final = WATCHERS.labels("task")
 # Engines take about 32,000 parameters in a statement.
 _TOGETHER: Final = 10_000
 
@@ -75,6 +77,7 @@ class Seat(Listener):
         """Gives the place up."""
         known = self._known
         known.seats.discard(self)
+        _TASKS.dec()
         if not known.seats:
             self._watched.forget(self._uid, known)
 
@@ -130,6 +133,7 @@ class Watched:
         known.head = max(known.head, head)
         seat = Seat(self, uid, known, place, until)
         known.seats.add(seat)
+        _TASKS.inc()
         if start.everything or known.key in start.keys:
             self._check_soon([uid])
         return seat

@@ -1,0 +1,24 @@
+"""The metrics of commits. `store` is the room whose database it is."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from taskplane.runtime.metrics import BUCKETS
+
+OPERATIONS: Final = Histogram(
+    "taskplane_commit_operations",
+    "Operations in one committed transaction.",
+    ["store"],
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+)
+SECONDS: Final = Histogram(
+    "taskplane_commit_seconds", "Seconds from the beginning of a transaction to its commit.", ["store"], buckets=BUCKETS
+)
+FAILED: Final = Counter("taskplane_commits_failed", "Transactions that failed.", ["store"])
+WAITING: Final = Gauge("taskplane_operations_waiting", "Operations that are not committed yet.", ["store"])
+NOTIFICATIONS: Final = Gauge(
+    "taskplane_notifications_connected",
+    "1 while notifications of other processes of the store are received.",
+    ["store"],
+)

@@ -1,0 +1,15 @@
+"""The metrics of the task store, besides those of its calls and commits; `lifecycle` has those of created tasks."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge
+
+TASKS: Final = Gauge("taskplane_tasks", "Tasks in the database that have not ended, by state.", ["state"])
+QUEUED: Final = Gauge("taskplane_queue_depth", "Tasks in the database that wait for an executor, by agent.", ["agent"])
+OLDEST: Final = Gauge(
+    "taskplane_queue_oldest_seconds", "Seconds for which the first of them has been waiting.", ["agent"]
+)
+UNCOPIED: Final = Gauge("taskplane_tasks_uncopied", "Tasks at rest whose messages are not all in their session.")
+EXECUTORS: Final = Gauge("taskplane_executors", "Executors that are alive.")
+LEASES_LOST: Final = Counter("taskplane_leases_lost", "Leases that ran out, found by this process.")
+WATCHERS: Final = Gauge("taskplane_watchers", "Watchers served by this process, of one task or of a session.", ["of"])

@@ -1,0 +1,19 @@
+"""Paused tasks have an index, from which they are counted."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+_PAUSED = sa.text("origin = 'managed' AND (state = 6 OR state = 8)")
+
+
+def upgrade() -> None:
+    op.create_index("task_paused", "task", ["state"], sqlite_where=_PAUSED, postgresql_where=_PAUSED)
+
+
+def downgrade() -> None:
+    op.drop_index("task_paused", "task")
