@@ -76,21 +76,15 @@ async def test_the_statements_of_a_batch_do_not_depend_on_its_size(plane: Plane)
 
 
 async def test_an_append_reads_no_event_and_is_three_statements(plane: Plane) -> None:
-    """One SELECT, one UPDATE, one INSERT, of however many items; the cost of an event is not that of its log.
-
-    Where nobody else writes, the SELECT is spared: the rows are as they were left.
-    """
+    """One SELECT, one UPDATE, one INSERT, of however many items; the cost of an event is not that of its log."""
     rows = [await plane.create() for _ in range(8)]
     for row in rows:
         await plane.append(row, chunk("x"))
     items = [await plane.item(row, chunk("x", append=True), chunk("y", append=True)) for row in rows]
-    assert await kinds_of(plane, items) == append_of(plane)
+    assert await kinds_of(plane, items) == APPEND
 
 
-def append_of(plane: Plane) -> list[str]:
-    """The statements of an append to tasks that were written a moment ago."""
-    reads = [] if plane.engine.dialect.alone else ["SELECT task.uid, t"]
-    return [*reads, "UPDATE task SET ge", "INSERT INTO event"]
+APPEND = ["SELECT task.uid, t", "UPDATE task SET ge", "INSERT INTO event"]
 
 
 async def kinds_of(plane: Plane, items: list[commands.Append]) -> list[str]:
@@ -107,10 +101,10 @@ async def test_whether_a_task_has_an_artifact_is_asked_only_for_another_one_than
     for row in rows:
         await plane.append(row, *(chunk("x", f"a{number}") for number in range(40)))
     again = [await plane.item(row, chunk("x", "a39", append=True), chunk("y", "b"), chunk("z", "a39")) for row in rows]
-    assert await kinds_of(plane, again) == append_of(plane)
+    assert await kinds_of(plane, again) == APPEND
     others = [await plane.item(row, *(chunk("x", f"a{n}", append=True) for n in (3, 7, 3))) for row in rows]
     with statements() as seen:
-        assert await kinds_of(plane, others) == [*append_of(plane)[:-2], "SELECT wanted.uid,", *append_of(plane)[-2:]]
+        assert await kinds_of(plane, others) == [*APPEND[:-2], "SELECT wanted.uid,", *APPEND[-2:]]
     (lookup,) = [each for each in seen if each[0].startswith("SELECT wanted")]
     shown = await plane.engine.write(plan, *lookup)
     if plane.engine.dialect.name == "sqlite":

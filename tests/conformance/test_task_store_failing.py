@@ -1,6 +1,6 @@
-"""Transactions that fail: nothing of them is written and nothing is remembered, whoever shared them."""
+"""Transactions that fail: nothing of them is written, whoever shared them."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,12 +12,11 @@ from tests.conformance.task_log import Plane, chunk, message, only, status
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import failpoints
 from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.storage.prepared import PreparedQuery
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import COMPLETED, WORKING, Event, Row
 from taskplane.tasks.sql.apply import Parts, apply_batch
-from taskplane.tasks.sql.recent import Recent
-from taskplane.tasks.store import Changed, Committed
 from taskplane.tasks.tables import task
 
 SPOKEN = [status(WORKING, message("lost", "m-lost")), chunk("lost")]
@@ -55,7 +54,7 @@ async def snapshot_is_its_fold(plane: Plane, row: Row) -> None:
 
 @pytest.mark.parametrize("error", ["UNAVAILABLE", "INTERNAL"])
 @pytest.mark.parametrize("together", [1, 3])
-async def test_of_what_was_rolled_back_nothing_is_remembered(plane: Plane, error: str, together: int) -> None:
+async def test_of_what_was_rolled_back_nothing_is_left(plane: Plane, error: str, together: int) -> None:
     """C1: the next item continues the log as the database has it; alone, and where a batch was taken apart."""
     rows = [await plane.create() for _ in range(together)]
     for row in rows:
@@ -74,7 +73,7 @@ async def test_of_what_was_rolled_back_nothing_is_remembered(plane: Plane, error
         await snapshot_is_its_fold(plane, row)
 
 
-async def test_of_a_task_that_was_rolled_back_nothing_is_remembered(plane: Plane) -> None:
+async def test_of_a_task_that_was_rolled_back_nothing_is_left(plane: Plane) -> None:
     creation = plane.creation()
     with failing("append.before_commit", "UNAVAILABLE"), pytest.raises(Unavailable):
         await plane.log.submit(creation)
@@ -97,7 +96,7 @@ async def test_what_was_committed_unbeknown_is_read_again(plane: Plane) -> None:
     await snapshot_is_its_fold(plane, row)
 
 
-async def test_a_batch_that_a_guard_refuses_is_taken_apart_and_each_sees_the_database(plane: Plane) -> None:
+async def test_an_item_that_another_hand_fenced_is_refused_alone(plane: Plane) -> None:
     """C8: the item of a task that was fenced by another hand is refused, and those beside it are carried out."""
     first, stale, last = [await plane.create() for _ in range(3)]
     items = [await plane.item(row, *SPOKEN) for row in (first, stale, last)]
@@ -107,20 +106,27 @@ async def test_a_batch_that_a_guard_refuses_is_taken_apart_and_each_sees_the_dat
     answers = [only(commands.Appended, answer) for answer in await plane.log.submit_all(items)]
     reasons = [answer.refusal.reason if answer.refusal else "" for answer in answers]
     assert reasons == ["", "FENCED", ""]
-    assert len([each for each in plane.commits[told:] if each.changes]) == (2 if plane.engine.dialect.alone else 1)
+    assert len([each for each in plane.commits[told:] if each.changes]) == 1
     assert await stored(plane, stale) == before
     for row in (first, last):
         assert (await plane.check(row)).generation == 4
         await snapshot_is_its_fold(plane, row)
 
 
-def _remembering(rows: Sequence[Row]) -> Recent:
-    recent = Recent()
-    recent.committed(Committed([Changed(row) for row in rows]))
-    return recent
+class Misread(PreparedQuery):
+    """The query of `query`, whose first result is `rows` instead, whatever the database says."""
+
+    def __init__(self, query: PreparedQuery, rows: Sequence[Row]) -> None:
+        super().__init__(query.statement)
+        self._instead = list(rows)
+
+    def rows(self, conn: Connection, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        found = super().rows(conn, parameters)
+        instead, self._instead = self._instead, []
+        return instead or found
 
 
-# A wrong memory of a task, and the statement of the batch that is refused for it.
+# What is wrong about the row of a task that was read, and the statement of the batch that is refused for it.
 WRONG: dict[str, dict[str, Any]] = {
     "a guard of the row": {"fence": 1, "lease_owner": "p1"},
     "a guard of the event": {"generation": 7},
@@ -134,16 +140,17 @@ async def test_of_a_batch_with_a_row_that_is_refused_nothing_is_written(plane: P
     """C1, C2: whatever the statement had written before it came to that row is rolled back with it."""
     rows = [await plane.create() for _ in range(3)]
     items: list[commands.Operation] = [await plane.item(row, chunk("half")) for row in rows]
-    remembered = list(rows)
-    remembered[place] = rows[place]._replace(**WRONG[wrong])
+    misread = list(rows)
+    misread[place] = rows[place]._replace(**WRONG[wrong])
     if wrong == "a guard of the row":
         await fenced(plane, rows[place])
     before = [await stored(plane, row) for row in rows]
-    parts = Parts.of(plane.engine.dialect, _remembering(remembered))
+    parts = Parts.of(plane.engine.dialect)
+    parts.locking.free_rows = Misread(parts.locking.free_rows, misread)
     with pytest.raises(IntegrityError):
         await plane.engine.write(apply_batch, items, parts)
     assert [await stored(plane, row) for row in rows] == before
-    # The same transaction once more, which remembers nothing of them now.
+    # The same transaction once more, which reads them as they are.
     outcomes = (await plane.engine.write(apply_batch, items, parts)).outcomes
     refused = [isinstance(each, commands.Appended) and each.refusal is not None for each in outcomes]
     assert refused == [wrong == "a guard of the row" and index == place for index in range(3)]

@@ -3,7 +3,7 @@
 The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -22,10 +22,9 @@ from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, n
 from taskplane.tasks.domain.task import Event, Lease, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import Content, artifacts_among, contents, newest_turns, said_under_fence
+from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, said_under_fence
 from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
-from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.texts import nul_in_write
 from taskplane.tasks.sql.trimming import trim
 from taskplane.tasks.sql.writing import Writing
@@ -38,20 +37,16 @@ _by_key: Final = attrgetter("row.tenant", "row.id")
 
 @dataclass(slots=True)
 class Parts:
-    """The tools of `apply_batch`, made once for an engine.
-
-    `recent`: a cache of the rows written last; only for a store that sees every commit to its database.
-    """
+    """The tools of `apply_batch`, made once for an engine."""
 
     locking: sql.Locking
     writing: Writing
     clock: LeaseClock
-    recent: Recent | None = None
 
     @classmethod
-    def of(cls, dialect: Dialect, recent: Recent | None = None) -> Self:
+    def of(cls, dialect: Dialect) -> Self:
         """Make the parts for an engine of this dialect."""
-        return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect), recent)
+        return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect))
 
 
 def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts) -> Batch[Answer]:
@@ -60,7 +55,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts)
     At most one operation of a batch changes a task or begins a turn; another one is left for a later batch. So is one
     whose task another transaction has locked, and one that would read more content than `_CONTENT_BYTES`.
     """
-    gathered = gather(conn, operations, parts.locking, parts.recent)
+    gathered = gather(conn, operations, parts.locking)
     decided = _Decided(conn, operations, gathered, parts)
     for index, op in enumerate(operations):
         decided.take(index, op)
@@ -78,7 +73,6 @@ class _Decided:
         self.of_sessions: dict[int, Sequence[Write]] = {}
         self.rows = gathered.rows
         self._targets = gathered.targets
-        self._recent = parts.recent
         # Stored tasks that were read already, folded.
         self._stored: dict[str, a2a.Task] = {}
         self._now = parts.clock.now(conn)
@@ -147,7 +141,7 @@ class _Decided:
         """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
         unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
-        stored = self._contents(conn, unread) if unread else {}
+        stored = contents(conn, unread) if unread else {}
         tasks: dict[str, a2a.Task] = {}
         for uid, write in folding.items():
             if uid in self._stored:
@@ -155,19 +149,6 @@ class _Decided:
             elif uid in stored:
                 tasks[uid] = stored[uid].folded(write.events, write.said)
         return tasks
-
-    def _contents(self, conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
-        found: dict[str, Content] = {}
-        unknown: list[str] = []
-        for uid in uids:
-            content = self._recent.content(uid) if self._recent is not None else None
-            if content is None:
-                unknown.append(uid)
-            else:
-                found[uid] = content
-        if unknown:
-            found.update(contents(conn, unknown))
-        return found
 
     def _found(self, target: Target) -> Found:
         found = target.found()
@@ -215,7 +196,7 @@ class _Decided:
                 in_turn.add(row.uid)
             artifacts.update([(row.uid, artifact_id) for artifact_id in needs_artifacts(row, op)])
         if texts:
-            self._stored = {uid: content.folded() for uid, content in self._contents(conn, texts).items()}
+            self._stored = {uid: content.folded() for uid, content in contents(conn, texts).items()}
         if lost:
             self._lost.update(said_under_fence(conn, lost))
         if turns:
@@ -264,8 +245,6 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
         if write.fields and before is not None:
             updates.append((row, write.fields, None if snapshot is None else pack(snapshot)))
     gone = [change.row for change in deleted]
-    if parts.recent is not None:
-        parts.recent.set_aside([change.row.uid for change in changes] + [row.uid for row in gone])
     writing.update_tasks(conn, updates)
     writing.insert_events(conn, events)
     writing.insert_leases(conn, taken)

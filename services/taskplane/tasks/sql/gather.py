@@ -12,7 +12,6 @@ from taskplane.tasks.domain.commands import Found, Known, Operation
 from taskplane.tasks.domain.needs import needs_lease
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
-from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.sessions import Session, session_of, sessions
 
 PublicId = tuple[str, str]
@@ -96,9 +95,7 @@ class Gathered:
     rows: Mapping[str, Row]
 
 
-def gather(
-    conn: Connection, operations: Sequence[Operation], locking: sql.Locking, recent: Recent | None = None
-) -> Gathered:
+def gather(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> Gathered:
     """Two statements at most, a third where another transaction holds rows or a task is unknown, one more where leases
     may end; some for each session.
 
@@ -112,9 +109,7 @@ def gather(
     of_sessions = sessions(conn, operations, locking)
     for session in of_sessions.values():
         wanted.update(session.tasks)
-    rows = recent.rows(wanted) if recent is not None else {}
-    if len(rows) < len(wanted):
-        rows.update(_rows(conn, locking.free_rows, wanted - rows.keys()))
+    rows = _rows(conn, locking.free_rows, wanted) if wanted else {}
     held = _existing(conn, sql.EXISTING_UIDS, wanted - rows.keys()) if len(rows) < len(wanted) else frozenset[str]()
     targets = [_target(each, uids, turns, rows, held) for each in names]
     _add_sessions(operations, targets, of_sessions, rows, held)

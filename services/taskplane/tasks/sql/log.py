@@ -24,7 +24,6 @@ from taskplane.tasks.sql.conversation import Sayings
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
-from taskplane.tasks.sql.recent import Recent
 from taskplane.tasks.sql.sessions import session_of
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.sql.writing import Writing
@@ -71,8 +70,7 @@ class SqlTaskLog:
         """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`."""
         self._engine = engine
         self._on_commit = on_commit
-        self._recent = Recent() if engine.dialect.alone else None
-        parts = Parts.of(engine.dialect, self._recent)
+        parts = Parts.of(engine.dialect)
         self._clock = parts.clock
         self._renewing = Renewing(engine.dialect)
         self._meta: Meta | None = None
@@ -301,8 +299,6 @@ class SqlTaskLog:
 
     def _committed(self, batch: Batch[Answer]) -> None:
         effects: Committed = batch.effects
-        if self._recent is not None:
-            self._recent.committed(effects)
         if self._on_commit is not None and (effects.changes or effects.deleted):
             self._on_commit(effects)
 
