@@ -35,7 +35,7 @@ from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import PAGE_EVENTS
-from taskplane.tasks.watch import Hot, Watch, Watched
+from taskplane.tasks.watch import EventCache, Watch, Watched
 from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
@@ -450,7 +450,7 @@ class OpenWatch:
         log = await self._log.__aenter__()
         watched = Watched(log, poll_every=0.1)
         records = wire.Wire(await log.epoch())
-        return Watch(log, Hot(wire.event), watched, records, alone=False, bookmark_after=0.05)
+        return Watch(log, EventCache(wire.event), watched, records, alone=False, bookmark_after=0.05)
 
     async def __aexit__(self, *_: object) -> None:
         await self._log.__aexit__(None, None, None)

@@ -21,7 +21,7 @@ from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.store import Committed
 from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
-from taskplane.tasks.watch import Following, Hot, Watch, Watched
+from taskplane.tasks.watch import EventCache, Following, Watch, Watched
 from taskplane.tasks.wire import Wire
 
 # Seconds that connected executors have to hear of a drain.
@@ -84,16 +84,16 @@ async def open_tasks(
     commits = _Commits()
     async with SqlTaskLog(engine, on_commit=commits.take) as log:
         records = Wire(await log.epoch())
-        hot = Hot(wire.event)
+        cache = EventCache(wire.event)
         watched = Watched(log, poll_every=settings.poll_every)
-        watch = Watch(log, hot, watched, records, alone=alone)
+        watch = Watch(log, cache, watched, records, alone=alone)
         following = Following(watched, session_wire.info, alone=alone)
         leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
         claims = Claims(log, leases, records, poll_every=settings.poll_every, keepalive=min(5.0, settings.renew_every))
         sweeper = Sweeper(log, leases, every=settings.sweep_every)
         trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
-        commits.to = (hot, uncopied, claims, watched, Lifecycle())
+        commits.to = (cache, uncopied, claims, watched, Lifecycle())
         bell = make_bell(engine, settings.database_url, "tasks", commits.heard, notifications=settings.notifications)
         commits.bell = None if alone else bell
         await uncopied.load()
@@ -103,7 +103,7 @@ async def open_tasks(
         store = TaskStore(
             log,
             records,
-            hot=hot,
+            cache=cache,
             watch=watch,
             following=following,
             leases=leases,
@@ -120,7 +120,7 @@ class _Commits:
     """Passes each commit to the parts of the store, in their order: the cache before the watchers that read it."""
 
     def __init__(self) -> None:
-        self.to: tuple[Hot, Uncopied, Claims, Watched, Lifecycle] | tuple[()] = ()
+        self.to: tuple[EventCache, Uncopied, Claims, Watched, Lifecycle] | tuple[()] = ()
         self.bell: Bell | None = None
 
     def heard(self, keys: Set[str] | None) -> None:

@@ -23,7 +23,7 @@ from taskplane.tasks.queue.leases import settled
 from taskplane.tasks.store import TaskLog
 from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
-from taskplane.tasks.watch import Following, Hot, Watch
+from taskplane.tasks.watch import EventCache, Following, Watch
 from taskplane.tasks.wire import Wire
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         log: TaskLog,
         records: Wire,
         *,
-        hot: Hot,
+        cache: EventCache,
         watch: Watch,
         following: Following,
         leases: Leases,
@@ -82,7 +82,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     ) -> None:
         self._log = log
         self._wire = records
-        self._hot = hot
+        self._cache = cache
         self._watch = watch
         self._following = following
         self._leases = leases
@@ -191,7 +191,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def _fill_current(self, record: pb.TaskRecord, scope: Scope, row: Row) -> None:
         """Fill a record with a row and its content, which the commit has left in memory as a rule."""
-        task = self._hot.task_at(row.uid, row.generation)
+        task = self._cache.task_at(row.uid, row.generation)
         if task is None:
             row, task = await self._log.get(scope, row.id)
         self._wire.fill(record, row, task)

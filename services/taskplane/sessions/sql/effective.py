@@ -12,6 +12,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.history import Reading, conversation, effective
 from taskplane.sessions.domain.payload import keep_messages, messages
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
+from taskplane.sessions.sql.history_index import HistoryIndex, HistoryIndexCache, ids_in, made, read_index
 from taskplane.sessions.sql.loading import (
     OF_SESSION,
     Read,
@@ -25,7 +26,6 @@ from taskplane.sessions.sql.loading import (
     read_short,
 )
 from taskplane.sessions.sql.pages import EffectivePlace
-from taskplane.sessions.sql.readings import Known, Readings, ids_in, made, read_known
 from taskplane.sessions.sql.reads import bound_of, check_reply
 from taskplane.sessions.store import EntryFilter, EntryPage, MessageIds
 from taskplane.sessions.tables import entry
@@ -39,7 +39,7 @@ _OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.ta
 
 
 def list_effective(
-    conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes, readings: Readings
+    conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes, cache: HistoryIndexCache
 ) -> EntryPage:
     """Implement `SessionLog.entries`, for a listing of what is in effect."""
     of, reads = read_short(conn, scope, context_id)
@@ -49,7 +49,7 @@ def list_effective(
         place = EffectivePlace.read(query.page_token, key, bound)
         of = of._replace(seq=place.seq, version=place.version)
     if reads is None:
-        known = read_known(conn, of, readings)
+        known = read_index(conn, of, cache)
     else:
         known = _known(conn, of, [reads[seq] for seq in range(1, of.seq + 1)], distinct=query.distinct)
     of_task = set(conn.execute(_OF_TASK, {**key_of(of), "task_id": query.task_id}).scalars()) if query.task_id else None
@@ -66,11 +66,11 @@ def list_effective(
     return EntryPage(of, list(page.entries(wanted[:count])), token, known.reading.has_events)
 
 
-def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bool) -> Known:
+def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bool) -> HistoryIndex:
     """Return the reading of a log that was read whole; repetitions are found only if `distinct` asks for them."""
     reading = Reading.of(map(line_of, reads))
     if not distinct:
-        return Known(reading, {}, (), frozenset(), ())
+        return HistoryIndex(reading, {}, (), frozenset(), ())
     said = [read for read in reads if read.entry.speaks]
     large = read_heads(conn, of, [read.entry.seq for read in said if read.entry.payload is None])
     heads = {read.entry.seq: read.entry.payload or large[read.entry.seq] for read in said}
@@ -80,7 +80,7 @@ def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bo
 class _Listing:
     """The units that a query lists, in reading order, and their `total`."""
 
-    def __init__(self, known: Known, query: EntryFilter, of_task: AbstractSet[int] | None) -> None:
+    def __init__(self, known: HistoryIndex, query: EntryFilter, of_task: AbstractSet[int] | None) -> None:
         """List the units of a query. `of_task`: the numbers of the entries that may be listed; None: all."""
         reading = known.reading
         kinds = set(query.kinds or _SAID)
@@ -147,10 +147,12 @@ class _Page:
         return self._pushed[index]
 
 
-def list_message_ids(conn: Connection, scope: Scope, context_id: str, key: bytes, readings: Readings) -> MessageIds:
+def list_message_ids(
+    conn: Connection, scope: Scope, context_id: str, key: bytes, cache: HistoryIndexCache
+) -> MessageIds:
     """Implement `SessionLog.message_ids`."""
     of, reads = read_short(conn, scope, context_id)
-    known = read_known(conn, of, readings) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
+    known = read_index(conn, of, cache) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
     ids = [known.pushed[index] for index in known.kept]
     ends: dict[int, int] = {}
     for place, _, seq, kind in known.reading.places:

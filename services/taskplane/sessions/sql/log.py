@@ -17,9 +17,9 @@ from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import effective, forking, importing, reads, retention, settling, statements, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
+from taskplane.sessions.sql.history_index import HistoryIndexCache
 from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
-from taskplane.sessions.sql.readings import Readings
 from taskplane.sessions.sql.statements import Key
 from taskplane.sessions.store import (
     EntryFilter,
@@ -60,7 +60,7 @@ class SqlSessionLog:
         """
         self._engine = engine
         self._page_key = b""
-        self._readings = Readings()
+        self._history_indexes = HistoryIndexCache()
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
             partial(apply_batch, dialect=engine.dialect),
@@ -129,7 +129,7 @@ class SqlSessionLog:
         validation.check_skip(query.effective, query.skip)
         if query.effective:
             return await self._engine.read(
-                effective.list_effective, scope, context_id, query, self._page_key, self._readings
+                effective.list_effective, scope, context_id, query, self._page_key, self._history_indexes
             )
         return await self._engine.read(reads.list_entries, scope, context_id, query, self._page_key)
 
@@ -141,7 +141,9 @@ class SqlSessionLog:
     async def message_ids(self, scope: Scope, context_id: str) -> MessageIds:
         """Implement `SessionLog.message_ids`."""
         validation.check_id("context_id", context_id)
-        return await self._engine.read(effective.list_message_ids, scope, context_id, self._page_key, self._readings)
+        return await self._engine.read(
+            effective.list_message_ids, scope, context_id, self._page_key, self._history_indexes
+        )
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
         """Implement `SessionLog.after`."""

@@ -20,7 +20,7 @@ from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import Event, Lease, Row, Scope
 from taskplane.tasks.sql import conversation, counting, importing, infos, leases, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
-from taskplane.tasks.sql.conversation import Sayings
+from taskplane.tasks.sql.conversation import MessageIdCache
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
@@ -74,7 +74,7 @@ class SqlTaskLog:
         self._clock = parts.clock
         self._renewing = Renewing(engine.dialect)
         self._meta: Meta | None = None
-        self._sayings = Sayings()
+        self._message_ids = MessageIdCache()
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
             partial(apply_batch, parts=parts),
@@ -137,7 +137,7 @@ class SqlTaskLog:
 
     async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
         """Implement `TaskLog.messages`."""
-        return await self._engine.read(conversation.list_messages, scope, query, self._sayings)
+        return await self._engine.read(conversation.list_messages, scope, query, self._message_ids)
 
     async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
         """Implement `TaskLog.session`."""

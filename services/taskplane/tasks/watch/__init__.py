@@ -4,9 +4,9 @@ A watcher is a place, not a queue: a slow one costs no memory and misses nothing
 kept here too, so that watchers who are caught up need no database; it is a copy of the log, and may be lost.
 """
 
+from taskplane.tasks.watch.event_cache import EventCache
 from taskplane.tasks.watch.following import Following
-from taskplane.tasks.watch.hot import Hot
 from taskplane.tasks.watch.stream import Records, Watch
 from taskplane.tasks.watch.watched import Watched
 
-__all__ = ["Following", "Hot", "Records", "Watch", "Watched"]
+__all__ = ["EventCache", "Following", "Records", "Watch", "Watched"]

@@ -12,7 +12,7 @@ from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, cursor_of
 from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, ReadLog
 from taskplane.tasks.watch import cursor as cursors
-from taskplane.tasks.watch.hot import Hot
+from taskplane.tasks.watch.event_cache import EventCache
 from taskplane.tasks.watch.ring import Ring, batch
 from taskplane.tasks.watch.watched import Watched
 
@@ -36,15 +36,22 @@ class Records(Protocol):
 class Watch:
     """Serves any number of watchers of any tasks.
 
-    `alone`: no other process writes to this log. Then what is hot says who owns a task and how far it goes; otherwise
+    `alone`: no other process writes to this log. Then the cache says who owns a task and how far it goes; otherwise
     that is read from the database when a watch begins.
     """
 
     def __init__(
-        self, log: ReadLog, hot: Hot, watched: Watched, records: Records, *, alone: bool, bookmark_after: float = 5.0
+        self,
+        log: ReadLog,
+        cache: EventCache,
+        watched: Watched,
+        records: Records,
+        *,
+        alone: bool,
+        bookmark_after: float = 5.0,
     ) -> None:
         self._log = log
-        self._hot = hot
+        self._cache = cache
         self._watched = watched
         self._records = records
         self._alone = alone
@@ -76,9 +83,9 @@ class Watch:
                 trimmed_to = 0 if row.origin == DOCUMENT else row.trimmed_generation
                 cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation, trimmed_to=trimmed_to)
                 place = parsed[1]
-            # A commit of this process after the read left its trace in what is hot, one of another process in `start`.
-            hot = self._hot.get(row.uid)
-            head = max(row.generation, hot.row.generation if hot else 0)
+            # A commit of this process after the read left its trace in the cache, one of another process in `start`.
+            cached = self._cache.get(row.uid)
+            head = max(row.generation, cached.row.generation if cached else 0)
             seat = self._watched.enter(row.uid, head, place, stop_at if end_only else None, start)
         try:
             if task is not None:
@@ -136,41 +143,41 @@ class Watch:
 
     async def _start(self, scope: Scope, task_id: str, *, whole: bool, beyond: int) -> tuple[Row, a2a.Task | None]:
         """The row to begin with, and the task at exactly its generation if it is wanted `whole`."""
-        hot = self._hot.find(scope.tenant, task_id) if self._alone else None
-        if hot is not None and hot.row.generation >= beyond:
-            if hot.row.owner != scope.owner:
+        cached = self._cache.find(scope.tenant, task_id) if self._alone else None
+        if cached is not None and cached.row.generation >= beyond:
+            if cached.row.owner != scope.owner:
                 raise task_not_found(task_id)
             if not whole:
-                return hot.row, None
-            task = self._hot.task_at(hot.row.uid, hot.row.generation)
+                return cached.row, None
+            task = self._cache.task_at(cached.row.uid, cached.row.generation)
             if task is not None:
-                return hot.row, task
+                return cached.row, task
         if whole:
             return await self._log.get(scope, task_id)
         return await self._log.row(scope, task_id), None
 
     async def _events(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Event]]:
         """What follows `place`, at least one event; the row it was found with, and the ring if it is from there."""
-        hot = self._hot.get(uid)
-        if hot is not None:
-            events = hot.ring.after(place, PAGE_BYTES)
+        cached = self._cache.get(uid)
+        if cached is not None:
+            events = cached.ring.after(place, PAGE_BYTES)
             if events:
-                return hot.row, hot.ring, events
+                return cached.row, cached.ring, events
         page = await self._log.read_after(uid, place, limit)
         if not page.events:
             raise Unavailable("the log of this task is shorter than it was", reason="LOG_CHANGED")
         return page.row, None, page.events
 
     def _batch(self, ring: Ring | None, events: Sequence[Event]) -> pb.WatchTaskResponse:
-        return ring.batch(events, self._hot.render) if ring is not None else batch(events, self._hot.render)
+        return ring.batch(events, self._cache.render) if ring is not None else batch(events, self._cache.render)
 
     async def _current(self, scope: Scope, row: Row) -> tuple[Row, a2a.Task]:
         """The task as it is now. NotFound also if another one has its id by now."""
-        hot = self._hot.get(row.uid)
-        if hot is not None and hot.row.generation > row.generation:
-            task = self._hot.task_at(hot.row.uid, hot.row.generation)
+        cached = self._cache.get(row.uid)
+        if cached is not None and cached.row.generation > row.generation:
+            task = self._cache.task_at(cached.row.uid, cached.row.generation)
             if task is not None:
-                return hot.row, task
+                return cached.row, task
         now, task = await self._log.get(scope, row.id)
         if now.uid != row.uid:
             raise task_not_found(row.id)
@@ -184,7 +191,7 @@ class Watch:
 
     async def _end(self, scope: Scope, row: Row, place: int, incarnation: str) -> pb.WatchTaskResponse:
         """The last message. Its record is of the newest generation: a pause may have been answered meanwhile."""
-        task = self._hot.task_at(row.uid, place) if row.generation == place else None
+        task = self._cache.task_at(row.uid, place) if row.generation == place else None
         if task is None and row.snapshot_bytes <= MAX_FINAL:
             row, task = await self._current(scope, row)
         if task is not None:

@@ -6,7 +6,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks import wire
 from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.store import Changed, Committed
-from taskplane.tasks.watch import Hot
+from taskplane.tasks.watch import EventCache
 from taskplane.tasks.watch.ring import Ring
 
 ROW = created().row
@@ -77,63 +77,64 @@ def test_watchers_that_go_together_share_their_messages() -> None:
     assert ring.message(events[0], wire.event) is ring.message(ring.after(0, 1000)[0], wire.event)
 
 
-def test_the_least_recently_written_task_goes_first() -> None:
-    hot = Hot(wire.event, max_tasks=2)
+def test_the_least_recently_used_task_goes_first() -> None:
+    cache = EventCache(wire.event, max_bytes=40_000)
     for uid in ("a", "b"):
-        hot.committed(Committed([wrote(row(uid), event(1, uid=uid))]))
-    hot.committed(Committed([wrote(row("a", 2), event(2, uid="a"))]))
-    hot.committed(Committed([wrote(row("c"), event(1, uid="c"))]))
-    assert len(hot) == 2
-    assert hot.get("b") is None
-    assert hot.find(ROW.tenant, "id of b") is None
-    found = hot.find(ROW.tenant, "id of a")
+        cache.committed(Committed([wrote(row(uid), event(1, uid=uid))]))
+    cache.committed(Committed([wrote(row("a", 2), event(2, uid="a"))]))
+    cache.committed(Committed([wrote(row("c"), event(1, uid="c"))]))
+    assert len(cache) == 2
+    assert cache.get("b") is None
+    assert cache.find(ROW.tenant, "id of b") is None
+    found = cache.find(ROW.tenant, "id of a")
     assert found is not None
     assert found.row.generation == 2
 
 
 def test_bytes_of_all_tasks_together_are_bounded() -> None:
-    hot = Hot(wire.event, max_bytes=50_000)
+    cache = EventCache(wire.event, max_bytes=400_000)
     for index in range(100):
-        hot.committed(Committed([wrote(row(str(index)), event(1, 2000, str(index)))]))
-    assert 10 <= len(hot) <= 20
-    hot.committed(Committed([wrote(row("big"), event(1, 200_000, "big"))]))
-    assert hot.get("big") is None
-    assert len(hot) == 0
+        cache.committed(Committed([wrote(row(str(index)), event(1, 10_000, str(index)))]))
+    assert 10 <= len(cache) <= 20
+    cache.committed(Committed([wrote(row("99", 2), event(2, 500_000, "99"))]))
+    assert cache.get("99") is None
+    assert cache.find(ROW.tenant, "id of 99") is None
+    assert len(cache) >= 10
 
 
 def test_a_task_that_was_deleted_is_forgotten_and_its_id_may_be_taken_again() -> None:
-    hot = Hot(wire.event)
-    hot.committed(Committed([wrote(row("a"), event(1, uid="a"))]))
+    cache = EventCache(wire.event)
+    cache.committed(Committed([wrote(row("a"), event(1, uid="a"))]))
     again = row("b")._replace(id="id of a")
-    hot.committed(Committed([wrote(again, event(1, uid="b"))], deleted=[wrote(row("a"))]))
-    assert hot.get("a") is None
-    found = hot.find(ROW.tenant, "id of a")
+    cache.committed(Committed([wrote(again, event(1, uid="b"))], deleted=[wrote(row("a"))]))
+    assert cache.get("a") is None
+    found = cache.find(ROW.tenant, "id of a")
     assert found is not None
     assert found.row.uid == "b"
 
 
-def test_a_lease_alone_makes_no_task_hot() -> None:
-    hot = Hot(wire.event)
-    hot.committed(Committed([wrote(row())]))
-    assert len(hot) == 0
+def test_a_lease_alone_caches_no_task() -> None:
+    cache = EventCache(wire.event)
+    cache.committed(Committed([wrote(row())]))
+    assert len(cache) == 0
 
 
 def test_content_is_given_for_exactly_its_generation() -> None:
-    hot = Hot(wire.event)
+    cache = EventCache(wire.event)
     task = a2a.Task(id="folded")
-    hot.committed(Committed([wrote(row(generation=2), event(2), task=task)]))
-    assert hot.task_at("uid", 2) is task
-    assert hot.task_at("uid", 1) is None
-    hot.committed(Committed([wrote(row(generation=3), event(3))]))
-    assert hot.task_at("uid", 3) is None
-    assert hot.task_at("other", 3) is None
+    cache.committed(Committed([wrote(row(generation=2), event(2), task=task)]))
+    assert cache.task_at("uid", 2) is task
+    assert cache.task_at("uid", 1) is None
+    cache.committed(Committed([wrote(row(generation=3), event(3))]))
+    assert cache.task_at("uid", 3) is None
+    assert cache.task_at("other", 3) is None
 
 
 def test_a_commit_that_is_heard_of_late_takes_nothing_back() -> None:
-    hot = Hot(wire.event)
-    hot.committed(Committed([wrote(row(generation=1), event(1))]))
-    hot.committed(Committed([wrote(row(generation=3), event(3))]))
-    hot.committed(Committed([wrote(row(generation=2), event(2))]))
-    found = hot.get("uid")
+    cache = EventCache(wire.event)
+    cache.committed(Committed([wrote(row(generation=1), event(1))]))
+    cache.committed(Committed([wrote(row(generation=3), event(3))]))
+    cache.committed(Committed([wrote(row(generation=2), event(2))]))
+    found = cache.get("uid")
     assert found is not None and found.row.generation == 3
     assert generations(found.ring, 2) == [3]

@@ -1,7 +1,9 @@
-"""What was committed a moment ago, kept in memory for those who are caught up."""
+"""A cache of the newest events of tasks, for watchers that are caught up."""
 
-from collections import OrderedDict
+from operator import attrgetter
 from typing import Final
+
+from cachetools import LRUCache
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.task import CREATED, Row
@@ -10,10 +12,11 @@ from taskplane.tasks.watch.ring import Render, Ring
 
 RING_EVENTS: Final = 256
 RING_BYTES: Final = 1024 * 1024
-_ROW_BYTES: Final = 1024
+# The weight of a task without its events.
+_ROW_BYTES: Final = 16 * 1024
 
 
-class HotTask:
+class CachedTask:
     """A task that was written to lately: its row after the last commit, its newest events, perhaps its content."""
 
     __slots__ = ("_task", "_task_at", "ring", "row", "size")
@@ -55,68 +58,71 @@ class HotTask:
         return self.ring.message(events[0], render).event.task
 
 
-class Hot:
-    """The tasks written to lately, fed by the commits of this process; the least recently written one goes first.
+class _Tasks(LRUCache[str, CachedTask]):
+    """Tasks by uid, weighed in bytes, and their uids by tenant and id."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes, getsizeof=attrgetter("size"))
+        self.uids: dict[tuple[str, str], str] = {}
+
+    def __setitem__(self, uid: str, task: CachedTask) -> None:
+        self.uids[task.row.tenant, task.row.id] = uid
+        super().__setitem__(uid, task)
+
+    def __delitem__(self, uid: str) -> None:
+        row = self[uid].row
+        super().__delitem__(uid)
+        # Another task may have the id by now.
+        if self.uids.get((row.tenant, row.id)) == uid:
+            del self.uids[row.tenant, row.id]
+
+
+class EventCache:
+    """The tasks written lately, fed by the commits of this process; the least recently used one goes first.
 
     A copy of the log and never a second source: what is here is committed, but another process may have written since.
+    Without it there are 54 % fewer events per second on a stream (`bench`).
     """
 
-    def __init__(self, render: Render, *, max_tasks: int = 4096, max_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, render: Render, *, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.render = render
-        self._tasks: OrderedDict[str, HotTask] = OrderedDict()
-        self._uids: dict[tuple[str, str], str] = {}
-        self._max_tasks = max_tasks
-        self._max_bytes = max_bytes
-        self._size = 0
+        self._tasks = _Tasks(max_bytes)
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def find(self, tenant: str, task_id: str) -> HotTask | None:
-        """By public identity, whoever owns it."""
-        uid = self._uids.get((tenant, task_id))
+    def find(self, tenant: str, task_id: str) -> CachedTask | None:
+        """Return a task by its public identity, whoever owns it."""
+        uid = self._tasks.uids.get((tenant, task_id))
         return self._tasks[uid] if uid is not None else None
 
-    def get(self, uid: str) -> HotTask | None:
-        """By internal identity."""
+    def get(self, uid: str) -> CachedTask | None:
+        """Return a task by its internal identity."""
         return self._tasks.get(uid)
 
     def task_at(self, uid: str, generation: int) -> a2a.Task | None:
-        """The task folded at exactly `generation`, if it is at hand. Shared: never change it."""
-        hot = self._tasks.get(uid)
-        return hot.task_at(generation, self.render) if hot is not None else None
+        """Return the task folded at exactly `generation`, if it is here. Shared: never change it."""
+        cached = self._tasks.get(uid)
+        return cached.task_at(generation, self.render) if cached is not None else None
 
     def committed(self, commit: Committed) -> None:
-        """Takes in one commit. What is older than what is here changes nothing."""
+        """Take in one commit. What is older than what is here changes nothing."""
         for change in commit.changes:
             self._commit(change)
         for change in commit.deleted:
-            self._drop(change.row.uid)
-        while len(self._tasks) > self._max_tasks or (self._size > self._max_bytes and self._tasks):
-            self._drop(next(iter(self._tasks)))
+            self._tasks.pop(change.row.uid, None)
 
     def _commit(self, change: Changed) -> None:
         row = change.row
-        hot = self._tasks.get(row.uid)
-        if hot is None:
+        cached = self._tasks.get(row.uid)
+        if cached is None:
             if not change.events:
                 return
-            hot = self._tasks[row.uid] = HotTask(row)
-            self._uids[row.tenant, row.id] = row.uid
-        elif row.generation < hot.row.generation:
+            cached = CachedTask(row)
+        elif row.generation < cached.row.generation:
             # A batch that was in flight beside a later one, heard of after it.
             return
-        else:
-            self._size -= hot.size
-            self._tasks.move_to_end(row.uid)
-        hot.commit(change)
-        self._size += hot.size
-
-    def _drop(self, uid: str) -> None:
-        hot = self._tasks.pop(uid, None)
-        if hot is not None:
-            self._size -= hot.size
-            name = hot.row.tenant, hot.row.id
-            # Another task may have the id by now.
-            if self._uids.get(name) == uid:
-                del self._uids[name]
+        cached.commit(change)
+        self._tasks.pop(row.uid, None)
+        if cached.size <= self._tasks.maxsize:
+            self._tasks[row.uid] = cached

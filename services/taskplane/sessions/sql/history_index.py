@@ -5,11 +5,11 @@ number of entries of a certain row, which the salt tells from every other one wi
 transaction finds in the row: so nothing remembered is ever stale, whoever else writes.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
+from cachetools import LRUCache
 from sqlalchemy import Connection, Text, and_, bindparam, case, func, literal_column, select
 
 from taskplane.sessions.domain.history import Reading
@@ -31,7 +31,7 @@ _SOME: Final = 16
 _Key = tuple[str, str, str, int]
 
 
-class Known(NamedTuple):
+class HistoryIndex(NamedTuple):
     """What is in effect, with the ids of its messages and what repeats, see `domain.repeats`.
 
     `pushed` has the ids of all messages of the pushed history, `kept` the indexes of those that are shown.
@@ -44,50 +44,39 @@ class Known(NamedTuple):
     kept: Sequence[int]
 
 
-class Readings:
-    """Those that were used last. For any number of threads."""
+class HistoryIndexCache:
+    """The indexes that were used last. For any number of threads."""
 
     def __init__(self, most: int = _MOST_ENTRIES) -> None:
         """`most`: entries of all of them."""
-        self._most = most
-        self._size = 0
         self._lock = Lock()
-        # Of each session by number of entries, in that order.
-        self._kept: OrderedDict[_Key, dict[int, Known]] = OrderedDict()
+        # Of each session by number of entries, the one that was made first comes first.
+        self._sessions: LRUCache[_Key, Mapping[int, HistoryIndex]] = LRUCache(most, getsizeof=sum)
 
-    def newest(self, of: Session) -> Known | None:
-        """The one that has as many entries as the session, or else the one with the most that has fewer."""
+    def newest(self, of: Session) -> HistoryIndex | None:
+        """Return the one that has as many entries as the session, or else the one with the most that has fewer."""
+        with self._lock:
+            found = self._sessions.get(_key(of), {})
+        return max((one for seq, one in found.items() if seq <= of.seq), key=_seq, default=None)
+
+    def keep(self, of: Session, index: HistoryIndex) -> None:
+        """Keep the index of the session as it is. Indexes that are too large together are not kept."""
         key = _key(of)
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                return None
-            self._kept.move_to_end(key)
-            return max((one for seq, one in found.items() if seq <= of.seq), key=_seq, default=None)
-
-    def keep(self, of: Session, known: Known) -> None:
-        """Remembers one of the session as it is."""
-        key = _key(of)
-        with self._lock:
-            found = self._kept.setdefault(key, {})
-            if known.reading.seq in found:
-                return
-            found[known.reading.seq] = known
-            self._size += known.reading.seq
-            if len(found) > _MOST_OF_ONE:
-                # The oldest read, not the shortest: somebody may be on an older page.
-                self._size -= found.pop(next(iter(found))).reading.seq
-            self._kept.move_to_end(key)
-            while self._size > self._most:
-                _, dropped = self._kept.popitem(last=False)
-                self._size -= sum(dropped)
+            kept = dict(self._sessions.pop(key, {}))
+            kept.setdefault(index.reading.seq, index)
+            if len(kept) > _MOST_OF_ONE:
+                # The oldest one, not the shortest: somebody may be on an older page.
+                kept.pop(next(iter(kept)))
+            if sum(kept) <= self._sessions.maxsize:
+                self._sessions[key] = kept
 
 
 def _key(of: Session) -> _Key:
     return of.tenant, of.owner, of.context_id, of.salt
 
 
-def _seq(known: Known) -> int:
+def _seq(known: HistoryIndex) -> int:
     return known.reading.seq
 
 
@@ -115,36 +104,36 @@ _LINES_AND_HEADS: Final = (
 )
 
 
-def read_known(conn: Connection, of: Session, readings: Readings) -> Known:
+def read_index(conn: Connection, of: Session, cache: HistoryIndexCache) -> HistoryIndex:
     """What is in effect of the session's first `of.seq` entries. Reads what is not remembered."""
-    before = readings.newest(of)
+    before = cache.newest(of)
     if before is not None and before.reading.seq == of.seq:
         return before
     known = _followed(conn, of, before) if before is not None else None
     if known is None:
         lines, ids = _read(conn, of, 0)
         known = made(conn, of, Reading.of(lines), ids)
-    readings.keep(of, known)
+    cache.keep(of, known)
     return known
 
 
-def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, bytes]) -> Known:
+def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, bytes]) -> HistoryIndex:
     """`ids`: those of the messages, by the numbers of their entries."""
     pushed: Sequence[bytes] = ()
     if reading.push:
         (payload,) = read_payloads(conn, of, [reading.push]).values()
         pushed = [message.message_id.encode() for message in messages(payload)]
-    return Known(reading, ids, pushed, *repeats(reading, ids, pushed))
+    return HistoryIndex(reading, ids, pushed, *repeats(reading, ids, pushed))
 
 
-def _followed(conn: Connection, of: Session, before: Known) -> Known | None:
+def _followed(conn: Connection, of: Session, before: HistoryIndex) -> HistoryIndex | None:
     """What `before` has become; None: an entry that steers came since."""
     lines, ids = _read(conn, of, before.reading.seq)
     reading = before.reading.followed_by(lines)
     if reading is None:
         return None
     all_ids = {**before.ids, **ids}
-    return Known(reading, all_ids, before.pushed, *repeats(reading, all_ids, before.pushed))
+    return HistoryIndex(reading, all_ids, before.pushed, *repeats(reading, all_ids, before.pushed))
 
 
 def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[int, bytes]]:
