@@ -16,6 +16,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.runtime.retry import retry_until_reachable
 
 CONTROL = "kagent_rewind_before_invocation_id"
 REST = (3, 4, 5, 6, 7, 8)
@@ -28,6 +29,16 @@ class Steerer:
         self.executor = executor
         self.tasks = tasks
         self.sessions = sessions
+
+    async def connected(self) -> None:
+        """Return once the channel to the executor has found a process that was started again.
+
+        A call that may not be repeated fails at once while it has not.
+        """
+        await retry_until_reachable(self._list_agents)
+
+    async def _list_agents(self) -> None:
+        await self.executor.ListAgents(xb.ListAgentsRequest())
 
     async def begin(self, words: str, context_id: str) -> a2a.Task:
         """A turn that is not waited for, as it began."""

@@ -63,6 +63,7 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
         await four.start("executor")
     await four.kill(name)
     await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
+    await user.connected()
     call = asyncio.ensure_future(user.rewind(invocation(second), context, words, key=key))
     assert await four.death(name) == CODE
     await four.start(name)

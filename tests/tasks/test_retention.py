@@ -28,7 +28,7 @@ MOMENT = 1e-6
 @pytest.fixture
 async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """A store that keeps no events of what has ended, and trims only when it is told to."""
-    async with opened(await migrated("taskplane.tasks"), events_ttl=MOMENT, trim_every=3600.0) as plane:
+    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0, events_ttl=MOMENT, trim_every=3600.0) as plane:
         yield plane
 
 
@@ -95,7 +95,7 @@ async def test_a_document_is_watched_on_from_any_place_after_its_counters_are_go
 
 async def test_the_store_trims_by_itself(migrated: Migrated) -> None:
     """C16: every `trim_every` seconds."""
-    async with opened(await migrated("taskplane.tasks"), events_ttl=MOMENT, trim_every=0.05) as plane:
+    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0, events_ttl=MOMENT, trim_every=0.05) as plane:
         run = await ended(plane)
 
         async def left() -> int:
