@@ -77,7 +77,7 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """The text parts of `message`, one per line."""
+        """Return the text parts of `message`, one per line."""
         return text_of(self.message)
 
     async def incoming(self) -> list[Message]:

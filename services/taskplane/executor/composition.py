@@ -158,8 +158,7 @@ async def open_executor(
 
 
 async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every: float) -> None:
-    """At the start and every so often: copies what nobody copied, applies what nobody applied, voids what came to
-    nothing, and finishes imports that nobody is at."""
+    """Copy, apply, void and finish what nobody else did, at the start and every so often."""
     while True:
         try:
             await ports.copier.sweep(ports.actor)

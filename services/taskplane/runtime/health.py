@@ -28,7 +28,7 @@ class Health:
     def __init__(
         self, names: Iterable[str], probe: Probe | None, *, period: float = PERIOD, patience: float = PATIENCE
     ) -> None:
-        """Without a probe it is ready as long as it runs. `period` and `patience` are in seconds."""
+        """`probe` None: it is ready as long as it runs. `period` and `patience` are in seconds."""
         self._names = ["", *names]
         self._probe = probe
         self._period = period

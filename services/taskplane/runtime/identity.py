@@ -18,10 +18,10 @@ from taskplane.runtime.validation import MAX_ID
 
 PRINCIPAL_KEY: Final = "x-taskplane-principal"
 
-# What else is signed with the same secret (page tokens, for one) can never be taken for a principal.
+# Anything else that is signed with the same secret (page tokens, for one) can never be taken for a principal.
 _PURPOSE: Final = b"taskplane principal 1\0"
 
-# What no database text holds: U+0000, and the halves of a surrogate pair, which JSON can spell.
+# Characters that no database text holds: U+0000, and the halves of a surrogate pair, which JSON can spell.
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -29,7 +29,7 @@ class PrincipalSigner:
     """The form of principals in metadata, written and read with one secret."""
 
     def __init__(self, secret: bytes) -> None:
-        """Without a secret values are neither signed nor checked: for loopback only."""
+        """`secret` empty: values are neither signed nor checked: for loopback only."""
         self._secret = secret
         self.known: Final = lru_cache(maxsize=1_024)(self.read)
         """As `read`, remembered."""

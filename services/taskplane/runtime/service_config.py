@@ -14,7 +14,7 @@ _RETRY: Final[dict[str, Any]] = {
     "backoffMultiplier": 2,
     "retryableStatusCodes": ["UNAVAILABLE"],
 }
-# Where most calls fail nothing is repeated: each failure takes a token, each success gives a tenth back.
+# Nothing is repeated where most calls fail: each failure takes a token, each success gives a tenth back.
 _THROTTLING: Final = {"maxTokens": 100, "tokenRatio": 0.1}
 
 

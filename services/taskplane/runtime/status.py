@@ -40,7 +40,7 @@ _KINDS: Final[tuple[type[PlaneError], ...]] = (
 )
 _CLASSES: Final = {grpc.StatusCode[cls.code]: cls for cls in _KINDS} | {grpc.StatusCode.CANCELLED: errors.Unavailable}
 
-# What a transport writes into a status names hosts and internals; the caller gets these texts instead.
+# A text that a transport writes into a status names hosts and internals; the caller gets these texts instead.
 _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.UNAVAILABLE: "a part of the service cannot be reached just now",
     grpc.StatusCode.CANCELLED: "the call was cut off before it was answered",

@@ -114,7 +114,7 @@ Index(
     sqlite_where=text(UNAPPLIED),
     postgresql_where=text(UNAPPLIED),
 )
-# What is old is looked for along this one: no append writes it, as it would one of the last changes.
+# Old sessions are looked for along this one: no append writes it, as it would one of the last changes.
 Index("session_by_creation", session.c.created_at, session.c.context_id, session.c.owner, session.c.tenant)
 
 entry: Final = Table(
@@ -149,7 +149,7 @@ entry: Final = Table(
     ),
     CheckConstraint("seq >= 1", name="entry_seq_from_one"),
 )
-# What an event changes of the state of its session, for those that do.
+# The changes that an event makes to the state of its session, for those that do.
 event_delta: Final = Table(
     "event_delta",
     metadata,

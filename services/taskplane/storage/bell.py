@@ -49,13 +49,13 @@ class Listener:
         self._waiting: asyncio.Future[None] | None = None
 
     def hear(self) -> None:
-        """The bell rings."""
+        """Take note that the bell rings."""
         self._rung = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     async def wait(self, timeout: float) -> bool:
-        """True as soon as the bell has rung since the last wait returned, False after `timeout` seconds."""
+        """Return True as soon as the bell has rung since the last wait returned, False after `timeout` seconds."""
         if not self._rung:
             loop = asyncio.get_running_loop()
             waiting = self._waiting = loop.create_future()

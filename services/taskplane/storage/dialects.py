@@ -25,7 +25,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def now(self, conn: Connection) -> int:
-        """The lease clock, in microseconds since 1970 (UTC), to be compared with values of the same store only.
+        """Return the lease clock, in microseconds since 1970 (UTC), to be compared with values of the same store only.
 
         PostgreSQL: the server's `clock_timestamp()`, so that all store processes share it. SQLite has no clock of its
         own and one store process: the wall time at which that process started plus what has passed since, so that a
@@ -33,14 +33,14 @@ class Dialect(ABC):
         """
 
     def lock(self, query: Select[*Ts]) -> Select[*Ts]:
-        """`query`, locking the rows it returns until the transaction ends, waiting for those held elsewhere.
+        """Return `query`, locking the rows it returns until the transaction ends, waiting for those held elsewhere.
 
         On SQLite the one writer holds the whole database already, and the query is not changed.
         """
         return query.with_for_update()
 
     def skip_locked(self, query: Select[*Ts], table: TableClause | None = None) -> Select[*Ts]:
-        """Like `lock`, but rows held by another transaction are left out instead of waited for.
+        """Return `query` as `lock` does, but leave out rows held by another transaction instead of waiting for them.
 
         `table`: the one whose rows are locked, where the query has several.
         """
@@ -48,14 +48,14 @@ class Dialect(ABC):
 
     @abstractmethod
     def insert_ignore(self, table: TableClause) -> Insert:
-        """An INSERT that leaves out a row which a unique key refuses; `returning(...)` gives those that went in.
+        """Return an INSERT that leaves out a row which a unique key refuses; `returning(...)` gives those that went in.
 
         Insert in the order of the keys: on PostgreSQL equal keys of two transactions wait for one another.
         """
 
     @abstractmethod
     def distinct(self, left: str, right: str) -> str:
-        """SQL text, true where two expressions differ, NULL being a value like any other."""
+        """Return SQL text, true where two expressions differ, NULL being a value like any other."""
 
     @abstractmethod
     def create_trigger(
@@ -67,7 +67,7 @@ class Dialect(ABC):
         condition_sql: str,
         message: str,
     ) -> list[str]:
-        """Statements that make a row trigger which refuses a change with IntegrityError and `message`.
+        """Return statements that make a row trigger which refuses a change with IntegrityError and `message`.
 
         It refuses where `condition_sql` is true (not where it is false or NULL). The condition is plain SQL over OLD
         and NEW, subqueries included. With `columns` (BEFORE UPDATE only) it fires where one of them is named in SET,
@@ -77,7 +77,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def drop_trigger(self, name: str, table: str) -> list[str]:
-        """Statements that remove what `create_trigger` made."""
+        """Return statements that remove what `create_trigger` made."""
 
     @abstractmethod
     def triggers(self, conn: Connection) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def exclusive(self, conn: Connection, name: str) -> None:
-        """Waits until no other transaction has taken `name`, and holds it until this transaction ends.
+        """Wait until no other transaction has taken `name`, and hold it until this transaction ends.
 
         Nothing to do on SQLite, where a transaction that writes is alone anyway.
         """
@@ -189,7 +189,7 @@ POSTGRESQL: Final = Postgresql()
 
 
 def dialect_of(conn: Connection) -> Dialect:
-    """The dialect that `conn` speaks; in a migration: `dialect_of(op.get_bind())`."""
+    """Return the dialect that `conn` speaks; in a migration: `dialect_of(op.get_bind())`."""
     return POSTGRESQL if conn.dialect.name == "postgresql" else SQLITE
 
 

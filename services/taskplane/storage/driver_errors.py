@@ -1,4 +1,4 @@
-"""What a driver raised, as one of our errors. Above this package only IntegrityError is seen as it was raised.
+"""Translation of errors of drivers into ours. Above this package only IntegrityError is seen as it was raised.
 
 Our errors travel to clients, so their sentences are always the same: what a driver says can name hosts, files and
 statements. That goes to the log, the same text once in a while, since in an outage every call fails.
@@ -47,22 +47,22 @@ _SQLITE_UNAVAILABLE: Final = frozenset(
 
 
 def lost_to_another(error: BaseException) -> bool:
-    """Whether the transaction was rolled back because of a concurrent one, and may succeed when run again as it is."""
+    """Return whether the transaction was rolled back because of a concurrent one, and may succeed when run again."""
     return isinstance(error, exc.DBAPIError) and _sqlstate(error) in _LOST
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Whether the connection broke under the transaction, as pooled ones do when the server was restarted."""
+    """Return whether the connection broke under the transaction, as pooled ones do when the server was restarted."""
     return isinstance(error, exc.DBAPIError) and error.connection_invalidated
 
 
 def stale_plan(error: BaseException) -> bool:
-    """Whether a prepared statement outlived a change of the schema; the next execution prepares it anew."""
+    """Return whether a prepared statement outlived a change of the schema; the next execution prepares it anew."""
     return isinstance(error, exc.DBAPIError) and type(error.orig).__name__ == "InvalidCachedStatementError"
 
 
 def translated(error: BaseException) -> BaseException:
-    """The error to raise in place of `error`.
+    """Return the error to raise in place of `error`.
 
     Unavailable: the database cannot be reached or cannot work just now, or gave no connection or answer in time;
     whether a write took effect may be unknown. Conflict: it kept losing against concurrent transactions. Internal: the
@@ -86,7 +86,7 @@ def translated(error: BaseException) -> BaseException:
 
 
 def database_down(detail: object) -> Unavailable:
-    """The error for a database that cannot be reached or cannot work just now; `detail` is for the log."""
+    """Return the error for a database that cannot be reached or cannot work just now; `detail` is for the log."""
     _note(logging.WARNING, detail)
     return Unavailable(
         "the database cannot be reached or cannot work just now", reason="DATABASE_DOWN", retry_after=1.0
@@ -95,7 +95,7 @@ def database_down(detail: object) -> Unavailable:
 
 @contextmanager
 def translating() -> Generator[None, None, None]:
-    """What is raised inside leaves as what `translated` makes of it."""
+    """Raise what `translated` makes of whatever the body raises."""
     try:
         yield
     except Exception as error:

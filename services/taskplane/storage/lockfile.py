@@ -14,7 +14,7 @@ _TRY_AGAIN = 0.05
 
 @contextmanager
 def locked(file: Path, *, wait: float) -> Generator[None, None, None]:
-    """Holds `<file>.lock`, making it and its folder where there is none, until the block or the process ends.
+    """Hold `<file>.lock`, making it and its folder where there is none, until the block or the process ends.
 
     Blocks the thread for up to `wait` seconds. Refused: somebody else holds it. Unavailable: it cannot be made.
     """

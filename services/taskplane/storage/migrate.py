@@ -30,7 +30,7 @@ logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 async def upgrade(url: str, package: str, revision: str = "head") -> None:
-    """Brings the schema of `package` (such as "taskplane.tasks") up to `revision`, in one transaction.
+    """Bring the schema of `package` (such as "taskplane.tasks") up to `revision`, in one transaction.
 
     Does nothing where it is there already. Safe if several processes start at once: one migrates, the others wait and
     find it done. Errors as in `open_engine`, and Refused where a newer release migrated it; what a version raises
@@ -42,17 +42,17 @@ async def upgrade(url: str, package: str, revision: str = "head") -> None:
 
 
 async def downgrade(url: str, package: str, revision: str = "base") -> None:
-    """Takes the schema of `package` back to `revision`, in one transaction. The tables it drops are lost."""
+    """Take the schema of `package` back to `revision`, in one transaction. The tables it drops are lost."""
     await run_alone(url, _move, package, revision, False)
 
 
 async def current(engine: Engine, package: str) -> str | None:
-    """The revision at which the schema of `package` is; None before the first."""
+    """Return the revision at which the schema of `package` is; None before the first."""
     return await engine.read(_current, package)
 
 
 async def check(engine: Engine, package: str) -> None:
-    """Returns if the schema is the one this release was written for.
+    """Check that the schema is the one this release was written for.
 
     Refused: it is older (migrate first), or made by a newer release.
     """

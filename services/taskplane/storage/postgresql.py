@@ -131,7 +131,7 @@ async def open_postgresql(
 async def run_alone_on_postgresql(
     url: str, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """See `run_alone`."""
+    """Implement `run_alone`."""
     engine = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=lambda: _connect(url, {}, None),

@@ -22,7 +22,7 @@ class PreparedQuery:
         self._text = ""
         self._names: Sequence[str] = ()
         self._constants: Mapping[str, Any] = {}
-        # Of columns that SQLite does not give as Python knows them, such as booleans.
+        # The converters of columns that SQLite does not give as Python knows them, such as booleans.
         self._converters: Sequence[tuple[int, Callable[[Any], Any]]] = ()
 
     def rows(self, conn: Connection, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:

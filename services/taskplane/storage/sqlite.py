@@ -84,7 +84,7 @@ async def open_sqlite(file: Path, *, readers: int, durability: Durability) -> As
 async def run_alone_on_sqlite(
     file: Path, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """See `run_alone`."""
+    """Implement `run_alone`."""
 
     def alone() -> T:
         with locked(file, wait=_LOCK_WAIT):

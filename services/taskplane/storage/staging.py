@@ -41,7 +41,7 @@ _SIZE: Final = struct.Struct("!I")
 
 
 class Stage(NamedTuple):
-    """What is staged: whose, under which name, and by which import."""
+    """Names what is staged: whose, under which name, and by which import."""
 
     tenant: str
     owner: str
@@ -50,7 +50,7 @@ class Stage(NamedTuple):
 
 
 def staging_table(name: str, metadata: MetaData) -> Table:
-    """The pages of a room, numbered from 1. Number 0 is the room's own."""
+    """Return the pages of a room, numbered from 1. Number 0 is the room's own."""
     table = Table(
         name,
         metadata,
@@ -68,7 +68,7 @@ def staging_table(name: str, metadata: MetaData) -> Table:
 
 
 def stage(conn: Connection, table: Table, dialect: Dialect, of: Stage, number: int, data: bytes) -> None:
-    """Keeps page `number`; the first one replaces whatever was staged there. A repeat of the newest changes nothing.
+    """Keep page `number`; the first one replaces whatever was staged there. A repeat of the newest changes nothing.
 
     Conflict `IMPORT_REPLACED`: the page before is not there, since another import took its place or it was given up.
     """
@@ -85,7 +85,7 @@ def stage(conn: Connection, table: Table, dialect: Dialect, of: Stage, number: i
 
 
 def newest(conn: Connection, table: Table, of: Stage) -> int:
-    """The number of the newest page of this import; 0: there is none."""
+    """Return the number of the newest page of this import; 0: there is none."""
     query = select(func.max(table.c.number)).where(
         *_of(table), table.c.number > 0, table.c.import_id == bindparam("of_import_id", type_=Text)
     )
@@ -94,7 +94,10 @@ def newest(conn: Connection, table: Table, of: Stage) -> int:
 
 
 def records(conn: Connection, table: Table, of: Stage, pages: int) -> Iterator[bytes]:
-    """The records of the pages, some megabytes of them in memory. Conflict `IMPORT_REPLACED`; Invalid: cut off."""
+    """Yield the records of the pages, some megabytes at a time.
+
+    Conflict `IMPORT_REPLACED`; Invalid: cut off.
+    """
     if not pages or newest(conn, table, of) != pages:
         raise replaced(of.context_id)
     query = select(table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))
@@ -117,7 +120,7 @@ def records(conn: Connection, table: Table, of: Stage, pages: int) -> Iterator[b
 
 
 def drop(conn: Connection, table: Table, of: Stage, *, number: int | None = None) -> None:
-    """Removes the pages, or one of them. Without an import id: those of whatever import."""
+    """Remove the pages, or one of them. Without an import id: those of whatever import."""
     where = [*_of(table)]
     if of.import_id:
         where.append(table.c.import_id == of.import_id)
@@ -127,7 +130,7 @@ def drop(conn: Connection, table: Table, of: Stage, *, number: int | None = None
 
 
 def drop_pages(conn: Connection, table: Table, of: Stage) -> None:
-    """Like `drop`, but for page 0."""
+    """Remove the pages as `drop` does, but keep page 0."""
     where = [*_of(table), table.c.number > 0]
     if of.import_id:
         where.append(table.c.import_id == of.import_id)
@@ -135,7 +138,7 @@ def drop_pages(conn: Connection, table: Table, of: Stage) -> None:
 
 
 def staged(conn: Connection, table: Table, tenant: str, owner: str) -> list[str]:
-    """The names under which something is kept of this owner, at most 100 of them, in order."""
+    """Return the names under which something is kept of this owner, at most 100 of them, in order."""
     query = (
         select(table.c.context_id)
         .where(table.c.tenant == bindparam("tenant"), table.c.owner == bindparam("owner"))
@@ -147,13 +150,13 @@ def staged(conn: Connection, table: Table, tenant: str, owner: str) -> list[str]
 
 
 def given_up(conn: Connection, table: Table, now: int) -> bool:
-    """Whether there may be something that nobody went on with at `now` (microseconds since 1970)."""
+    """Return whether there may be something that nobody went on with at `now` (microseconds since 1970)."""
     query = select(table.c.number).where(table.c.created_at < bindparam("before"), table.c.number > 0).limit(1)
     return conn.execute(query, {"before": now - GIVEN_UP}).first() is not None
 
 
 def drop_given_up(conn: Connection, table: Table, now: int) -> int:
-    """Removes what nobody went on with, of all owners; how many pages."""
+    """Remove what nobody went on with, of all owners; return how many pages."""
     newer = table.alias("newer")
     goes_on = exists().where(
         *(newer.c[name] == table.c[name] for name in ("context_id", "owner", "tenant")),
@@ -165,25 +168,25 @@ def drop_given_up(conn: Connection, table: Table, now: int) -> int:
 
 
 async def drop_abandoned(engine: Engine, table: Table) -> int:
-    """Removes what nobody went on with for an hour, of all owners; how many pages. Only a read where there is none."""
+    """Remove what nobody went on with for an hour, of all owners; return how many pages. Only read if there is none."""
     now = time.time_ns() // 1000
     return await engine.write(drop_given_up, table, now) if await engine.read(given_up, table, now) else 0
 
 
 def page(conn: Connection, table: Table, of: Stage, number: int) -> tuple[str, bytes] | None:
-    """The import and the content of a page, whatever import it is of."""
+    """Return the import and the content of a page, whatever import it is of."""
     query = select(table.c.import_id, table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))
     found = conn.execute(query, {**_key(of), "of_number": number}).one_or_none()
     return None if found is None else (found[0], bytes(found[1]))
 
 
 def lock(conn: Connection, dialect: Dialect, of: Stage) -> None:
-    """Of several that import under one name, one at a time, until the transaction ends."""
+    """Lock an import until the transaction ends: of several under one name one goes on at a time."""
     dialect.exclusive(conn, repr(("import", of.tenant, of.owner, of.context_id)))
 
 
 def replaced(context_id: str) -> Conflict:
-    """Another import of the same session was begun, or this one was given up."""
+    """Return the error that another import of the same session was begun, or this one was given up."""
     return Conflict(
         f"this import of session {context_id} was replaced by another one, or took too long",
         reason="IMPORT_REPLACED",
@@ -193,7 +196,7 @@ def replaced(context_id: str) -> Conflict:
 
 @contextmanager
 def contested(context_id: str) -> Generator[None]:
-    """Around a transaction that makes what was staged: Conflict `IMPORT_CONFLICT` where others wrote the same rows."""
+    """Raise Conflict `IMPORT_CONFLICT` if the body, which makes what was staged, met rows that others wrote."""
     try:
         yield
     except IntegrityError as error:

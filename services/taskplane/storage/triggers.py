@@ -21,7 +21,7 @@ class Trigger:
 
 
 def install(conn: Connection, triggers: Sequence[Trigger]) -> None:
-    """Makes them, unless exactly these are there by name; others of their tables are removed."""
+    """Make these triggers, unless exactly these are there by name; remove others of their tables."""
     if set(_present(conn, triggers)) == {(trigger.name, trigger.table) for trigger in triggers}:
         return
     remove(conn, triggers)
@@ -36,7 +36,7 @@ def install(conn: Connection, triggers: Sequence[Trigger]) -> None:
 
 
 def remove(conn: Connection, triggers: Sequence[Trigger]) -> None:
-    """Removes every trigger from the tables that `triggers` name, also those that an older release made."""
+    """Remove every trigger from the tables that `triggers` name, also those that an older release made."""
     for name, table in _present(conn, triggers):
         _execute(conn, dialect_of(conn).drop_trigger(name, table))
 

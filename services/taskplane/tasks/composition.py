@@ -124,7 +124,7 @@ class _Commits:
         self.bell: Bell | None = None
 
     def heard(self, keys: Set[str] | None) -> None:
-        """Tells those who wait what another process did; None: anything."""
+        """Tell those who wait what another process did; None: anything."""
         rung = None if keys is None else read(keys)
         for part in self.to[2:4]:
             part.heard(rung)

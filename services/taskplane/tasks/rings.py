@@ -1,4 +1,4 @@
-"""What a commit rings for in the other processes of the store, and what such a ring means here."""
+"""The keys that a commit rings for in the other processes of the store, and their meaning here."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _EXECUTOR: Final = "x"
 
 @dataclass(slots=True)
 class Rung:
-    """What another process rang for: keys of tasks, of sessions with those of their tasks, and of executors."""
+    """The keys that another process rang for: of tasks, of sessions with those of their tasks, and of executors."""
 
     tasks: set[str] = field(default_factory=set[str])
     sessions: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -35,12 +35,12 @@ def session_key(session: Session) -> str:
 
 
 def is_told(change: Changed) -> bool:
-    """Whether those who watch its session are told: the task is new, has another state, or was marked."""
+    """Return whether those who watch its session are told: the task is new, has another state, or was marked."""
     return change.imported or any(event.changed_to is not None or event.kind in MARKS for event in change.events)
 
 
 def is_news_to_its_holder(change: Changed) -> bool:
-    """Whether the process that held the lease before has to hear of it: its own completion or pause is no news."""
+    """Return whether the process that held the lease before has to hear of it; its own completion is no news."""
     row = change.row
     if change.holder is None:
         return False

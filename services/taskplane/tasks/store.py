@@ -219,7 +219,7 @@ Held = tuple[str, int]
 
 
 class Renewed(NamedTuple):
-    """What became of a lease. `still_yours`: it was extended, or (False) lost; None: neither is known.
+    """The outcome of a renewal of one lease. `still_yours`: it was extended, or (False) lost; None: neither is known.
 
     `input_generation`: of the newest message of the user; 0 where it is not known.
     """

@@ -42,7 +42,7 @@ metadata: Final = MetaData()
 
 
 def among(column: str, states: Iterable[int]) -> str:
-    """SQL text, true where `column` is one of `states`.
+    """Return SQL text, true where `column` is one of `states`.
 
     Spelled out, since SQLite builds a temporary table for a list of more than two values, once per row that it checks.
     """
@@ -70,7 +70,7 @@ DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
 
 
 def lasting(row: str = "") -> str:
-    """SQL text, true for an event that stays as long as its task; `row`: the name to put before columns, with a dot."""
+    """Return SQL text, true for an event that stays as long as its task; `row`: the name before columns, with a dot."""
     return f"({row}changed_to IS NOT NULL OR {among(f'{row}kind', LASTING)})"
 
 

@@ -126,7 +126,7 @@ async def auth(rest: str) -> AsyncIterator[Change]:
 
 
 async def fail(rest: str) -> AsyncIterator[Change]:
-    """Raises."""
+    """Raise an exception."""
     yield Working()
     raise RuntimeError(rest or "the demo agent was told to fail")
 

@@ -51,7 +51,7 @@ class CopyBuffer:
 
     @property
     def silent(self) -> bool:
-        """The session has every message that is known to be committed."""
+        """Return whether the session has every message that is known to be committed."""
         return self._remembered and not self._said
 
     async def copy(self, copier: Copier) -> bool:

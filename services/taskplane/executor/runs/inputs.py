@@ -40,7 +40,7 @@ class Inputs:
 
     @property
     def unread(self) -> bool:
-        """A message is known that was not read, so that the task may neither complete nor pause."""
+        """Return whether a message is known that was not read, so that the task may neither complete nor pause."""
         return bool(self._waiting) or self._outbox.input_generation > self.consumed
 
     def unread_invocations(self) -> Iterable[str]:

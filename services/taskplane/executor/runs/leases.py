@@ -76,7 +76,7 @@ class Leases:
                 if response is None:
                     return
                 if not begun:
-                    # What happened while nobody listened was not hinted at.
+                    # Nothing was hinted at while nobody listened.
                     begun = True
                     self.renew_now()
                 if response.HasField("assignment"):

@@ -23,7 +23,7 @@ from taskplane.executor.changes import (
 
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
-# What a change weighs beside its text: ids, metadata, framing.
+# The weight of a change beside its text: ids, metadata, framing.
 OVERHEAD = 160
 # Refusals after which nothing of a run will ever be taken.
 LEASE_GONE = frozenset({"FENCED", "TERMINAL", "NOT_FOUND", "TASK_NOT_FOUND"})
@@ -223,7 +223,7 @@ class Outbox:
 
     @property
     def blocked(self) -> bool:
-        """The run must wait in `room` before it puts more."""
+        """Return whether the run must wait in `room` before it puts more."""
         return (
             len(self._waiting) >= MAX_WAITING
             or self._bytes >= MAX_WAITING_BYTES
@@ -244,7 +244,7 @@ class Outbox:
         self._check()
 
     async def finish(self, change: Status, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
-        """Appends the change that ends or pauses the task, after all that was put before.
+        """Append the change that ends or pauses the task, after all that was put before.
 
         False: the task has a user message newer than `consumed`; everything but `change` is stored or will be.
         Stopped, ItemRefused.

@@ -20,7 +20,7 @@ from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
 
-# Of how many leases the fences are remembered: many more than may be answered late.
+# The number of leases whose fences are remembered: many more than may be answered late.
 REMEMBERED: Final = 10_000
 
 
@@ -58,11 +58,11 @@ class Runs:
 
     @property
     def active(self) -> list[Run]:
-        """The runs at work, in the order in which they were started."""
+        """Return the runs at work, in the order in which they were started."""
         return list(self._active.values())
 
     def leases(self) -> list[Run]:
-        """The runs that need their lease."""
+        """Return the runs that need their lease."""
         return [run for run in self._active.values() if not run.outbox.at_rest]
 
     def reserve(self) -> str:

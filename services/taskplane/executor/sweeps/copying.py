@@ -153,7 +153,7 @@ class Copier:
                     raise
 
     async def from_log(self, source: Source, copied: int) -> Copied:
-        """Copies what the log has after `copied`."""
+        """Copy what the log has after `copied`."""
         found: list[pb.Event] = []
         head = copied
         async for page in events(self._store, source.task_id, after=copied, speaking=True):
@@ -171,7 +171,7 @@ class Copier:
             await self.mark(source, found.generation)
 
     async def mark(self, source: Source, generation: int) -> None:
-        """Claims that the session has every message of the task up to `generation`."""
+        """Claim that the session has every message of the task up to `generation`."""
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
     async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:

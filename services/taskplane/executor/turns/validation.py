@@ -15,10 +15,10 @@ from taskplane.runtime.services import MAX_REQUEST
 from taskplane.runtime.validation import id_problem, is_segment
 
 MAX_REFERENCES: Final = 100
-# What a send becomes carries ids and marks beside it, and must fit into a request, too.
+# The events of a send carry ids and marks beside it, and must fit into a request, too.
 MAX_SEND_BYTES: Final = MAX_REQUEST - 48 * 1024
-# What a parser reads inside so many messages is not too deep, for each level is two messages or three; only what it
-# does not read has to be walked through.
+# A value that a parser reads inside so many messages is not too deep, for each level is two messages or three; only
+# what it does not read has to be walked through.
 _WRAPPERS: Final = MOST_NESTED - 2 * MAX_DEPTH + 2
 
 

@@ -27,7 +27,7 @@ class InProcessChannel(grpc.aio.Channel):
     """
 
     def __init__(self, services: Services) -> None:
-        """What is registered later is served, too."""
+        """Connect to `services`; those registered later are served, too."""
         self._services = services
         self._calls: dict[asyncio.Task[None], InProcessCall] = {}
         self._closed = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What is in effect of long logs, remembered: entries never change, so only what came since is read again.
+"""Indexes of the effective history of long logs: entries never change, so only what came since is read again.
 
 A session of thousands of entries takes tens of milliseconds to go through. What is remembered is that of a certain
 number of entries of a certain row, which the salt tells from every other one with its key. A read asks for what its own
@@ -20,9 +20,9 @@ from taskplane.sessions.domain.session import MESSAGE, OUTCOME, Session
 from taskplane.sessions.sql.loading import OF_SESSION, key_of, read_payloads
 from taskplane.sessions.tables import entry
 
-# Of all sessions together; one takes about half a kilobyte.
+# The most entries of all sessions together; one takes about half a kilobyte.
 _MOST_ENTRIES: Final = 100_000
-# Of one session: clients that read older pages need what there was when they began.
+# The most indexes of one session: clients that read older pages need what there was when they began.
 _MOST_OF_ONE: Final = 4
 # Payloads that are read at once.
 _SOME: Final = 16
@@ -32,7 +32,7 @@ _Key = tuple[str, str, str, int]
 
 
 class HistoryIndex(NamedTuple):
-    """What is in effect, with the ids of its messages and what repeats, see `domain.repeats`.
+    """The effective history, with the ids of its messages and what repeats (`domain.repeats`).
 
     `pushed` has the ids of all messages of the pushed history, `kept` the indexes of those that are shown.
     """
@@ -50,7 +50,7 @@ class HistoryIndexCache:
     def __init__(self, most: int = _MOST_ENTRIES) -> None:
         """`most`: entries of all of them."""
         self._lock = Lock()
-        # Of each session by number of entries, the one that was made first comes first.
+        # The indexes of each session by their numbers of entries, in the order in which they were made.
         self._sessions: LRUCache[_Key, Mapping[int, HistoryIndex]] = LRUCache(most, getsizeof=sum)
 
     def newest(self, of: Session) -> HistoryIndex | None:
@@ -85,7 +85,7 @@ _NOTHING: Final = literal_column("''", Text)
 _first_invocation: Final = case(
     (entry.c.task_invocation_id == entry.c.invocation_id, _NOTHING), else_=entry.c.task_invocation_id
 )
-# What only few entries have, `off`, `target` and `listed`: each column costs a long log some milliseconds.
+# The values that only few entries have, `off`, `target` and `listed`: each column costs a long log some milliseconds.
 _steering: Final = case(
     (
         and_(entry.c.kind != MESSAGE, entry.c.kind != OUTCOME),
@@ -95,7 +95,7 @@ _steering: Final = case(
 _head: Final = case((entry.c.speaks, func.substr(entry.c.payload, 1, HEAD)))
 
 
-# Of entries after one number up to another one: what a reading needs to know of them, and how the payload begins of
+# Entries after one number up to another one, with what a reading needs to know of them, and how the payload begins of
 # what was said.
 _LINES_AND_HEADS: Final = (
     select(entry.c.seq, entry.c.kind, entry.c.invocation_id, _first_invocation, entry.c.generation, _steering, _head)
@@ -105,7 +105,7 @@ _LINES_AND_HEADS: Final = (
 
 
 def read_index(conn: Connection, of: Session, cache: HistoryIndexCache) -> HistoryIndex:
-    """What is in effect of the session's first `of.seq` entries. Reads what is not remembered."""
+    """Return the index of the session's first `of.seq` entries; read what is not cached."""
     before = cache.newest(of)
     if before is not None and before.reading.seq == of.seq:
         return before
@@ -118,7 +118,7 @@ def read_index(conn: Connection, of: Session, cache: HistoryIndexCache) -> Histo
 
 
 def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, bytes]) -> HistoryIndex:
-    """`ids`: those of the messages, by the numbers of their entries."""
+    """Make an index. `ids`: those of the messages, by the numbers of their entries."""
     pushed: Sequence[bytes] = ()
     if reading.push:
         (payload,) = read_payloads(conn, of, [reading.push]).values()
@@ -127,7 +127,7 @@ def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, byte
 
 
 def _followed(conn: Connection, of: Session, before: HistoryIndex) -> HistoryIndex | None:
-    """What `before` has become; None: an entry that steers came since."""
+    """Return what `before` has become; None: a rewind, an undo or the like came since."""
     lines, ids = _read(conn, of, before.reading.seq)
     reading = before.reading.followed_by(lines)
     if reading is None:
@@ -153,7 +153,7 @@ def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[i
 
 
 def ids_in(conn: Connection, of: Session, heads: Mapping[int, bytes]) -> dict[int, bytes]:
-    """The ids of messages by how their payloads begin; the few that this does not tell are read."""
+    """Return the ids of messages by how their payloads begin; the few that this does not tell are read."""
     ids: dict[int, bytes] = {}
     unknown: list[int] = []
     for seq, head in heads.items():

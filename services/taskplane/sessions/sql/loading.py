@@ -77,12 +77,12 @@ class Read(NamedTuple):
 
 
 def to_read(values: Sequence[Any]) -> Read:
-    """A row of `ROWS`."""
+    """Return a row of `ROWS`."""
     return Read(to_entry(values[:-1]), values[-1])
 
 
 def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
-    """The row. NotFound."""
+    """Return the row. NotFound."""
     key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
     found = conn.execute(_SESSION, key).one_or_none()
     if found is None:
@@ -91,7 +91,7 @@ def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
 
 
 def key_of(of: Session) -> dict[str, Any]:
-    """The parameters of `OF_SESSION`."""
+    """Return the parameters of `OF_SESSION`."""
     return {"of_tenant": of.tenant, "of_owner": of.owner, "of_context_id": of.context_id}
 
 
@@ -104,7 +104,7 @@ class Log(NamedTuple):
 
 
 def read_short(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, dict[int, Read] | None]:
-    """The session, and all its entries by number if they are few; None: they are many. NotFound."""
+    """Return the session, and all its entries by number if they are few; None: they are many. NotFound."""
     key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
     rows = conn.execute(_SESSION_AND_ROWS, key).all()
     if not rows:
@@ -116,7 +116,7 @@ def read_short(conn: Connection, scope: Scope, context_id: str) -> tuple[Session
 
 
 def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Log]:
-    """The session and its log. NotFound."""
+    """Return the session and its log. NotFound."""
     of, reads = read_short(conn, scope, context_id)
     if reads is None:
         rows = conn.execute(_LINES_AND_SIZES, key_of(of)).all()
@@ -125,30 +125,30 @@ def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, 
 
 
 def read_lines(conn: Connection, of: Session) -> list[Line]:
-    """All that the history needs to know of the session's entries, which is little of each."""
+    """Return all that the history needs to know of the session's entries, which is little of each."""
     return [Line._make(row) for row in conn.execute(_LINES, key_of(of))]
 
 
 def read_entries(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, Read]:
-    """The entries with these numbers, by number."""
+    """Return the entries with these numbers, by number."""
     rows = conn.execute(_ROWS_OF, {**key_of(of), "seqs": seqs})
     return {read.entry.seq: read for read in map(to_read, rows)}
 
 
 def read_payloads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
-    """The payloads of the entries with these numbers, whatever their size."""
+    """Return the payloads of the entries with these numbers, whatever their size."""
     rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": seqs})
     return {row.seq: row.payload for row in rows}
 
 
 def read_heads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
-    """How their payloads begin: the first `HEAD` bytes of each."""
+    """Return the first `HEAD` bytes of each payload."""
     rows = conn.execute(_HEADS_OF, {**key_of(of), "seqs": seqs})
     return {row.seq: row.head for row in rows}
 
 
 def complete(conn: Connection, of: Session, reads: Sequence[Read]) -> list[Entry]:
-    """The entries with the payloads that were too large to come with their rows."""
+    """Return the entries with the payloads that were too large to come with their rows."""
     large = [read.entry.seq for read in reads if read.size and read.entry.payload is None]
     if not large:
         return [read.entry for read in reads]
@@ -160,7 +160,7 @@ def complete(conn: Connection, of: Session, reads: Sequence[Read]) -> list[Entry
 
 
 def fitting(sizes: Iterable[int], most: int) -> int:
-    """How many of them make a page: at most `most`, and at most `PAGE_BYTES` together unless the first is larger."""
+    """Return how many make a page: at most `most`, and at most `PAGE_BYTES` together unless the first is larger."""
     count = room = 0
     for size in sizes:
         room += size
@@ -171,7 +171,7 @@ def fitting(sizes: Iterable[int], most: int) -> int:
 
 
 def line_of(read: Read) -> Line:
-    """What the history needs to know of it."""
+    """Return what the history needs to know of an entry."""
     one = read.entry
     return Line(
         seq=one.seq,

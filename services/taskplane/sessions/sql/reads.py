@@ -82,7 +82,7 @@ def _sessions_query(after: bool, titled: bool) -> Select[Any]:
 
 
 def _pattern(part: str) -> str:
-    """What LIKE takes for a text that has `part` in it, which means no more than its characters."""
+    """Return the LIKE pattern of a text that has the characters of `part` in it."""
     return "%" + re.sub(r"([%_\\])", r"\\\1", part) + "%"
 
 
@@ -106,7 +106,7 @@ def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit:
 
 
 def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) -> tuple[Sequence[Entry], bool]:
-    """The entries that follow number `after` in the order asked for, and whether there are more."""
+    """Return the entries that follow number `after` in the order asked for, and whether there are more."""
     rows = conn.execute(
         _page_query(bool(query.kinds), bool(query.task_id), query.newest_first),
         {
@@ -134,7 +134,7 @@ def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
 
 
 def bound_of(of: Session, query: EntryFilter) -> Bound:
-    """What a page token of a listing of the session's entries is good for."""
+    """Return the listing that a page token of the session's entries is bound to."""
     # A session that was deleted and made again is another one.
     session_is = (of.tenant, of.owner, of.context_id, of.created_at, of.salt)
     return (
@@ -161,7 +161,10 @@ def list_unapplied(conn: Connection, limit: int, after: UnappliedSession | None)
 
 
 def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[int]) -> dict[int, Entry]:
-    """These entries with their payloads, by number. NotFound: the session is gone. Exhausted `HISTORY_TOO_LARGE`."""
+    """Return these entries with their payloads, by number.
+
+    NotFound: the session is gone. Exhausted `HISTORY_TOO_LARGE`.
+    """
     of = get_session(conn, scope, context_id)
     reads = list(read_entries(conn, of, seqs).values())
     check_reply(sum(read.size for read in reads), context_id)
@@ -169,7 +172,7 @@ def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[
 
 
 def check_reply(size: int, context_id: str) -> None:
-    """Exhausted `HISTORY_TOO_LARGE`: so many bytes do not fit one reply."""
+    """Raise Exhausted `HISTORY_TOO_LARGE` if so many bytes do not fit one reply."""
     if size > REPLY_BYTES:
         raise Exhausted(
             f"the history of session {context_id} has {size} bytes and does not fit one reply",

@@ -47,17 +47,17 @@ key_of: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
 
 
 def to_session(values: Sequence[Any]) -> Session:
-    """A row of `SESSION_COLUMNS`."""
+    """Return a row of `SESSION_COLUMNS`."""
     return Session._make(values)
 
 
 def to_entry(values: Sequence[Any]) -> Entry:
-    """A row of all columns of `entry`."""
+    """Return a row of all columns of `entry`."""
     return Entry._make(values)
 
 
 def to_stored(values: Sequence[Any]) -> Entry:
-    """A row of `_stored_entries`: the payload was not read."""
+    """Return a row of `_stored_entries`: the payload was not read."""
     return to_entry((*values[:_PAYLOAD], None, *values[_PAYLOAD:]))
 
 
@@ -123,7 +123,7 @@ def _columns(names: Sequence[str], keys: Iterable[Key]) -> dict[str, Sequence[st
 
 
 def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
-    """Those of the ids that are stored, without their payload. As a rule there are none, and then it is one lookup."""
+    """Return the entries with these ids that are stored, without their payloads; one lookup where there are none."""
     names = ("tenant", "owner", "id")
     known = [(row[0], row[1], row[2]) for row in _KNOWN_IDS.rows(conn, _columns(names, ids))]
     if not known:
@@ -132,19 +132,19 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
 
 
 def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:
-    """The session, locked, if there is one; waits for whoever holds it."""
+    """Lock the session and return it, if there is one; wait for whoever holds it."""
     found = conn.execute(_locking(dialect), _columns(KEY_FIELDS, [key])).one_or_none()
     return to_session(found) if found is not None else None
 
 
 def lock_free(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> dict[Key, Session]:
-    """Those of the sessions that exist and are not held by another transaction, locked."""
+    """Lock and return the sessions that exist and are not held by another transaction."""
     found = map(to_session, _locking_free(dialect).rows(conn, _columns(KEY_FIELDS, keys)))
     return {key_of(one): one for one in found}
 
 
 def heads(conn: Connection, keys: Iterable[Key]) -> dict[Key, tuple[int, int]]:
-    """When each of the sessions that exist was created, and how many entries it has."""
+    """Return when each of the sessions that exist was created, and how many entries it has."""
     rows = cast("Iterable[Any]", conn.execute(_HEADS, _columns(KEY_FIELDS, keys)))
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 

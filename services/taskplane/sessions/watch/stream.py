@@ -33,7 +33,7 @@ class Watch:
         self._quiet_after = quiet_after
 
     async def stream(self, scope: Scope, context_id: str, after: int | None) -> AsyncGenerator[Seen, None]:
-        """What one watcher sees; the contract (`SessionHistory.WatchEntries`) says what. `after` None: from now on.
+        """Yield what one watcher sees, by the contract (`SessionHistory.WatchEntries`). `after` None: from now on.
 
         Ends without `Deleted` when the store drains. NotFound; OutOfRange `BEYOND_HEAD`.
         """
@@ -80,7 +80,7 @@ class Watch:
             seat.leave()
 
     async def _page(self, scope: Scope, session: Session, place: int) -> EntryPage | None:
-        """What follows `place`; None: the session is gone, even if there is another one with its id."""
+        """Return what follows `place`; None: the session is gone, even if there is another one with its id."""
         try:
             page = await self._log.after(scope, session.context_id, place, PAGE_ENTRIES)
         except NotFound:

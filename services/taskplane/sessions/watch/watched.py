@@ -24,7 +24,7 @@ _Identity = tuple[str, str, str, int]
 
 
 class _Known:
-    """What is known of one watched session."""
+    """A watched session."""
 
     __slots__ = ("gone", "head", "key", "seats")
 
@@ -48,16 +48,16 @@ class Seat(Listener):
 
     @property
     def head(self) -> int:
-        """The number of the newest entry known."""
+        """Return the number of the newest entry known."""
         return self._known.head
 
     @property
     def gone(self) -> bool:
-        """The session was deleted."""
+        """Return whether the session was deleted."""
         return self._known.gone
 
     def leave(self) -> None:
-        """Gives the place up."""
+        """Give the place up."""
         self._known.seats.discard(self)
         WATCHERS.dec()
         if not self._known.seats:
@@ -86,7 +86,7 @@ class Watched:
         return len(self._sessions)
 
     def enter(self, session: Session) -> Seat:
-        """Takes a seat at a session as it was found. What is committed from now on is noticed; so read once more."""
+        """Take a seat at a session as it was found. What is committed from now on is noticed; so read once more."""
         identity = _identity(session)
         known = self._sessions.get(identity)
         if known is None:
@@ -98,11 +98,11 @@ class Watched:
         return seat
 
     def forget(self, identity: _Identity) -> None:
-        """Nobody sits there any more."""
+        """Remove what nobody watches any more."""
         self._sessions.pop(identity, None)
 
     def committed(self, writes: Sequence[Write]) -> None:
-        """Wakes the watchers of the sessions that a commit changed."""
+        """Wake the watchers of the sessions that a commit changed."""
         if not self._sessions:
             return
         for write in writes:
@@ -117,7 +117,7 @@ class Watched:
                 _ring(known)
 
     def heard(self, keys: Set[str] | None) -> None:
-        """Takes in what another process did, by the keys of `keys_of`; None: anything."""
+        """Take in what another process did, by the keys of `keys_of`; None: anything."""
         if keys is None:
             self._rung = None
         else:
@@ -129,7 +129,7 @@ class Watched:
         self._bell.hear()
 
     async def run(self) -> None:
-        """The re-check; ends when it is cancelled.
+        """Check again and again until cancelled.
 
         While the database cannot be reached the watchers stay, for `OUTAGE` seconds; then they are told.
         """
@@ -171,7 +171,7 @@ class Watched:
                     _ring(known)
 
     def drain(self) -> None:
-        """Asks every watcher to leave at its next boundary."""
+        """Ask every watcher to leave at its next boundary."""
         self.draining = True
         self._ring_all()
 

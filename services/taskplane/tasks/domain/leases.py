@@ -18,7 +18,7 @@ _SECOND: Final = 1_000_000
 
 
 def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
-    """Gives a queued task to an executor: a new fence, one more attempt, no event."""
+    """Give a queued task to an executor: a new fence, one more attempt, no event."""
     row = found.row
     if row is None or row.ready_at is None or row.ready_at > now or found.waits:
         return None
@@ -34,7 +34,7 @@ def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
 
 
 def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
-    """What the task's own policy says about a lost lease: run again, silently or as a new attempt, or fail."""
+    """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, or fail."""
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
         return None
@@ -88,7 +88,7 @@ def _requeued(row: Row, lost_messages: Sequence[str]) -> a2a.TaskStatusUpdateEve
 
 
 def _backoff(uid: str, attempts: int) -> int:
-    """Microseconds until the next attempt: none after the first loss, then 1 s, 2 s, 4 s, spread by a quarter."""
+    """Return the microseconds to the next attempt: none after the first loss, then 1 s, 2 s, 4 s, spread by 1/4."""
     if attempts <= 1:
         return 0
     spread = hashlib.sha256(f"{uid}:{attempts}".encode()).digest()[0] / 255

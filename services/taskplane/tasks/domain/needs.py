@@ -41,7 +41,7 @@ def needs_lost_messages(row: Row, op: Operation) -> bool:
 
 
 def needs_lease(row: Row, op: Operation) -> bool:
-    """Whether `op` may end the lease of `row`, so that it has to be locked (`Found.lease_until`)."""
+    """Return whether `op` may end the lease of `row`, so that it has to be locked (`Found.lease_until`)."""
     if row.lease_owner is None:
         return False
     if isinstance(op, commands.Append):

@@ -28,7 +28,7 @@ class Records(Protocol):
     """How rows are shown."""
 
     def record(self, row: Row, task: a2a.Task | None = None) -> pb.TaskRecord:
-        """The row."""
+        """Return the row."""
         ...
 
 
@@ -91,7 +91,7 @@ class Claims:
     async def stream(
         self, process_id: str, agents: Collection[str], capacity: int
     ) -> AsyncGenerator[pb.ClaimResponse, None]:
-        """The messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`."""
+        """Yield the messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`."""
         await self._leases.announce(process_id)
         mine = _Stream(process_id, agents, capacity)
         old = self._streams.get(process_id)
@@ -133,7 +133,7 @@ class Claims:
             self._idle.set()
 
     def committed(self, commit: Committed) -> None:
-        """Takes in one commit: wakes the dispatcher, and tells holders what happened to their tasks."""
+        """Take in one commit: wake the dispatcher, and tell holders what happened to their tasks."""
         for change in commit.changes:
             row = change.row
             if is_news_to_its_holder(change):
@@ -151,7 +151,7 @@ class Claims:
             self._hint(change.holder)
 
     def heard(self, rung: Rung | None) -> None:
-        """Takes in what another store did; None: anything."""
+        """Take in what another store did; None: anything."""
         for stream in self._streams.values():
             if rung is None or stream.key in rung.executors:
                 stream.hint()
@@ -163,7 +163,7 @@ class Claims:
             self._found_room()
 
     def renewed(self, process_id: str) -> None:
-        """The process has just renewed here. One that renews nowhere for a lease time is given nothing."""
+        """Note that the process has just renewed here. One that renews nowhere for a lease time is given nothing."""
         if process_id in self._streams:
             self._found_room()
 
@@ -178,14 +178,14 @@ class Claims:
             stream.hint()
 
     async def load(self) -> None:
-        """Reads which tasks wait in turn; to be done before the store serves."""
+        """Read which tasks wait in turn; to be done before the store serves."""
         known = set(self._in_turn)
         found = set(await self._log.in_turn())
         self._in_turn -= known - found
         self._in_turn |= found
 
     async def run(self) -> None:
-        """The dispatcher; ends when it is cancelled."""
+        """Assign tasks until cancelled."""
         while True:
             self._patience = self._poll_every
             try:
@@ -205,7 +205,7 @@ class Claims:
         self._patience = min(self._patience, seconds)
 
     async def _give_back(self) -> None:
-        """Assignments whose stream ended before it took them."""
+        """Release assignments whose stream ended before it took them."""
         unseen, self._unseen = self._unseen, []
         for process_id, row in unseen:
             stream = self._streams.get(process_id)
@@ -215,7 +215,7 @@ class Claims:
                 await self._leases.release(process_id, [(row.uid, row.fence)])
 
     async def _dispatch(self) -> None:
-        """Gives every queued task to the process with the most room that serves its agent, as far as there is room."""
+        """Give every queued task to the process with the most room that serves its agent, as far as there is room."""
         self._starved = self._freed = False
         for agents in {stream.agents for stream in self._streams.values()}:
             while not self.draining and await self._claim(agents):
@@ -225,7 +225,7 @@ class Claims:
             self._work.hear()
 
     async def _claim(self, agents: frozenset[str]) -> bool:
-        """One round for processes that serve exactly `agents`; whether another one may find more."""
+        """Assign tasks once to processes that serve exactly `agents`; return whether another round may find more."""
         claimable = await self._log.claimable(sorted(agents), _MAX_CLAIMS)
         if claimable.wait is not None:
             self._wait_at_most(max(claimable.wait, _SOON))
@@ -258,7 +258,7 @@ class Claims:
         return len(ready) == len(claims) == _MAX_CLAIMS
 
     async def drain(self, notice: float) -> None:
-        """Assigns nothing more, tells every process, and ends the streams after at most `notice` seconds."""
+        """Assign nothing more, tell every process, and end the streams after at most `notice` seconds."""
         self.draining = True
         for stream in self._streams.values():
             stream.hint()

@@ -36,7 +36,7 @@ class Leases:
         self.ttl = ttl
 
     async def until(self) -> int:
-        """The end of a lease taken now, by the clock of the log, microseconds."""
+        """Return the end of a lease taken now, by the clock of the log, microseconds."""
         return await self._log.now() + self._ttl_us
 
     @property
@@ -44,15 +44,15 @@ class Leases:
         return int(self.ttl * 1_000_000)
 
     async def left(self, uid: str, created: Created) -> float:
-        """For how many seconds from now the lease lasts that a creation was answered with."""
+        """Return for how many seconds from now the lease lasts that a creation was answered with."""
         return self.ttl if created.created else await self._log.lease_left(uid, created.fence)
 
     async def announce(self, process_id: str) -> None:
-        """The process takes tasks from the queue from now on."""
+        """Note that the process takes tasks from the queue from now on."""
         await self._log.announce(process_id, await self.until())
 
     async def renew(self, process_id: str, held: Sequence[Held]) -> Sequence[Renewed]:
-        """Extends each lease that is still this process's; in the order given."""
+        """Extend each lease that is still this process's; return what became of them, in the order given."""
         now = await self._log.now()
         if process_id == self._resident:
             self._renewals = (*self._renewals[-1:], _Renewal(now, frozenset(uid for uid, _ in held)))
@@ -60,7 +60,7 @@ class Leases:
         return await self._log.renew(process_id, held, now + self._ttl_us)
 
     async def release(self, process_id: str, held: Sequence[Held], *, lost: bool = False) -> None:
-        """Gives the leases up; those that are no longer this process's are left alone. `lost`: the attempts count.
+        """Give the leases up; those that are no longer this process's are left alone. `lost`: the attempts count.
 
         Unavailable, Exhausted.
         """
@@ -71,7 +71,7 @@ class Leases:
         )
 
     async def adopt(self) -> None:
-        """What a store that is alone on its database does before it serves.
+        """Take over the leases of a store that is alone on its database, before it serves.
 
         Executors that lived in a process of before are dead, so their tasks are orphans at once. Every other lease
         starts again, because the clock that it was written by is gone.
@@ -82,7 +82,7 @@ class Leases:
         await self._log.restart_leases(await self.until())
 
     def spared(self, lease: Lease) -> bool:
-        """Whether this lease stays although it ran out.
+        """Return whether this lease stays although it ran out.
 
         True for the resident executor, unless it has left the task out of its last two renewals, both made since the
         lease was taken or last renewed: then it does not know of the lease, or has given it up.
@@ -95,7 +95,7 @@ class Leases:
 
 
 def settled(answers: Sequence[Answer | PlaneError]) -> list[Answer | PlaneError]:
-    """The answers; raises the first error that says nothing about its operation, so that all may be tried again.
+    """Return the answers; raise the first error that says nothing about its operation, so that all may be tried again.
 
     Other errors concern one operation only and stand among the answers.
     """

@@ -28,13 +28,13 @@ class Sweeper:
         self._log = log
         self._leases = leases
         self._every = every
-        # Where it does not look as often as that, it cannot tell whether it is late.
+        # If it does not look as often as that, it cannot tell whether it is late.
         self._late = min(leases.ttl, max(leases.ttl / 2, 2 * every))
         self._passed: float | None = None
         self._grace_until = 0.0
 
     async def run(self) -> None:
-        """Sweeps until it is cancelled."""
+        """Sweep until it is cancelled."""
         while True:
             try:
                 await self.sweep()
@@ -43,7 +43,7 @@ class Sweeper:
             await asyncio.sleep(self._every * random.uniform(0.75, 1.25))
 
     async def sweep(self) -> int:
-        """One pass; the number of leases taken back. Unavailable: the pass does not count."""
+        """Look once; return the number of leases taken back. Unavailable: the pass does not count."""
         began = time.monotonic()
         if self._passed is None or began - self._passed > self._late:
             self._grace_until = began + self._leases.ttl

@@ -25,7 +25,7 @@ class LeaseClock:
         self._reading = threading.Lock()
 
     def carried(self) -> int | None:
-        """The time without asking; None where that was too long ago."""
+        """Return the time without asking; None where that was too long ago."""
         if self._read is None:
             return None
         base, at = self._read
@@ -33,7 +33,7 @@ class LeaseClock:
         return base + _us(passed) if passed < _FRESH else None
 
     def now(self, conn: Connection) -> int:
-        """The time, asking the database only where that was too long ago."""
+        """Return the time, asking the database only where that was too long ago."""
         carried = self.carried()
         if carried is not None:
             return carried

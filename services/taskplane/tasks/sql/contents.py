@@ -84,19 +84,19 @@ _AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class Content:
-    """What a task is: its stored snapshot, a serialized task, and the events after it, in order. `said`: see `fold`."""
+    """The content of a task: its stored snapshot, a serialized task, and the events after it. `said` as in `fold`."""
 
     snapshot: bytes
     tail: list[Event]
     said: dict[int, Said]
 
     def folded(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
-        """The task, after further `events` of which `said` is known."""
+        """Return the task, after further `events` of which `said` is known."""
         return fold(a2a.Task.FromString(self.snapshot), (*self.tail, *events), {**self.said, **(said or {})})
 
 
 def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
-    """The tasks as the log stands. One statement; a task that is not there is left out."""
+    """Return the tasks as the log stands. One statement; a task that is not there is left out."""
     snapshots: dict[str, bytes] = {}
     tails: dict[str, list[Event]] = {}
     for values in conn.execute(_CONTENTS, {"uids": uids}):
@@ -111,7 +111,7 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
 
 
 def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Ids of the final messages that each task's executor said under the task's present fence, in order."""
+    """Return the ids of the final messages that each task's executor said under the task's present fence, in order."""
     said: dict[str, list[str]] = {}
     for uid, payload in conn.execute(_SAID_UNDER_FENCE, {"uids": uids}):
         message = a2a.StreamResponse.FromString(payload).status_update.status.message
@@ -120,12 +120,12 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
 
 
 def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:
-    """The invocation of each task's newest user message."""
+    """Return the invocation of each task's newest user message."""
     return dict(conn.execute(_NEWEST_TURNS, {"uids": uids}).all())
 
 
 def artifacts_among(conn: Connection, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of the (task uid, artifact id) that there are: begun, and not in an attempt that was lost since.
+    """Return the pairs (task uid, artifact id) that exist: begun, and not in an attempt that was lost since.
 
     One statement, which reads one entry of an index for each; none at all without keys.
     """

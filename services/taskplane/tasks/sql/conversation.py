@@ -25,7 +25,7 @@ from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.tables import task
 
-# Of all sessions together, tasks among them; one takes about a hundred bytes.
+# The most ids of all sessions together, those of tasks among them; one takes about a hundred bytes.
 _MOST_IDS: Final = 300_000
 # Tasks whose content is read at once, and their bytes.
 _SOME: Final = 256
@@ -153,7 +153,7 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
 
 
 def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, cache: MessageIdCache) -> Sequence[Sequence[str]]:
-    """The ids of what each of the tasks says."""
+    """Return the ids of what each of the tasks says."""
     known = cache.find(key)
     said: dict[str, _Said] = {}
     unknown: list[_Outline] = []
@@ -183,7 +183,7 @@ def _read_ids(conn: Connection, outlines: Sequence[_Outline]) -> dict[str, Seque
 
 
 def _in_parts(outlines: Sequence[_Outline]) -> Iterator[Sequence[_Outline]]:
-    """As many at once as may be read at once."""
+    """Return as many at once as may be read at once."""
     part: list[_Outline] = []
     size = 0
     for one in outlines:
@@ -199,7 +199,7 @@ def _in_parts(outlines: Sequence[_Outline]) -> Iterator[Sequence[_Outline]]:
 def _messages(
     conn: Connection, outlines: Sequence[_Outline], places: Sequence[tuple[int, int]]
 ) -> Sequence[a2a.Message]:
-    """The messages at these places, oldest first, or the newest of them where they are large."""
+    """Return the messages at these places, oldest first, or the newest of them where they are large."""
     wanted: dict[int, list[int]] = {}
     for number, place in reversed(places):
         wanted.setdefault(number, []).append(place)

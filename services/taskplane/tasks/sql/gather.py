@@ -1,4 +1,4 @@
-"""What a batch of operations concerns, read and locked before anything is decided."""
+"""Reads and locks what a batch of operations concerns, before anything is decided."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Names = tuple[str | None, PublicId | None, Turn | None]
 
 
 def names_of(op: Operation) -> Names:
-    """What the operation names."""
+    """Return what the operation names."""
     return _NAMES[type(op)](op)
 
 
@@ -66,7 +66,7 @@ _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
 
 @dataclass(slots=True)
 class Target:
-    """What one operation concerns. `names`: each thing that at most one operation of a batch may concern."""
+    """The things that one operation concerns. `names`: each thing that at most one operation of a batch may concern."""
 
     uid: str | None
     names: tuple[object, ...]
@@ -81,7 +81,7 @@ class Target:
     lease_until: int | None = None
 
     def found(self) -> Found:
-        """What `decide` needs to know, except what is said."""
+        """Return what `decide` needs to know, except what is said."""
         return Found(
             self.row, self.known, self.known_row, others=self.others, busy=self.busy, lease_until=self.lease_until
         )
@@ -96,8 +96,10 @@ class Gathered:
 
 
 def gather(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> Gathered:
-    """Two statements at most, a third where another transaction holds rows or a task is unknown, one more where leases
-    may end; some for each session.
+    """Read and lock what the operations concern.
+
+    These are two statements at most, a third where another transaction holds rows or a task is unknown, one more where
+    leases may end; some for each session.
 
     Rows that another transaction holds are left out, not waited for: what needs one is for a later batch.
     """
@@ -120,7 +122,7 @@ def gather(conn: Connection, operations: Sequence[Operation], locking: sql.Locki
 def _lock_leases(
     conn: Connection, operations: Sequence[Operation], targets: Sequence[Target], locking: sql.Locking
 ) -> None:
-    """Locks the leases that operations may end, after the rows of their tasks; a statement, where there are any.
+    """Lock the leases that operations may end, after the rows of their tasks; a statement, where there are any.
 
     A lease that is held elsewhere is being renewed: its operation is left for a later batch. The sweep's is not, for it
     finds the lease again.
@@ -203,5 +205,5 @@ def _rows(conn: Connection, query: PreparedQuery, uids: Collection[str]) -> dict
 
 
 def _existing(conn: Connection, query: Select[Any], uids: Collection[str]) -> frozenset[str]:
-    """Which of these are there, locked or not."""
+    """Return which of these are there, locked or not."""
     return frozenset(conn.execute(query, {"uids": uids}).scalars())

@@ -118,7 +118,7 @@ TURNS_OF_OWNER: Final = select(event.c.invocation_id).where(*_IN_TURNS, event.c.
 
 
 class Locking:
-    """What a dialect has a say in."""
+    """Statements that lock rows, in a dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.exclusive = dialect.exclusive

@@ -12,8 +12,9 @@ from taskplane.tasks.domain.task import Event, Lease, Row
 from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
 
-# What an UPDATE writes: the first of these that has every column which changes. Few statements, so that many rows share
-# one; and narrow ones, since SQLite writes every index anew that has a column which SET names, changed or not.
+# The columns that an UPDATE writes: the first of these that has every column which changes. Few statements, so that many
+# rows share one; and narrow ones, since SQLite writes every index anew that has a column which SET names, changed or
+# not.
 ITEM: Final = frozenset(
     {
         "generation",
@@ -55,7 +56,7 @@ _ROW: Final = (*Row._fields, "snapshot")
 
 
 def _of_uid(columns: Sequence[str]) -> Sequence[str]:
-    """`columns`, with the parameter `of_uid` in the place of the uid."""
+    """Return `columns` with the parameter `of_uid` in the place of the uid."""
     return ["of_uid" if name == "uid" else name for name in columns]
 
 

@@ -10,7 +10,7 @@ _CURSOR: Final = re.compile(r"([a-z2-7]{1,64})-([0-9]{1,19})", re.ASCII)
 
 
 def parse(cursor: str) -> tuple[str, int]:
-    """The incarnation and the generation of a cursor. Invalid `CURSOR_MALFORMED`."""
+    """Return the incarnation and the generation of a cursor. Invalid `CURSOR_MALFORMED`."""
     match = _CURSOR.fullmatch(cursor)
     if match is None:
         raise Invalid(
@@ -23,7 +23,7 @@ def parse(cursor: str) -> tuple[str, int]:
 
 
 def check(place: int, incarnation: str, *, own: str, head: int, trimmed_to: int) -> None:
-    """Refuses a place in another log than `own`, beyond its `head`, or before where it is whole. OutOfRange."""
+    """Refuse a place in another log than `own`, beyond its `head`, or before where it is whole. OutOfRange."""
     if incarnation != own:
         raise OutOfRange(
             "the cursor is of another log than this task has now",

@@ -30,7 +30,7 @@ class CachedTask:
         self._task_at = 0
 
     def commit(self, change: Changed) -> None:
-        """Takes what one commit did to the task."""
+        """Take what one commit did to the task."""
         was, self.row = self.row, change.row
         if change.events:
             self.ring.add(change.events)
@@ -45,13 +45,13 @@ class CachedTask:
             self.size += len(change.snapshot or b"")
 
     def task_at(self, generation: int, render: Render) -> a2a.Task | None:
-        """The task folded at exactly `generation`, if it is at hand. Shared: never change it."""
+        """Return the task folded at exactly `generation`, if it is at hand. Shared: never change it."""
         if self._task is not None and self._task_at == generation:
             return self._task
         return self._first(render) if generation == 1 else None
 
     def _first(self, render: Render) -> a2a.Task | None:
-        """A managed task as its first event has it."""
+        """Return a managed task as its first event has it."""
         events = self.ring.after(0, 1)
         if not events or events[0].kind != CREATED:
             return None

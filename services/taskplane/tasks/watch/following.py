@@ -26,7 +26,7 @@ class Following:
         self._quiet_after = quiet_after
 
     async def stream(self, scope: Scope, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
-        """The messages of one watch; the contract (`TaskStore.WatchSession`) says which. Ends when the store drains.
+        """Yield the messages of one watch, until the store drains; the contract (`TaskStore.WatchSession`) says which.
 
         Each task is told once per change, as it is when it is told: what changed twice meanwhile is told once.
         """

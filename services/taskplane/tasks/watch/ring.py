@@ -8,7 +8,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain.task import Event
 
 Render = Callable[[Event], pb.Event]
-# Of an event beside its payload, in bytes, about.
+# The bytes of an event beside its payload, about.
 _OVERHEAD = 128
 
 
@@ -29,7 +29,7 @@ class Ring:
         self.size = 0
 
     def add(self, new: Sequence[Event]) -> None:
-        """What was just committed. What does not follow the last one starts the ring anew."""
+        """Add what was just committed. Events that do not follow the last one start the ring anew."""
         events = self._events
         if events and new and new[0].generation != events[-1].generation + 1:
             self._clear()
@@ -48,7 +48,7 @@ class Ring:
         self.size = 0
 
     def after(self, place: int, max_bytes: int) -> Sequence[Event]:
-        """The events that follow `place`, at most `max_bytes` but at least one; empty if they are not all here."""
+        """Return the events after `place`, at most `max_bytes` but at least one; empty if they are not all here."""
         events = self._events
         if not events:
             return ()
@@ -65,14 +65,14 @@ class Ring:
         return chosen
 
     def message(self, event: Event, render: Render) -> pb.Event:
-        """One of the events, as it is sent."""
+        """Return one of the events, as it is sent."""
         message = self._messages.get(event.generation)
         if message is None:
             message = self._messages[event.generation] = render(event)
         return message
 
     def batch(self, events: Sequence[Event], render: Render) -> pb.WatchTaskResponse:
-        """Some of the events as one message; watchers that go together share it."""
+        """Return some of the events as one message; watchers that go together share it."""
         first, last = events[0].generation, events[-1].generation
         if self._batch is None or self._batch[:2] != (first, last):
             response = pb.WatchTaskResponse()
@@ -82,7 +82,7 @@ class Ring:
 
 
 def batch(events: Sequence[Event], render: Render) -> pb.WatchTaskResponse:
-    """Events as one message."""
+    """Return events as one message."""
     response = pb.WatchTaskResponse()
     response.events.events.extend([render(event) for event in events])
     return response

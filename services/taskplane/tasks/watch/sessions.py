@@ -48,11 +48,11 @@ class WatchedSession:
         self._reading = asyncio.Lock()
 
     def infos(self) -> list[Info]:
-        """All tasks, oldest first."""
+        """Return all tasks, oldest first."""
         return sorted(self._infos.values(), key=lambda info: (info.task.created_at, info.task.id))
 
     def since(self, number: int) -> list[News]:
-        """The tasks that have news after `number`, those with the oldest news first."""
+        """Return the tasks that have news after `number`, those with the oldest news first."""
         news: list[News] = []
         for uid in reversed(self._news):
             if self._news[uid] <= number:
@@ -62,7 +62,7 @@ class WatchedSession:
         return news
 
     async def catch_up(self, *, anew: bool = False) -> None:
-        """Reads what may have changed; `anew`: all of it, whatever was noticed."""
+        """Read what may have changed; `anew`: all of it, whatever was noticed."""
         self._stale = self._stale or anew
         # Somebody else may be reading what was noticed.
         if self._stale or self._dirty or self._reading.locked():
@@ -107,30 +107,30 @@ class WatchedSession:
             self._first.pop(uid, None)
 
     def notice(self, uid: str) -> None:
-        """A commit changed what this task is told of by."""
+        """Note that a commit changed what is told of this task."""
         self._dirty.add(uid)
         self.ring()
 
     def notice_keys(self, keys: Set[str]) -> None:
-        """Another process changed the tasks with these keys; one that is not known is new."""
+        """Note that another process changed the tasks with these keys; one that is not known is new."""
         uids = {self._uids[key] for key in keys if key in self._uids}
         self._dirty |= uids
         self._stale = self._stale or len(uids) < len(keys)
         self.ring()
 
     def drop(self, uid: str) -> None:
-        """The task was deleted."""
+        """Return whether the task was deleted."""
         self._dirty.discard(uid)
         self._forget((uid,))
 
     def compare(self, found: Sequence[int]) -> None:
-        """Reads anew where the session is not, by its fingerprint in the database, what it is known to be."""
+        """Read the session anew if its fingerprint in the database is not the known one."""
         if not self._stale and not self._dirty and tuple(found) != fingerprint(self._infos.values()):
             self._stale = True
             self.ring()
 
     def ring(self) -> None:
-        """Wakes all who watch it."""
+        """Wake all who watch it."""
         for listener in self.listeners:
             listener.hear()
 
@@ -150,7 +150,7 @@ class WatchedSessions:
         return len(self._sessions)
 
     def enter(self, scope: Scope, context_id: str, listener: Listener) -> WatchedSession:
-        """Takes part in watching a session. What is committed from now on is noticed."""
+        """Take part in watching a session. What is committed from now on is noticed."""
         name = scope.tenant, scope.owner, context_id
         session = self._sessions.get(name)
         if session is None:
@@ -160,7 +160,7 @@ class WatchedSessions:
         return session
 
     def leave(self, scope: Scope, context_id: str, listener: Listener) -> None:
-        """Ends it."""
+        """End watching a session."""
         name = scope.tenant, scope.owner, context_id
         session = self._sessions[name]
         session.listeners.discard(listener)
@@ -169,7 +169,7 @@ class WatchedSessions:
             del self._sessions[name]
 
     def committed(self, commit: Committed) -> None:
-        """Wakes the watchers of the sessions whose tasks this commit changed in a way that is told."""
+        """Wake the watchers of the sessions whose tasks this commit changed in a way that is told."""
         if not self._sessions:
             return
         for change in commit.changes:
@@ -186,7 +186,7 @@ class WatchedSessions:
         return self._sessions.get((row.tenant, row.owner, row.context_id))
 
     async def check(self) -> None:
-        """Looks whether something changed that rang no bell here. Unavailable."""
+        """Look whether something changed that rang no bell here. Unavailable."""
         names = list(self._sessions)
         if not names:
             return
@@ -196,13 +196,13 @@ class WatchedSessions:
                 session.compare(found)
 
     def heard(self, rung: Rung) -> None:
-        """Takes in what another process did."""
+        """Take in what another process did."""
         for session in self._sessions.values():
             if session.key in rung.sessions:
                 session.notice_keys(rung.sessions[session.key])
 
     def ring_all(self) -> None:
-        """Wakes everybody."""
+        """Wake everybody."""
         for session in self._sessions.values():
             session.ring()
 

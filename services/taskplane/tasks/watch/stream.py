@@ -25,11 +25,11 @@ class Records(Protocol):
     """How rows are shown."""
 
     def incarnation(self, row: Row) -> str:
-        """First half of the task's cursors."""
+        """Return the first half of the task's cursors."""
         ...
 
     def fill(self, record: pb.TaskRecord, row: Row, task: a2a.Task | None = None) -> None:
-        """Shows the row, with the content `task`, in the empty `record`."""
+        """Show the row, with the content `task`, in the empty `record`."""
         ...
 
 
@@ -66,7 +66,7 @@ class Watch:
         stop_at: Collection[int] = (),
         end_only: bool = False,
     ) -> AsyncGenerator[pb.WatchTaskResponse, None]:
-        """The messages of one watch; the contract (`TaskStore.WatchTask`) says which.
+        """Yield the messages of one watch; the contract (`TaskStore.WatchTask`) says which.
 
         Every event puts its watch to the same test, so that a stream from the same cursor always ends at the same
         event, however late it is read. Ends without `end` when the store drains. NotFound: no such task, or it was
@@ -79,7 +79,7 @@ class Watch:
             incarnation = self._records.incarnation(row)
             place = row.generation
             if parsed is not None:
-                # Of a document nothing is lost with its counters: whoever comes late gets it as it is.
+                # Nothing of a document is lost with its counters: whoever comes late gets it as it is.
                 trimmed_to = 0 if row.origin == DOCUMENT else row.trimmed_generation
                 cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation, trimmed_to=trimmed_to)
                 place = parsed[1]
@@ -142,7 +142,7 @@ class Watch:
             seat.leave()
 
     async def _start(self, scope: Scope, task_id: str, *, whole: bool, beyond: int) -> tuple[Row, a2a.Task | None]:
-        """The row to begin with, and the task at exactly its generation if it is wanted `whole`."""
+        """Return the row to begin with, and the task at exactly its generation if it is wanted `whole`."""
         cached = self._cache.find(scope.tenant, task_id) if self._alone else None
         if cached is not None and cached.row.generation >= beyond:
             if cached.row.owner != scope.owner:
@@ -157,7 +157,7 @@ class Watch:
         return await self._log.row(scope, task_id), None
 
     async def _events(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Event]]:
-        """What follows `place`, at least one event; the row it was found with, and the ring if it is from there."""
+        """Return what follows `place`, at least one event, with its row, and the ring if it is from there."""
         cached = self._cache.get(uid)
         if cached is not None:
             events = cached.ring.after(place, PAGE_BYTES)
@@ -172,7 +172,7 @@ class Watch:
         return ring.batch(events, self._cache.render) if ring is not None else batch(events, self._cache.render)
 
     async def _current(self, scope: Scope, row: Row) -> tuple[Row, a2a.Task]:
-        """The task as it is now. NotFound also if another one has its id by now."""
+        """Return the task as it is now. NotFound also if another one has its id by now."""
         cached = self._cache.get(row.uid)
         if cached is not None and cached.row.generation > row.generation:
             task = self._cache.task_at(cached.row.uid, cached.row.generation)
@@ -190,7 +190,7 @@ class Watch:
         return response
 
     async def _end(self, scope: Scope, row: Row, place: int, incarnation: str) -> pb.WatchTaskResponse:
-        """The last message. Its record is of the newest generation: a pause may have been answered meanwhile."""
+        """Return the last message. Its record is of the newest generation: a pause may have been answered meanwhile."""
         task = self._cache.task_at(row.uid, place) if row.generation == place else None
         if task is None and row.snapshot_bytes <= MAX_FINAL:
             row, task = await self._current(scope, row)
@@ -204,7 +204,7 @@ class Watch:
 
 
 def _until(events: Sequence[Event], states: Collection[int]) -> tuple[Sequence[Event], bool]:
-    """The events up to and with the first that puts the task in one of `states`, and whether there is one."""
+    """Return the events up to and with the first that puts the task in one of `states`, and whether there is one."""
     for index, event in enumerate(events, 1):
         if event.state in states:
             return events[:index], True

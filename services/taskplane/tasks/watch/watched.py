@@ -24,7 +24,7 @@ _TOGETHER: Final = 10_000
 
 
 class _Known:
-    """What is known of one watched task."""
+    """A watched task."""
 
     __slots__ = ("gone", "head", "key", "seats")
 
@@ -54,16 +54,16 @@ class Seat(Listener):
 
     @property
     def head(self) -> int:
-        """The newest generation known."""
+        """Return the newest generation known."""
         return self._known.head
 
     @property
     def gone(self) -> bool:
-        """The task was deleted."""
+        """Return whether the task was deleted."""
         return self._known.gone
 
     def notice(self, events: Sequence[Event]) -> None:
-        """These are the newest events of the task, committed just now."""
+        """Take in the newest events of the task, committed just now."""
         if self._until is not None and events and events[0].generation == self.place + 1:
             for event in events:
                 if event.state in self._until or event.kind == REPLACED:
@@ -74,7 +74,7 @@ class Seat(Listener):
         self.hear()
 
     def leave(self) -> None:
-        """Gives the place up."""
+        """Give the place up."""
         known = self._known
         known.seats.discard(self)
         _TASKS.dec()
@@ -83,7 +83,7 @@ class Seat(Listener):
 
 
 class Start:
-    """What other processes rang for since a watch began to read."""
+    """The keys that other processes rang for since a watch began to read."""
 
     __slots__ = ("everything", "keys")
 
@@ -139,12 +139,12 @@ class Watched:
         return seat
 
     def forget(self, uid: str, known: _Known) -> None:
-        """Nobody sits there any more."""
+        """Remove what nobody watches any more."""
         if self._tasks.get(uid) is known:
             del self._tasks[uid]
 
     def committed(self, commit: Committed) -> None:
-        """Wakes the watchers of the tasks that this commit changed, and of their sessions."""
+        """Wake the watchers of the tasks that this commit changed, and of their sessions."""
         self.sessions.committed(commit)
         if not self._tasks:
             return
@@ -161,7 +161,7 @@ class Watched:
                 _ring(known)
 
     def heard(self, rung: Rung | None) -> None:
-        """Takes in what another process did; None: anything."""
+        """Take in what another process did; None: anything."""
         for start in self._starting:
             if rung is None:
                 start.everything = True
@@ -181,7 +181,7 @@ class Watched:
             self._bell.hear()
 
     async def run(self) -> None:
-        """The re-check; ends when it is cancelled.
+        """Check again and again until cancelled.
 
         While the database cannot be reached the watchers stay, for `OUTAGE` seconds; then they are told.
         """
@@ -224,7 +224,7 @@ class Watched:
                 _ring(known)
 
     def drain(self) -> None:
-        """Asks every watcher to leave at its next boundary."""
+        """Ask every watcher to leave at its next boundary."""
         self.draining = True
         self._ring_all()
 

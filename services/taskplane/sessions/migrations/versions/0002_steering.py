@@ -1,4 +1,4 @@
-"""What steers a session's history, and how far its tasks are in line with that.
+"""Rewinds and undos of a session, and how far its tasks are in line with them.
 
 Rewinds and pushed histories of before are taken for such whose effects on tasks are still to be carried out.
 """

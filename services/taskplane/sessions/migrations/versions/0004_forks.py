@@ -1,4 +1,4 @@
-"""What a session was made of."""
+"""The session that another one was made of."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""What tells a session from another one that had its id, or has it later."""
+"""Salts, which tell a session from another one that had its id, or has it later."""
 
 from alembic import op
 

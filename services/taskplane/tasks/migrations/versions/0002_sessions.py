@@ -52,7 +52,7 @@ def downgrade() -> None:
 
 
 def _rebuild_task(conn: sa.Connection, before: str, after: str, values: str) -> None:
-    """Makes the table anew with `after` for `before` in its definition, and copies every task into it."""
+    """Make the table anew with `after` for `before` in its definition, and copy every task into it."""
     made = _definitions(conn, "table")[0]
     if before not in made:
         raise ValueError("the table of tasks is not as version 0001 made it")

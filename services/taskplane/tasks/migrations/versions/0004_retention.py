@@ -40,7 +40,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refused where a log was trimmed: the version before takes every log for whole."""
+    """Refuse where a log was trimmed: the version before takes every log for whole."""
     conn = op.get_bind()
     dialect = dialect_of(conn)
     if conn.exec_driver_sql(f"SELECT 1 FROM task WHERE {_NAME} > 0 LIMIT 1").first() is not None:
@@ -54,7 +54,7 @@ def downgrade() -> None:
 
 
 def _rebuild_task(conn: sa.Connection, before: str, after: str, value: str) -> None:
-    """Makes the table anew with `after` for `before` in its definition, and copies every task into it."""
+    """Make the table anew with `after` for `before` in its definition, and copy every task into it."""
     made = _definitions(conn, "table")[0]
     if before not in made:
         raise ValueError("the table of tasks is not as the version before made it")

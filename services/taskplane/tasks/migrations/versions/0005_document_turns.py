@@ -16,7 +16,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refused where a rewind hid a document: the version before could never show it again."""
+    """Refuse where a rewind hid a document: the version before could never show it again."""
     conn = op.get_bind()
     hidden = "SELECT 1 FROM task WHERE origin = 'document' AND superseded LIMIT 1"
     if conn.exec_driver_sql(hidden).first() is not None:

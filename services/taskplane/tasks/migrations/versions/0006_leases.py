@@ -75,7 +75,7 @@ def downgrade() -> None:
 
 
 def _rebuild_task(conn: sa.Connection, *replaced: tuple[str, str], added: tuple[str, str] | None = None) -> None:
-    """Makes the table anew with the second of each pair for the first, and copies every task into it.
+    """Make the table anew with the second of each pair for the first, and copy every task into it.
 
     `added`: a column that it has then, and its value.
     """
