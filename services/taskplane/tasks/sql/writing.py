@@ -12,8 +12,8 @@ from taskplane.tasks.domain.task import Event, Lease, Row
 from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
 
-# The columns that an UPDATE writes: the first of these that has every column which changes. There are few statements, so
-# that many rows share one, and narrow ones, since SQLite writes every index anew that has a column which SET names,
+# The columns that an UPDATE writes: the first of these that has every column which changes. There are few statements,
+# so that many rows share one, and narrow ones, since SQLite writes every index anew that has a column which SET names,
 # changed or not.
 ITEM: Final = frozenset(
     {
