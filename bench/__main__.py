@@ -2,6 +2,7 @@
 writes docs/benchmarks.md.
 
 python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write] [--only pages [--database-url URL]]
+python -m bench --before PYTHON [--runs 5]: another version of taskplane in place of the SDK, by its interpreter
 """
 
 import argparse
@@ -16,15 +17,16 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from bench import load, pages, servers
-from bench.report import Figures, write, write_pages
+from bench.report import FOUR, MEMORY, ONE, SQLITE, Figures, version_table, write, write_pages
 
 TEN_WORDS = "a reply of ten words is still a short one"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-SIDES: dict[str, Callable[[], AbstractAsyncContextManager[int]]] = {
-    "taskplane, one process": servers.one_process,
-    "taskplane, four processes": servers.four_processes,
-    "SDK in memory": lambda: servers.peer("memory"),
-    "SDK on SQLite": lambda: servers.peer("sqlite"),
+Sides = dict[str, Callable[[], AbstractAsyncContextManager[int]]]
+SIDES: Sides = {
+    ONE: servers.one_process,
+    FOUR: servers.four_processes,
+    MEMORY: lambda: servers.peer("memory"),
+    SQLITE: lambda: servers.peer("sqlite"),
 }
 
 
@@ -49,11 +51,21 @@ def workloads(seconds: float, sqlite: bool) -> dict[str, Callable[[int], Awaitab
     }
 
 
-async def measure(runs: int, seconds: float) -> Figures:
+def versions(python: str) -> Sides:
+    """The sides of a comparison with the version of taskplane that `python` has."""
+    return {
+        ONE: servers.one_process,
+        f"before, {ONE}": lambda: servers.one_process(python=python),
+        FOUR: servers.four_processes,
+        f"before, {FOUR}": lambda: servers.four_processes(python=python),
+    }
+
+
+async def measure(runs: int, seconds: float, sides: Sides) -> Figures:
     """Medians of `runs` alternating runs of every workload on every side, each warmed."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in range(runs):
-        for side, server in SIDES.items():
+        for side, server in sides.items():
             async with server() as port:
                 # One first: the SDK's store makes its tables on the first request, and again on one that comes beside.
                 await load.blocking_sends(port, 1, 0.3)
@@ -100,15 +112,21 @@ def main() -> None:
     parser.add_argument(
         "--database-url", default="", help="read the pages from this PostgreSQL database; writes nothing"
     )
+    parser.add_argument(
+        "--before", default="", help="the interpreter of another version to compare with; writes nothing"
+    )
     options = parser.parse_args()
     runs, seconds = (1, 1.5) if options.quick else (options.runs, options.seconds)
     target = None if options.no_write or options.database_url else PAGE
     if options.only == "pages" or options.database_url:
         write_pages(asyncio.run(pages.measure(runs, options.database_url)), _here(), target)
         return
+    if options.before:
+        print("\n".join(version_table(asyncio.run(measure(runs, seconds, versions(options.before))))))
+        return
     durability = asyncio.run(servers.durability())
     print("\n".join(durability), flush=True)
-    figures = asyncio.run(measure(runs, seconds))
+    figures = asyncio.run(measure(runs, seconds, SIDES))
     sizes = asyncio.run(bytes_per_event())
     setting = f"{_here()}, median of {runs} alternating runs; " + "; ".join(durability)
     write(figures, sizes, setting, target)

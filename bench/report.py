@@ -64,6 +64,19 @@ def table(figures: Figures) -> list[str]:
     return lines
 
 
+def version_table(figures: Figures) -> list[str]:
+    """Rows of Markdown: figures of this version and of the one before, and how many times better this one is."""
+    lines = ["| | one process | before | ratio | four processes | before | ratio |", "|---|---|---|---|---|---|---|"]
+    for name, by in figures.items():
+        cells: list[str] = []
+        for side in (ONE, FOUR):
+            now, before = by[side], by[f"before, {side}"]
+            ratio = before / now if name.startswith("ms") else now / before
+            cells += [f"{now:,.1f}", f"{before:,.1f}", f"{ratio:.2f}x"]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
 def size_table(sizes: dict[str, dict[int, float]]) -> list[str]:
     """Rows of Markdown: bytes bound as SQL parameters per chunk of 64 bytes."""
     counts = sorted({count for by in sizes.values() for count in by})

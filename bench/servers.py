@@ -24,13 +24,13 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def _process(
-    *command: str, log: Path | None = None, environment: Mapping[str, str] | None = None
+    *command: str, log: Path | None = None, environment: Mapping[str, str] | None = None, python: str = sys.executable
 ) -> AsyncGenerator[None]:
     """A Python program; what it logs goes to `log`, else to this terminal."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")}
     errors = log.open("wb") if log is not None else None
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, env=kept | dict(environment or {}), stdout=asyncio.subprocess.DEVNULL, stderr=errors
+        python, *command, env=kept | dict(environment or {}), stdout=asyncio.subprocess.DEVNULL, stderr=errors
     )
     try:
         yield
@@ -81,12 +81,12 @@ async def durability() -> list[str]:
 
 
 @asynccontextmanager
-async def one_process(counting: int = 0, log: Path | None = None) -> AsyncGenerator[int]:
+async def one_process(counting: int = 0, log: Path | None = None, python: str = sys.executable) -> AsyncGenerator[int]:
     """`taskplane dev` on SQLite files; its HTTP port. `counting`: a port that tells the bytes it bound."""
     folder = Path(tempfile.mkdtemp())
     program = ("-m", "bench.counted", str(counting)) if counting else ("-m", "taskplane.cli")
     try:
-        async with started("--data", str(folder), program=program, log=log) as port:
+        async with started("--data", str(folder), program=program, log=log, python=python) as port:
             yield port
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -94,26 +94,26 @@ async def one_process(counting: int = 0, log: Path | None = None) -> AsyncGenera
 
 @asynccontextmanager
 async def started(
-    *where: str, program: Sequence[str] = ("-m", "taskplane.cli"), log: Path | None = None
+    *where: str,
+    program: Sequence[str] = ("-m", "taskplane.cli"),
+    log: Path | None = None,
+    python: str = sys.executable,
 ) -> AsyncGenerator[int]:
     """`taskplane dev` on what these options say; its HTTP port."""
     port = free_port()
     command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), *where)
-    async with _process(*program, *command, log=log):
+    async with _process(*program, *command, log=log, python=python):
         await _answering(port, "/.well-known/agent-card.json")
         yield port
 
 
 @asynccontextmanager
-async def four_processes() -> AsyncGenerator[int]:
+async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
     """The four services on their own, on SQLite files; the gateway's HTTP port."""
     tasks, sessions, executor, gateway = (free_port() for _ in range(4))
     folder = Path(tempfile.mkdtemp())
     environment = {
         "TASKPLANE_TASKS_LISTEN": f"127.0.0.1:{tasks}",
-        "TASKPLANE_TASKS_OPS_LISTEN": "",
-        "TASKPLANE_SESSIONS_OPS_LISTEN": "",
-        "TASKPLANE_EXECUTOR_OPS_LISTEN": "",
         "TASKPLANE_TASKS_DATABASE_URL": f"sqlite:///{folder}/tasks.db",
         "TASKPLANE_SESSIONS_LISTEN": f"127.0.0.1:{sessions}",
         "TASKPLANE_SESSIONS_DATABASE_URL": f"sqlite:///{folder}/sessions.db",
@@ -125,10 +125,13 @@ async def four_processes() -> AsyncGenerator[int]:
         "TASKPLANE_GATEWAY_SESSIONS": f"127.0.0.1:{sessions}",
         "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
     }
+    if python == sys.executable:
+        environment |= {f"TASKPLANE_{room}_OPS_LISTEN": "" for room in ("TASKS", "SESSIONS", "EXECUTOR")}
     try:
         async with AsyncExitStack() as stack:
             for name in ("tasks", "sessions", "executor", "gateway"):
-                await stack.enter_async_context(_process("-m", "taskplane.cli", "serve", name, environment=environment))
+                command = ("-m", "taskplane.cli", "serve", name)
+                await stack.enter_async_context(_process(*command, environment=environment, python=python))
             await _answering(gateway, "/.well-known/agent-card.json")
             await _warm(gateway)
             yield gateway
