@@ -32,7 +32,7 @@ class Balancer:
                 await asyncio.gather(self._pump(reader, to_writer), self._pump(to_reader, writer))
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             while data := await reader.read(65_536):
                 if self.silent:
                     await asyncio.Event().wait()

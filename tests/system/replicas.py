@@ -25,11 +25,13 @@ class Replicas:
     names: NameServer | None = None
 
     async def add(self, *rooms: str) -> None:
-        """Starts second replicas. From now on the name resolves to them, too."""
+        """Starts second replicas, and returns when they are ready. The name resolves to them from then on, too."""
         for room in rooms:
             name = f"{room}2"
             self.plane.commands[name] = ["serve", room]
             await self.plane.start(name, wait=False, **{f"TASKPLANE_{room.upper()}_LISTEN": self.second[room]})
+        for room in rooms:
+            await self.plane.logged(f"{room}2", " ready: gRPC ", 30.0)
         if self.names is not None:
             self.names.addresses = [FIRST, SECOND]
 
