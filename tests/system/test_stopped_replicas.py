@@ -114,8 +114,8 @@ def unharmed(end: End) -> bool:
 
 
 def calls_at(made: Replicas, name: str, method: str) -> int:
-    """How many calls of a method a replica has answered."""
-    return (made.plane.data / f"{name}.log").read_text(errors="replace").count(f'/{method}","code":"OK"')
+    """How many calls of a method a replica has answered; without a method, of any."""
+    return (made.plane.data / f"{name}.log").read_text(errors="replace").count(f'{method}","code":"OK"')
 
 
 def told(sends: Sends) -> None:
@@ -146,7 +146,8 @@ async def test_a_store_that_is_stopped_costs_no_run(
     url = cluster.url(cluster.create())
     async with replicas(form, tmp_path, url, leases(ttl), "tasks") as made, client(made.plane.url) as http:
         await made.add("tasks")
-        await until_used(made, http, "tasks2", "CreateTask")
+        # Which connection a balancer gives to whom is its own affair.
+        await until_used(made, http, "tasks2", "" if form == "balancer" else "CreateTask")
         runs = await begin(http, int(4 * (silence + 1)))
         sends = Sends(http)
         async with stopped(made, "tasks2"):
