@@ -218,6 +218,58 @@ async def test_through_a_tcp_balancer_load_spreads_by_connection_within_two_ages
             await until(lambda name=name: _reached(stub, {name}))  # type: ignore[misc]
 
 
+async def test_a_replica_that_goes_silent_is_left_within_seconds() -> None:
+    """Neither its socket nor its health says anything; calls that may be repeated are, elsewhere."""
+    async with (
+        serving(named("a"), "127.0.0.1:0", grace=0.1) as a,
+        serving(named("b"), "127.0.0.1:0", grace=0.1) as b,
+        balancer(b.port) as before_b,
+        connect(f"{a.address},127.0.0.1:{before_b.port}", ECHO) as channel,
+    ):
+        stub = as_alice(channel)
+        await both(stub)
+        before_b.silent = True
+        async with asyncio.timeout(6):
+            while set(names := [(await stub.Look(HELLO)).value for _ in range(10)]) != {b"a"}:
+                pass
+        assert names == [b"a"] * 10
+
+
+async def test_a_stream_from_a_peer_that_goes_silent_ends_within_seconds() -> None:
+    async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
+        yield request
+        await asyncio.Event().wait()
+
+    async with (
+        serving(echo_services(tell=tell, default=ALICE), "127.0.0.1:0", grace=0.1) as server,
+        balancer(server.port) as between,
+        connect(f"127.0.0.1:{between.port}", ECHO) as channel,
+    ):
+        stream = as_alice(channel).Tell(HELLO)
+        assert await stream.read() == HELLO
+        between.silent = True
+        with pytest.raises(errors.Unavailable):
+            async with asyncio.timeout(6):
+                await stream.read()
+
+
+async def test_a_connection_that_nobody_uses_is_kept_however_often_it_is_pinged() -> None:
+    """By default a server ends it at the third ping, as too many."""
+    async with (
+        serving(named("a"), "127.0.0.1:0", grace=0.1, connection_age=600.0) as a,
+        balancer(a.port) as between,
+        connect(f"127.0.0.1:{between.port}") as channel,
+    ):
+        assert await asked(as_alice(channel), 1)
+        passed = between.passed
+        async with asyncio.timeout(30):
+            # Pings and their answers.
+            while between.passed < passed + 2 * 6:
+                await asyncio.sleep(0.02)
+        assert await asked(as_alice(channel), 1)
+        assert between.connections == {a.port: 1}
+
+
 class Failing:
     """An echo that refuses its first calls as UNAVAILABLE."""
 

@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 
 
 class Balancer:
-    """Forwards connections; `connections` counts those it gave to each backend, a port of loopback."""
+    """Forwards connections; `connections` counts those it gave to each backend, a port of loopback, and `passed` the
+    pieces of what it passed on. While `silent` is set it passes nothing on."""
 
     def __init__(self, *backends: int) -> None:
         self.backends = list(backends)
         self.connections: dict[int, int] = {}
+        self.passed = 0
+        self.silent = False
         self.port = 0
         self._next = 0
 
@@ -26,15 +29,17 @@ class Balancer:
             except OSError:
                 return
             with contextlib.closing(to_writer):
-                await asyncio.gather(_pump(reader, to_writer), _pump(to_reader, writer))
+                await asyncio.gather(self._pump(reader, to_writer), self._pump(to_reader, writer))
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-        writer.write_eof()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                if self.silent:
+                    await asyncio.Event().wait()
+                self.passed += 1
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
 
 
 @asynccontextmanager

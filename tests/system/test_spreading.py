@@ -1,45 +1,41 @@
-"""Two executors and two task stores behind lists of addresses: all get calls, and one that leaves loses none."""
+"""Two executors, task stores and session histories, by any kind of address: all get calls, who leaves loses none."""
 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 
 import httpx
 import pytest
-from tests.support.ports import free_port
 from tests.support.postgres import Cluster
-from tests.system.plane import STEADY, Plane, four_processes
-from tests.system.wire import client, send, sse_log
+from tests.system.plane import STEADY
+from tests.system.replicas import ROOMS, Form, Replicas, replicas
+from tests.system.wire import client, send
+
+thorough = pytest.mark.skipif(not os.environ.get("THOROUGH"), reason="takes half a minute for each kind of address")
 
 SENDERS = 8
-SOME = 40
-# One line of this for each task that a store makes.
-CREATED = '"method":"/taskplane.api.tasks.v1.TaskStore/CreateTask","code":"OK"'
+SENDS = 100
+# Calls that each send makes, which are lines in the log of a replica.
+CALLS = {
+    "executor": "AgentExecutor/Submit",
+    "tasks": "TaskStore/CreateTask",
+    "sessions": "SessionHistory/AppendEntries",
+}
+# Seconds until a replica that is started later has its share; through a balancer two connections end before.
+LATER = {"list": 15.0, "name": 15.0, "balancer": 22.0}
 
 
 @asynccontextmanager
-async def lists(data: Path, database_url: str) -> AsyncGenerator[Plane]:
-    """One of each process, ready, whose addresses name two stores and two executors; `tasks2` and `executor2` are those
-    that do not run yet."""
-    tasks, executor = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    extra = {f"TASKPLANE_{store}_DATABASE_URL": database_url for store in ("TASKS", "SESSIONS")}
-    plane = four_processes(data, {**STEADY, **extra, "TASKPLANE_TASKS_LOG_LEVEL": "DEBUG"})
-    both = {
-        "TASKPLANE_EXECUTOR_TASKS": f"{plane.tasks_target},{tasks}",
-        "TASKPLANE_GATEWAY_TASKS": f"{plane.tasks_target},{tasks}",
-        "TASKPLANE_GATEWAY_EXECUTOR": f"{plane.executor_target},{executor}",
-    }
-    plane.environment = plane.environment | both
-    plane.tasks_target, plane.executor_target = tasks, executor
-    try:
-        await plane.start()
-        plane.commands |= {"tasks2": ["serve", "tasks"], "executor2": ["serve", "executor"]}
-        yield plane
-    finally:
-        await plane.stop()
+async def two_of_each(form: Form, cluster: Cluster, data: Path) -> AsyncGenerator[Replicas]:
+    """A plane of which only the first replica of each service runs."""
+    debug = {f"TASKPLANE_{room.upper()}_LOG_LEVEL": "DEBUG" for room in ROOMS}
+    url = cluster.url(cluster.create())
+    async with replicas(form, data, url, {**STEADY, **debug}, *ROOMS) as made:
+        yield made
 
 
 class Load:
@@ -48,7 +44,7 @@ class Load:
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
         self._stopped = asyncio.Event()
-        self.tasks: list[str] = []
+        self.done = 0
 
     async def run(self) -> None:
         """Sends until it is stopped."""
@@ -63,55 +59,97 @@ class Load:
         while not self._stopped.is_set():
             task = (await send(self._http, "hello"))["task"]
             assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
-            self.tasks.append(task["id"])
+            self.done += 1
 
-    async def more(self) -> list[str]:
-        """Waits for some more sends; their tasks."""
-        first = len(self.tasks)
-        await until(lambda: len(self.tasks) >= first + SOME)
-        return self.tasks[first : first + SOME]
-
-    async def executors(self) -> Counter[str]:
-        """Which executors ran the next tasks."""
-        logs = await asyncio.gather(*(sse_log(self._http, task) for task in await self.more()))
-        return Counter(log[-1].data["actor"] for log in logs)
+    async def more(self, sends: int) -> None:
+        """Waits for so many more sends."""
+        enough = self.done + sends
+        async with asyncio.timeout(60):
+            while self.done < enough:
+                await asyncio.sleep(0.02)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
+class Shares:
+    """Who has had how many of the calls that come with each send."""
+
+    def __init__(self, made: Replicas, load: Load) -> None:
+        self._folder = made.plane.data
+        self._load = load
+
+    async def next(self, sends: int) -> dict[str, Counter[str]]:
+        """The shares of the next sends, by service."""
+        before = {room: self._calls(room) for room in ROOMS}
+        await self._load.more(sends)
+        return {room: self._calls(room) - before[room] for room in ROOMS}
+
+    def _calls(self, room: str) -> Counter[str]:
+        found = Counter[str]()
+        for name in (room, f"{room}2"):
+            log = self._folder / f"{name}.log"
+            if log.exists():
+                found[name] = log.read_text(errors="replace").count(f'{CALLS[room]}","code":"OK"')
+        return found
+
+    async def all_used(self, form: Form) -> float:
+        """Waits until both replicas of each service have had calls; after how many seconds that was.
+
+        Through a balancer those of the executor only: stores have several clients, and whose connections it gives to
+        which replica is its own affair.
+        """
+        begun = monotonic()
+        rooms = ("executor",) if form == "balancer" else ROOMS
+        while any(len(+self._calls(room)) < 2 for room in rooms):
+            assert monotonic() - begun < LATER[form]
+            await self._load.more(1)
+        return monotonic() - begun
 
 
-@pytest.mark.skipif(not os.environ.get("THOROUGH"), reason="takes half a minute")
-async def test_what_is_started_later_gets_its_share_and_what_leaves_loses_no_send(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    """C14: one of two executors and one of two stores are started and stopped under load."""
-    async with lists(tmp_path, cluster.url(cluster.create())) as plane, client(plane.url) as http:
-        load = Load(http)
+@asynccontextmanager
+async def under_load(http: httpx.AsyncClient) -> AsyncGenerator[Load]:
+    """Sends go on until the end of the body, at which all that began have an answer."""
+    load = Load(http)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load.run())
+        yield load
+        load.stop()
 
-        def created(store: str) -> int:
-            return (tmp_path / f"{store}.log").read_text(errors="replace").count(CREATED)
 
-        async def change() -> None:
-            assert len(await load.executors()) == 1
-            await plane.start("executor2", TASKPLANE_EXECUTOR_LISTEN=plane.executor_target)
-            async with asyncio.timeout(60):
-                while min((shares := await load.executors()).values()) < SOME / 4 or len(shares) < 2:
-                    pass
-            await plane.start("tasks2", TASKPLANE_TASKS_LISTEN=plane.tasks_target)
-            await until(lambda: created("tasks2") > 0)
-            before = {store: created(store) for store in ("tasks", "tasks2")}
-            await load.more()
-            made = {store: created(store) - before[store] for store in before}
-            assert min(made.values()) >= SOME / 4, made
-            assert await plane.terminate("executor") == 0
-            assert len(await load.executors()) == 1
-            assert await plane.terminate("tasks") == 0
-            await load.more()
-            load.stop()
+@pytest.mark.parametrize(
+    "form", ["list", pytest.param("name", marks=thorough), pytest.param("balancer", marks=thorough)]
+)
+async def test_replicas_that_are_started_later_get_their_share(cluster: Cluster, tmp_path: Path, form: Form) -> None:
+    """C14: of a hundred sends both executors, both task stores and both session histories have many."""
+    async with (
+        two_of_each(form, cluster, tmp_path) as made,
+        client(made.plane.url) as http,
+        under_load(http) as load,
+    ):
+        shares = Shares(made, load)
+        assert all(len(+found) == 1 for found in (await shares.next(SENDERS)).values())
+        await made.add(*ROOMS)
+        seconds = await shares.all_used(form)
+        print(f"shares: {form}, all used after {seconds:.1f} s")
+        if form == "balancer":
+            # Each client has one connection.
+            return
+        found = await shares.next(SENDS)
+        print("shares:", found)
+        assert all(min(share.values()) >= SENDS / 5 for share in found.values()), found
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(load.run())
-            group.create_task(change())
+
+@thorough
+@pytest.mark.parametrize("form", ["list", "name"])
+async def test_what_leaves_loses_no_send(cluster: Cluster, tmp_path: Path, form: Form) -> None:
+    """C14: one of two executors, task stores and session histories, each by SIGTERM under load."""
+    async with (
+        two_of_each(form, cluster, tmp_path) as made,
+        client(made.plane.url) as http,
+        under_load(http) as load,
+    ):
+        shares = Shares(made, load)
+        await made.add(*ROOMS)
+        await shares.all_used(form)
+        for room in ("executor", "tasks", "sessions"):
+            assert await made.plane.terminate(room) == 0
+            found = (await shares.next(2 * SENDERS))[room]
+            assert len(+found) == 1, found

@@ -26,8 +26,12 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as renewals,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as appends,
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
-        open_executor(settings, services, tasks, sessions, secrets.token_hex(8)) as room,
+        open_executor(
+            settings, services, tasks, sessions, secrets.token_hex(8), renewals=renewals, appends=appends
+        ) as room,
         serving(services, settings.listen, ready=room.ready) as server,
         serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
     ):

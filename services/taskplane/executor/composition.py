@@ -16,6 +16,7 @@ from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.leases import Leases
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.registry import Runs
+from taskplane.executor.runs.tries import Tries
 from taskplane.executor.servicer import AgentExecutor
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.settings import ExecutorSettings
@@ -79,13 +80,17 @@ async def open_executor(
     process_id: str,
     *,
     agents: Agents | None = None,
+    renewals: grpc.aio.Channel | None = None,
+    appends: grpc.aio.Channel | None = None,
 ) -> AsyncGenerator[ExecutorRoom, None]:
     """Open an executor whose service is added to `services`, which needs the lines of `servicer.POLICY`.
 
     The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
     start; with the prefix of the store's resident executor where both are one process. `agents`: instead of loading
-    `settings.agents`. Drains on the way out. Invalid: an agent cannot be loaded. Should one of the executor's own tasks
-    die, the body is cancelled and the error raised; with `strict_agents`, so are the bugs of agents, at the end.
+    `settings.agents`. `renewals`, `appends`: channels to the task store for these calls only, where it has several
+    replicas; see `runs.tries`. Drains on the way out. Invalid: an agent cannot be loaded. Should one of the executor's
+    own tasks die, the body is cancelled and the error raised; with `strict_agents`, so are the bugs of agents, at the
+    end.
     """
     if agents is None:
         agents = load_agents(settings.agents, allow_crash=settings.allow_crash)
@@ -93,6 +98,9 @@ async def open_executor(
     identity = Principal("", "", f"executor:{process_id}", service=True)
     to_tasks = client(tasks_channel, identity=identity, secret=secret)
     to_sessions = client(sessions_channel, identity=identity, secret=secret)
+    renewals, appends = renewals or tasks_channel, appends or tasks_channel
+    to_renew = client(renewals, identity=identity, secret=secret)
+    to_append = client(appends, identity=identity, secret=secret)
     store = TaskStoreStub(to_tasks)
     sessions = SessionHistoryStub(to_sessions)
     history = SessionLog(sessions)
@@ -102,7 +110,7 @@ async def open_executor(
         sessions=history,
         copier=Copier(store, history),
         reconciler=Reconciler(store, sessions),
-        appender=Appender(store),
+        appender=Appender(TaskStoreStub(to_append), Tries(settings.renew_every)),
         actor=identity.actor,
         run_limit=settings.run_limit,
         strict=settings.strict_agents,
@@ -128,8 +136,15 @@ async def open_executor(
     abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
     imports = Imports(store, sessions)
     expiry = Expiry(store, history, actor=identity.actor, ttl=settings.session_ttl)
-    leases = Leases(runs, agents=agents.names, capacity=settings.capacity, renew_every=settings.renew_every)
-    room = ExecutorRoom(agents, runs, ports.appender, (tasks_channel, sessions_channel), settings.drain_timeout)
+    leases = Leases(
+        runs,
+        TaskQueueStub(to_renew),
+        agents=agents.names,
+        capacity=settings.capacity,
+        renew_every=settings.renew_every,
+    )
+    stores = (tasks_channel, renewals, appends, sessions_channel)
+    room = ExecutorRoom(agents, runs, ports.appender, stores, settings.drain_timeout)
     executor = AgentExecutor(submits, rewinds, agents, ports, background)
     services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)
     failure: Exception | None = None

@@ -18,10 +18,11 @@ __all__ = ["InProcessChannel", "client", "connect"]
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_REQUEST),
     ("grpc.max_receive_message_length", MAX_REPLY),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    # A peer that says nothing for a second is pinged. The process that answers may have to wait for a busy machine.
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
     # Without it a peer that went silent is noticed after 60 s, whatever keepalive_timeout_ms says.
-    ("grpc.http2.ping_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     # A restarted service is found again within about a second, not within two minutes.
@@ -41,8 +42,8 @@ async def connect(address: str, *files: FileDescriptor) -> AsyncGenerator[grpc.a
 
     Calls are spread over all addresses. With the .proto files of the services that are called there, they go to those
     that are healthy only, and what may be repeated is (see `service_config`). Requests may have 4 MiB and replies
-    64 MiB, else RESOURCE_EXHAUSTED, which our client raises as Invalid. A peer that went silent is noticed within 15 s.
-    Invalid `BAD_TARGET`: it is no address.
+    64 MiB, else RESOURCE_EXHAUSTED, which our client raises as Invalid. A peer that went silent is left within 4 s, and
+    calls that wait for it end as UNAVAILABLE. Invalid `BAD_TARGET`: it is no address.
     """
     options = (*_OPTIONS, ("grpc.service_config", service_config(*files)))
     channel = grpc.aio.insecure_channel(target(address), options=options)

@@ -28,8 +28,8 @@ NOTICE: Final = 1.0
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
     ("grpc.max_send_message_length", -1),
-    # Pings from clients every 10 s are welcome. (`min_recv_ping_interval_without_data_ms` has no effect, grpcio 1.85.)
-    ("grpc.http2.min_ping_interval_without_data_ms", 2_500),
+    # Clients may ping as often as they like; by default three pings within five minutes are too many.
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),

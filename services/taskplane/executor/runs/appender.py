@@ -8,7 +8,8 @@ from typing import Final
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.runs.outbox import LEASE_GONE, ItemRefused, Outbox
-from taskplane.runtime.errors import PlaneError
+from taskplane.executor.runs.tries import Tries
+from taskplane.runtime.errors import DeadlineExceeded, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.retry import RETRYABLE, pause_after
 
@@ -25,8 +26,10 @@ class Appender:
     outcome is unknown is sent again unchanged, with what else has come up, until its run no longer has its lease.
     """
 
-    def __init__(self, store: TaskStoreStub) -> None:
+    def __init__(self, store: TaskStoreStub, tries: Tries) -> None:
+        """`store`: by a channel for appends only, see `tries`."""
         self._store = store
+        self._tries = tries
         self._ready: dict[Outbox, None] = {}
         self._bell = asyncio.Event()
         self._failures = 0
@@ -71,7 +74,10 @@ class Appender:
         self.calls += 1
         await afp("append.before_send")
         try:
-            response = await self._store.AppendEvents(request)
+            response = await self._store.AppendEvents(request, timeout=self._tries.timeout)
+        except DeadlineExceeded as error:
+            log.warning("appending %d items had no answer, the next replica is asked: %s", len(batch), error)
+            self._tries.unanswered()
         except RETRYABLE as error:
             log.warning("appending %d items failed and is tried again: %s", len(batch), error)
             self._failures += 1
@@ -80,6 +86,7 @@ class Appender:
             await self._one_by_one(batch, error)
         else:
             self._failures = 0
+            self._tries.answered()
             for outbox, result in zip(batch, response.results, strict=True):
                 self._ready.pop(outbox, None)
                 if result.refusal.reason in LEASE_GONE:

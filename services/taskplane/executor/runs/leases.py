@@ -7,25 +7,32 @@ import time
 from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
 from taskplane.executor.runs.registry import Runs, certain_until
-from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.executor.runs.tries import Tries
+from taskplane.runtime.errors import DeadlineExceeded, PlaneError, Unavailable
 from taskplane.runtime.failpoints import afp
 
 log = logging.getLogger(__name__)
 
 # The store sends something at least every 5 seconds.
 SILENCE: Final = 15.0
-# Seconds until leases are renewed again of which the store could not tell what became of them.
+# Seconds until leases are renewed again of which a store could not tell, or did not, what became of them.
 _SOON: Final = 0.2
 
 
 class Leases:
     """The leases of this process: their renewals, and the tasks that are assigned to it."""
 
-    def __init__(self, runs: Runs, *, agents: tuple[str, ...], capacity: int, renew_every: float) -> None:
-        """`renew_every`: seconds; well below the store's lease TTL."""
+    def __init__(
+        self, runs: Runs, renewals: TaskQueueStub, *, agents: tuple[str, ...], capacity: int, renew_every: float
+    ) -> None:
+        """`renewals`: the queue by a channel for renewals only, see `tries`. `renew_every`: seconds; well below the
+        store's lease TTL."""
         self._runs = runs
         self._queue = runs.ports.queue
+        self._renewals = renewals
+        self._tries = Tries(renew_every)
         self._agents = agents
         self._capacity = capacity
         self._renew_every = renew_every
@@ -47,10 +54,15 @@ class Leases:
             self._hint.clear()
             try:
                 certain = await self._renew()
+            except DeadlineExceeded as error:
+                self._tries.unanswered()
+                wait = _SOON * random.uniform(0.5, 1.0)
+                log.warning("a renewal had no answer, the next replica is asked: %s", error)
             except PlaneError as error:
                 wait = min(1.0, self._renew_every) * random.uniform(0.5, 1.0)
                 log.warning("the leases were not renewed: %s", error)
             else:
+                self._tries.answered()
                 wait = self._renew_every if certain else _SOON * random.uniform(0.5, 1.0)
 
     async def claiming(self) -> None:
@@ -100,7 +112,7 @@ class Leases:
         )
         await afp("lease.before_renew")
         asked_at = time.monotonic()
-        response = await self._queue.Renew(request, timeout=max(self._renew_every, 0.5))
+        response = await self._renewals.Renew(request, timeout=self._tries.timeout)
         until = certain_until(asked_at, response.lease_ttl)
         certain = True
         for run, state in zip(runs, response.leases, strict=True):

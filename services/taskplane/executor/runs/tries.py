@@ -1,0 +1,36 @@
+"""Short tries of a call that may be repeated, each at another replica of the store than the one before.
+
+A replica that is stopped or hangs says nothing, and runs whose renewals wait for it lose their leases, though the other
+replicas are well. So renewals and appends wait for a fraction of the lease only and are then made again. What takes
+them elsewhere is `round_robin`, which gives each call of a channel to the next address: renewals have a channel of
+their own, which carries one call at a time, so that the next call is the next try, and so have appends. Retries of the
+service config do not do this: they share one deadline, and begin when a connection has ended.
+"""
+
+from typing import Final
+
+from taskplane.runtime.client import DEADLINE
+
+# Seconds; a process on a busy machine may well need this long.
+_SHORTEST: Final = 0.5
+
+
+class Tries:
+    """How long the next try waits for its answer, in seconds: `timeout`.
+
+    Twice as long after each try without an answer, up to the deadline of any call, so that a store that is slow but
+    alive is not asked for ever what it has no time to answer; as at first after an answer.
+    """
+
+    def __init__(self, renew_every: float) -> None:
+        """`renew_every`: seconds between two renewals. The first try has a third of them."""
+        self._first = max(renew_every / 3, _SHORTEST)
+        self.timeout = self._first
+
+    def answered(self) -> None:
+        """Note that the last try had an answer."""
+        self.timeout = self._first
+
+    def unanswered(self) -> None:
+        """Note that the last try had no answer in time."""
+        self.timeout = min(2 * self.timeout, DEADLINE)
