@@ -303,9 +303,13 @@ async def test_a_stream_whose_messages_nobody_takes_stands_still() -> None:
         stream = stub.Tell(HELLO)
         for _ in range(3):
             await stream.read()
-        for _ in range(200):
-            await stub.Say(HELLO)
-        assert told <= 3 + 16
+        before = 0
+        # gRPC widens the window of a connection that it takes to be a long one, up to a bound.
+        while told > before:
+            before = told
+            for _ in range(200):
+                await stub.Say(HELLO)
+            assert told <= 128
         stream.cancel()
 
 
