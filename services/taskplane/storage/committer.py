@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import Internal, PlaneError, Unavailable
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.storage.port import Engine, closing
@@ -171,7 +172,8 @@ class Committer(Generic[Op, Answer]):
     async def _commit(self, flight: "list[Waiting[Op, Answer]]") -> None:
         try:
             await afp("append.before_begin")
-            batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+            with tracing.batch("commit", [waiting.span for waiting in flight]):
+                batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
             await afp("append.after_commit_before_ack")
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, those who wait hear of it
             self._fail(flight, error)

@@ -8,6 +8,7 @@ from typing import Final
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.runs.outbox import LEASE_GONE, ItemRefused, Outbox
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.retry import RETRYABLE, pause_after
@@ -71,7 +72,9 @@ class Appender:
         self.calls += 1
         await afp("append.before_send")
         try:
-            response = await self._store.AppendEvents(request)
+            # The call is part of the first run's trace; the store links it to the others, which the items name.
+            with tracing.within(batch[0].traceparent):
+                response = await self._store.AppendEvents(request)
         except RETRYABLE as error:
             log.warning("appending %d items failed and is tried again: %s", len(batch), error)
             self._failures += 1
