@@ -148,6 +148,34 @@ async def test_a_takeover_goes_on_in_the_trace_and_a_resumed_stream_is_linked_to
     assert [span.room for span in later if span.id == watch.parent] == ["gateway"]
 
 
+@pytest.mark.timeout(180)
+async def test_an_answer_begins_a_run_in_its_own_trace_and_a_message_in_mid_run_is_linked(tmp_path: Path) -> None:
+    async with traced(tmp_path, None) as (plane, folder):
+        async with client(plane.url) as http:
+            asked = (await send(http, "ask which one", headers={"traceparent": OUTSIDE}))["task"]
+            place = {"taskId": asked["id"], "contextId": asked["contextId"]}
+            await send(http, "echo this one", headers={"traceparent": LATER}, **place)
+            answered = await raw_log(http, asked["id"])
+            params = {"message": text_message("slow 6")}
+            async with stream(http, "SendStreamingMessage", params, traceparent=OUTSIDE) as events:
+                async for event in events:
+                    if "artifactUpdate" in event.result:
+                        place = {key: event.result["artifactUpdate"][key] for key in ("taskId", "contextId")}
+                        break
+            await send(http, "echo one thing more", headers={"traceparent": LATER}, **place)
+        await ended(plane)
+    assert {event["traceId"] for event in answered} == {TRACE, LATER_TRACE}
+    runs = [span for span in spans(folder, TRACE) if span.name == "run demo"]
+    assert [(span.attributes["taskplane.task.id"], list(span.links)) for span in runs] == [
+        (asked["id"], []),
+        (place["taskId"], [LATER_TRACE]),
+    ]
+    later = {span.id: span for span in spans(folder, LATER_TRACE)}
+    (run,) = [span for span in later.values() if span.name == "run demo"]
+    assert run.attributes["taskplane.task.id"] == asked["id"]
+    assert later[run.parent].name.endswith("/AddMessage")
+
+
 async def test_without_an_sdk_the_trace_of_a_client_is_kept_and_nothing_else_is(tmp_path: Path) -> None:
     async with running("one", tmp_path) as plane, client(plane.url) as http:
         untraced = await send(http, "echo untraced")

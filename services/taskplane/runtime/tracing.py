@@ -105,10 +105,10 @@ def serve(name: str, headers: Mapping[str, str], attributes: _Attributes) -> Spa
 @contextmanager
 def span(name: str, attributes: _Attributes, *, parent: str = "") -> Iterator[Span]:
     """Make a span current. `parent` is a `traceparent`; without one it is the current span."""
-    with (
-        within(parent),
-        _tracer.start_as_current_span(name, attributes=attributes if _live else None) as started,
-    ):
+    if not (_live or parent):
+        yield trace.INVALID_SPAN
+        return
+    with within(parent), _tracer.start_as_current_span(name, attributes=attributes) as started:
         yield started
 
 
