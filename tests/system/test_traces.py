@@ -13,7 +13,7 @@ from tests.support.postgres import Cluster
 from tests.system.judge import held
 from tests.system.plane import BOUND, Plane, running
 from tests.system.recorder import COMPLETED
-from tests.system.wire import Events, client, raw_log, send, stream, text_message
+from tests.system.wire import Events, Sse, client, raw_log, send, stream, text_message
 
 TRACED = Path(__file__).parent / "traced"
 ROOMS = ("gateway", "executor", "tasks", "sessions")
@@ -76,6 +76,11 @@ async def ended(plane: Plane) -> None:
         assert await plane.terminate(room) == 0
 
 
+async def artifact_update(events: Events) -> Sse:
+    """The first event of a stream that shows a run at work."""
+    return await anext(event async for event in events if "artifactUpdate" in event.result)
+
+
 @pytest.mark.timeout(180)
 async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
     server: Cluster | None, tmp_path: Path
@@ -120,9 +125,7 @@ async def test_a_takeover_goes_on_in_the_trace_and_a_resumed_stream_is_linked_to
         async with client(plane.url) as http:
             params = {"message": text_message("rerun 8")}
             async with stream(http, "SendStreamingMessage", params, traceparent=OUTSIDE) as events:
-                async for event in events:
-                    if "artifactUpdate" in event.result:
-                        break
+                event = await artifact_update(events)
             task_id, cursor = event.result["artifactUpdate"]["taskId"], event.id
             await plane.kill("executor")
             await plane.start("executor")
@@ -158,10 +161,8 @@ async def test_an_answer_begins_a_run_in_its_own_trace_and_a_message_in_mid_run_
             answered = await raw_log(http, asked["id"])
             params = {"message": text_message("slow 6")}
             async with stream(http, "SendStreamingMessage", params, traceparent=OUTSIDE) as events:
-                async for event in events:
-                    if "artifactUpdate" in event.result:
-                        place = {key: event.result["artifactUpdate"][key] for key in ("taskId", "contextId")}
-                        break
+                update = (await artifact_update(events)).result["artifactUpdate"]
+            place = {key: update[key] for key in ("taskId", "contextId")}
             await send(http, "echo one thing more", headers={"traceparent": LATER}, **place)
         await ended(plane)
     assert {event["traceId"] for event in answered} == {TRACE, LATER_TRACE}

@@ -6,7 +6,7 @@ the context that a caller sends.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -103,7 +103,7 @@ def serve(name: str, headers: Mapping[str, str], attributes: _Attributes) -> Spa
 
 
 @contextmanager
-def span(name: str, attributes: _Attributes, *, parent: str = "") -> Iterator[Span]:
+def span(name: str, attributes: _Attributes, *, parent: str = "") -> Generator[Span]:
     """Make a span current. `parent` is a `traceparent`; without one it is the current span."""
     if not (_live or parent):
         yield trace.INVALID_SPAN
@@ -113,7 +113,7 @@ def span(name: str, attributes: _Attributes, *, parent: str = "") -> Iterator[Sp
 
 
 @contextmanager
-def batch(name: str, members: Iterable[SpanContext | None]) -> Iterator[None]:
+def batch(name: str, members: Iterable[SpanContext | None]) -> Generator[None]:
     """Make a span for what is done for several callers at once, if one of them has a span.
 
     It is a child of the first span and has links to the others.
@@ -133,7 +133,7 @@ def batch(name: str, members: Iterable[SpanContext | None]) -> Iterator[None]:
 
 
 @contextmanager
-def within(parent: str) -> Iterator[None]:
+def within(parent: str) -> Generator[None]:
     """Make the context of a `traceparent` current; nothing changes if it is empty."""
     global _live
     if not parent:
