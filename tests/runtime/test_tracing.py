@@ -2,39 +2,22 @@
 
 import pytest
 from opentelemetry import context, trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.spans import ONE, OTHER, id_of, install, links_of, parent_of
 
 from taskplane.runtime import tracing
-
-OUTSIDE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-OTHER = "00-" + "c" * 32 + "-" + "d" * 16 + "-01"
 
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """An SDK, as a process has it that was started with one."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("test"))
-    monkeypatch.setattr(tracing, "_live", True)
-    return exporter
+    """A process that was started with an SDK."""
+    return install(monkeypatch)
 
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without an SDK, to which nobody has sent a trace."""
     monkeypatch.setattr(tracing, "_live", False)
-
-
-def parent_of(span: ReadableSpan) -> int | None:
-    return span.parent.span_id if span.parent is not None else None
-
-
-def id_of(span: ReadableSpan) -> int | None:
-    return span.context.span_id if span.context is not None else None
 
 
 def serve(headers: dict[str, str]) -> trace.Span | None:
@@ -52,9 +35,9 @@ async def test_without_an_sdk_nothing_is_carried(bare: None) -> None:
 
 
 async def test_without_an_sdk_the_context_of_a_caller_is_passed_on(bare: None) -> None:
-    span = serve({"traceparent": OUTSIDE, "tracestate": "vendor=1"})
+    span = serve({"traceparent": ONE, "tracestate": "vendor=1"})
     assert span is not None and not span.is_recording()
-    assert dict(tracing.carrier()) == {"traceparent": OUTSIDE, "tracestate": "vendor=1"}
+    assert dict(tracing.carrier()) == {"traceparent": ONE, "tracestate": "vendor=1"}
     assert tracing.trace_id() == "a" * 32
 
 
@@ -79,8 +62,8 @@ async def test_a_call_is_a_child_of_whoever_made_it(exported: InMemorySpanExport
 
 async def test_a_span_that_the_server_was_given_already_is_the_parent(exported: InMemorySpanExporter) -> None:
     """An operator may have the servers instrumented, too: their span stands between the caller's and ours."""
-    with tracing.span("of an instrumentation", {}, parent=OUTSIDE):
-        span = serve({"traceparent": OUTSIDE})
+    with tracing.span("of an instrumentation", {}, parent=ONE):
+        span = serve({"traceparent": ONE})
         assert span is not None
         span.end()
         context.attach(context.Context())
@@ -100,10 +83,10 @@ async def test_what_is_stored_goes_on_in_the_same_trace(exported: InMemorySpanEx
 
 
 def test_a_traceparent_has_25_bytes_and_what_is_none_has_none() -> None:
-    packed = tracing.pack(OUTSIDE)
+    packed = tracing.pack(ONE)
     assert packed is not None and len(packed) == 25
-    assert (tracing.unpack(packed), tracing.trace_id_of(OUTSIDE)) == (OUTSIDE, "a" * 32)
-    assert [tracing.pack(text) for text in ("", "00-1-2-3", OUTSIDE.upper(), OUTSIDE + "-x")] == [None] * 4
+    assert (tracing.unpack(packed), tracing.trace_id_of(ONE)) == (ONE, "a" * 32)
+    assert [tracing.pack(text) for text in ("", "00-1-2-3", ONE.upper(), ONE + "-x")] == [None] * 4
     assert tracing.unpack(None) == tracing.trace_id_of("") == ""
 
 
@@ -116,7 +99,7 @@ def test_a_batch_is_a_child_of_its_first_caller_and_linked_to_the_others(exporte
         pass
     one, two, batch = exported.get_finished_spans()
     assert parent_of(batch) == id_of(one)
-    assert [link.context.span_id for link in batch.links] == [id_of(two)]
+    assert links_of(batch) == [id_of(two)]
     assert batch.attributes == {"taskplane.callers": 2}
 
 
@@ -127,16 +110,16 @@ def test_a_batch_of_nobody_that_is_traced_has_no_span(exported: InMemorySpanExpo
 
 
 def test_a_link_leads_to_another_trace_only(exported: InMemorySpanExporter) -> None:
-    with tracing.span("stream", {}, parent=OUTSIDE):
-        for value in (OTHER, OUTSIDE, ""):
+    with tracing.span("stream", {}, parent=ONE):
+        for value in (OTHER, ONE, ""):
             tracing.link(value)
     (stream,) = exported.get_finished_spans()
-    assert [link.context.trace_id for link in stream.links] == [int("c" * 32, 16)]
+    assert links_of(stream) == [int("d" * 16, 16)]
 
 
 def test_within_a_traceparent_calls_carry_it_and_after_it_they_do_not(exported: InMemorySpanExporter) -> None:
-    with tracing.within(OUTSIDE):
-        assert tracing.traceparent() == OUTSIDE
+    with tracing.within(ONE):
+        assert tracing.traceparent() == ONE
     assert tracing.carrier() == ()
 
 

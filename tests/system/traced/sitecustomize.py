@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 
 def line(span: ReadableSpan) -> str:
     """Return a span as one line."""
-    return span.to_json(indent=None) + "\n"
+    return f"{span.to_json(indent=None)}\n"
 
 
 if "SPANS" in os.environ:
