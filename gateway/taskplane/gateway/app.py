@@ -1,11 +1,12 @@
 """The ASGI application: routing, authentication and error responses of every request."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
+from opentelemetry.trace import Span
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import error_api, http_status
@@ -13,7 +14,7 @@ from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request,
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import MethodNotAllowed, PublicRoute, Route, RouteTable
-from taskplane.runtime import logs
+from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
 from taskplane.runtime.principal import Principal, enter
 from taskplane.runtime.validation import is_request_id
@@ -30,6 +31,8 @@ _CORS_HEADERS: Final = (
     "A2A-Version",
     "A2A-Extensions",
     "X-API-Key",
+    "traceparent",
+    "tracestate",
 )
 
 
@@ -41,6 +44,7 @@ class App:
     """The application for one plane. It never redirects, and never lets an exception reach the server."""
 
     def __init__(self, plane: Plane) -> None:
+        tracing.look_for_sdk()
         self._plane = plane
         self._table = RouteTable()
 
@@ -51,6 +55,15 @@ class App:
         request = Request(scope, receive)
         shown = request.header(b"x-request-id")
         logs.request_id.set(shown if is_request_id(shown) else logs.new_request_id())
+        if (span := tracing.serve(scope["method"], _trace_of(request), {})) is None:
+            await self._serve(scope, receive, send, request)
+            return
+        try:
+            await self._serve(scope, receive, _observed(send, span), request)
+        finally:
+            span.end()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, request: Request) -> None:
         try:
             route, request.arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
             if isinstance(route, PublicRoute):
@@ -63,7 +76,9 @@ class App:
             return
         # The server runs each request in a context of its own.
         enter(principal)
-        reply = await self._answer(f"{route.method} {route.path}", answering)
+        operation = f"{route.method} {route.path}"
+        tracing.describe({"http.request.method": route.method, "http.route": route.path}, name=operation)
+        reply = await self._answer(operation, answering)
         if reply is not None:
             await reply(scope, receive, send)
 
@@ -89,6 +104,7 @@ class App:
             answered(operation)
             return reply
         answered(operation, error.reason)
+        tracing.describe({"error.type": error.reason})
         return _failure(error)
 
 
@@ -104,6 +120,27 @@ def application(plane: Plane) -> ASGIApp:
         allow_headers=_CORS_HEADERS,
         expose_headers=("ETag",),
     )
+
+
+def _trace_of(request: Request) -> Mapping[str, str]:
+    """Return the trace context that a caller sent (W3C Trace Context); empty if there is none."""
+    if not (value := request.header(b"traceparent")):
+        return {}
+    return {tracing.TRACEPARENT: value, tracing.TRACESTATE: request.header(b"tracestate")}
+
+
+def _observed(send: Send, span: Span) -> Send:
+    """Return a `send` that notes the status of the response on a span."""
+
+    async def observed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            status: int = message["status"]
+            span.set_attribute("http.response.status_code", status)
+            if status >= 500:
+                tracing.failed(span, str(status))
+        await send(message)
+
+    return observed
 
 
 def _failure(error: PlaneError) -> Content:

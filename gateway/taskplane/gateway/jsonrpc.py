@@ -21,6 +21,7 @@ from taskplane.gateway.translate.dialect import Dialect
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.gateway.validation import parse_json
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import (
     Internal,
     Invalid,
@@ -47,6 +48,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         method = METHODS.get(name)
         if method is None:
             raise Unimplemented(f"there is no method {name[:100]}", reason="METHOD_NOT_FOUND")
+        tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
         _check_version(request, method.dialect)
         path = agent_name(request)
         agent = plane.agents.fresh(path) or await _agent_of(plane, path, method)
@@ -79,6 +81,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
     elif isinstance(error, PermissionDenied):
         status = 403
     answered(name if name in METHODS else "unknown", error.reason)
+    tracing.describe({"error.type": error.reason})
     body = error_body(_dialect_of(name), error)
     return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body})
 

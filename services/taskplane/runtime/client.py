@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import grpc
 
-from taskplane.runtime import logs, principal, status
+from taskplane.runtime import logs, principal, status, tracing
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.interceptors import REQUEST_ID_KEY
@@ -28,9 +28,9 @@ def client(
     """Return a channel whose stubs call as the principal of `acting_as`, or else as `identity`.
 
     A unary call has `deadline` seconds unless it is called with `timeout=`; a stream has no deadline unless it is. The
-    request id of the call being served goes along. Whatever fails is raised as a PlaneError, also by `async for`.
-    A stream that is left before its end is cancelled with `cancel()`, or when nobody refers to it any more.
-    Everything but the two kinds of methods is that of `channel`.
+    request id and the trace of the call being served go along. Whatever fails is raised as a PlaneError, also by
+    `async for`. A stream that is left before its end is cancelled with `cancel()`, or when nobody refers to it any
+    more. Everything but the two kinds of methods is that of `channel`.
     """
     return cast("grpc.aio.Channel", _Client(channel, identity, PrincipalSigner(secret), deadline))
 
@@ -48,10 +48,11 @@ class _Client:
         return getattr(self._channel, name)
 
     def metadata(self, given: _Metadata) -> list[tuple[str, str | bytes]]:
-        """Return the metadata of a call: who calls, for which request, and what was given."""
+        """Return the metadata of a call: who calls, for which request and in which trace, and what was given."""
         return [
             (PRINCIPAL_KEY, self._signed(principal.current() or self._identity)),
             (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id()),
+            *tracing.carrier(),
             *given,
         ]
 

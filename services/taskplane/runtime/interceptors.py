@@ -1,9 +1,9 @@
 """The concerns around every call, whatever its shape and whichever channel it came through.
 
 A method's handler is wrapped once, when its service is registered. Around it stand, outermost first: the request id,
-log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a socket or the
-in-process channel, and unary calls and streams have the same one, so none of the four can differ. A stream is handed to
-gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
+the span, log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a
+socket or the in-process channel, and unary calls and streams have the same one, so none of these can differ. A stream
+is handed to gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ from typing import Any, Final, NoReturn, cast
 
 import grpc
 from google.protobuf.message import DecodeError
+from opentelemetry.trace import Span
 from prometheus_client import Gauge
 
-from taskplane.runtime import logs, principal, status
+from taskplane.runtime import logs, principal, status, tracing
 from taskplane.runtime.errors import Conflict, Internal, Invalid, PermissionDenied, PlaneError, Unauthenticated
 from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.metrics import CALLS, OPEN_STREAMS, SECONDS
@@ -29,6 +30,7 @@ from taskplane.runtime.validation import is_request_id
 REQUEST_ID_KEY: Final = "x-request-id"
 SLOW: Final = 1.0
 """Seconds after which an answered unary call is worth a line in the log."""
+_FAULTS: Final = frozenset({"INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS", "UNKNOWN", "UNIMPLEMENTED"})
 
 _LEVELS: Final = {"INTERNAL": logging.ERROR, "CANCELLED": logging.DEBUG, "NOT_FOUND": logging.DEBUG}
 
@@ -168,6 +170,7 @@ def _answer(error: BaseException, request_id: str) -> BaseException:
 
 def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
     """Return the handler with every concern around it. TypeError: it streams requests, which is not served here."""
+    tracing.look_for_sdk()
     if handler.request_streaming:
         raise TypeError(f"{method.path}: methods that stream requests are not served here")
     if handler.response_streaming:
@@ -189,18 +192,24 @@ def _around(behaviour: Handler, method: Method) -> Handler:
     access = method.access
     open_to_all = access is Access.USER
     known = method.signer.known
+    name = method.path.removeprefix("/")
+    attributes = {"rpc.system.name": "grpc", "rpc.method": name}
 
     async def serve(request: Any, context: Context) -> Any:
         started = _clock()
         given: Any = None
         signed: Any = None
+        traced: dict[str, str] = {}
         for key, value in context.invocation_metadata() or ():
             if key == PRINCIPAL_KEY:
                 signed = value
             elif key == REQUEST_ID_KEY:
                 given = value
+            elif key in tracing.HEADERS and isinstance(value, str):
+                traced[key] = value
         request_id = given if isinstance(given, str) and is_request_id(given) else logs.new_request_id()
         _enter_request(request_id)
+        span = tracing.serve(name, traced, attributes)
         caller: Principal | None = None
         try:
             caller = known(signed) if signed is not None else method.default
@@ -214,14 +223,30 @@ def _around(behaviour: Handler, method: Method) -> Handler:
             error = _answer(raised, request_id)
         else:
             answered(_clock() - started, caller)
+            if span is not None:
+                span.end()
             return reply
         observer.failed(_clock() - started, error, context, caller)
+        if span is not None:
+            _end(span, error)
         try:
             await _refuse(context, error)
         finally:
             del error  # a frame that holds its own exception is a cycle
 
     return serve
+
+
+def _end(span: Span, error: BaseException) -> None:
+    """End the span of a call that was not answered; only what is no fault of its caller counts as an error."""
+    code = error.code if isinstance(error, PlaneError) else "CANCELLED"
+    span.set_attribute("rpc.response.status_code", code)
+    if isinstance(error, PlaneError):
+        if code in _FAULTS:
+            tracing.failed(span, error.reason)
+        else:
+            span.set_attribute("error.type", error.reason)
+    span.end()
 
 
 async def _refuse(context: Context, error: BaseException) -> NoReturn:

@@ -1,7 +1,8 @@
 """Logging, set up once per process: JSON lines, or a line a human reads on a terminal; secrets never.
 
 Everybody logs through `logging.getLogger(__name__)`. What a record may carry beside its text is the list `FIELDS`
-(passed as `extra=`); ids come from context variables that are set per call and per run.
+(passed as `extra=`); ids come from context variables that are set per call and per run, and from
+the span that is current.
 """
 
 import logging
@@ -13,6 +14,8 @@ from contextvars import ContextVar
 from typing import Final
 
 import orjson
+
+from taskplane.runtime import tracing
 
 request_id: ContextVar[str] = ContextVar("taskplane_request_id", default="")
 task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
@@ -29,6 +32,7 @@ FIELDS: Final = (
     "generation",
     "count",
     "attempt",
+    "trace_id",
 )
 """What a record may carry as `extra=`. Anything else is not written; payloads and addresses have no name here."""
 
@@ -84,9 +88,11 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
         found["request_id"] = request
     if task := task_id.get():
         found["task_id"] = task
+    if "trace_id" not in record.__dict__ and (trace := tracing.trace_id()):
+        found["trace_id"] = trace
     for name in FIELDS:
         value = record.__dict__.get(name)
-        if value is not None:
+        if value not in (None, ""):
             found[name] = redact(value) if isinstance(value, str) else value
     return found
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import Internal, PlaneError, Unavailable
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.storage import metrics
@@ -177,7 +178,7 @@ class Committer(Generic[Op, Answer]):
     async def _commit(self, flight: "list[Waiting[Op, Answer]]") -> None:
         try:
             await afp("append.before_begin")
-            with self._seconds.time():
+            with tracing.batch("commit", [waiting.span for waiting in flight]), self._seconds.time():
                 batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
             self._operations.observe(len(flight))
             await afp("append.after_commit_before_ack")

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import Exhausted, PlaneError
 
 Op = TypeVar("Op")
@@ -17,10 +18,11 @@ _RETRY_AFTER: Final = 0.2
 class Waiting(Generic[Op, Answer]):
     """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
 
-    `suspect`: a transaction with it failed. `pause`: seconds to wait where its next batch comes to nothing.
+    `suspect`: a transaction with it failed. `pause`: seconds to wait where its next batch comes to nothing. `span`:
+    that of its caller, if there is one.
     """
 
-    __slots__ = ("future", "key", "op", "pause", "size", "suspect")
+    __slots__ = ("future", "key", "op", "pause", "size", "span", "suspect")
 
     def __init__(self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]") -> None:
         self.op = op
@@ -29,6 +31,7 @@ class Waiting(Generic[Op, Answer]):
         self.future = future
         self.suspect = False
         self.pause = FIRST_PAUSE
+        self.span = tracing.here()
 
     def settle(self, outcome: Answer | PlaneError) -> None:
         """Deliver the answer."""

@@ -109,4 +109,5 @@ def _event(stored: Event) -> pb.ExportedEvent:
         artifact_id=stored.artifact_id,
     )
     shown.event.fence = 0
+    shown.event.traceparent = ""
     return shown

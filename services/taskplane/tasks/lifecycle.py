@@ -6,6 +6,7 @@ from typing import Final
 from prometheus_client import Counter, Histogram
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime import tracing
 from taskplane.tasks.domain.task import CREATED, MANAGED, TERMINAL, Event, Row
 from taskplane.tasks.store import Committed
 
@@ -34,17 +35,24 @@ class Lifecycle:
 def _noted(row: Row, event: Event) -> None:
     if event.kind == CREATED:
         _CREATED.labels(row.agent).inc()
-        _log.info("task created", extra=_fields(row, event.state))
+        _log.info("task created", extra=_fields(row, event, event.state))
     if event.changed_to in TERMINAL:
         state = state_name(event.changed_to)
         seconds = (event.created_at - row.created_at) / 1_000_000
         _ENDED.labels(state).inc()
         _SECONDS.observe(seconds)
-        _log.info("task ended", extra={**_fields(row, event.changed_to), "ms": round(seconds * 1000, 1)})
+        _log.info("task ended", extra={**_fields(row, event, event.changed_to), "ms": round(seconds * 1000, 1)})
 
 
-def _fields(row: Row, state: int) -> dict[str, object]:
-    return {"task_id": row.id, "agent": row.agent, "attempt": row.attempt, "state": state_name(state)}
+def _fields(row: Row, event: Event, state: int) -> dict[str, object]:
+    trace = tracing.trace_id_of(tracing.unpack(event.trace))
+    return {
+        "task_id": row.id,
+        "agent": row.agent,
+        "attempt": row.attempt,
+        "state": state_name(state),
+        "trace_id": trace,
+    }
 
 
 def state_name(state: int) -> str:

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
+from taskplane.runtime import tracing
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
@@ -123,6 +124,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def AppendEvents(self, request: pb.AppendEventsRequest, context: Context) -> pb.AppendEventsResponse:
         items = wire.append(request, caller().actor)
         validation.append(items)
+        for each in request.items:
+            tracing.link(each.traceparent)
         response = pb.AppendEventsResponse()
         for item, answer in zip(items, settled(await self._log.submit_all(items)), strict=True):
             wire.append_result(response.results.add(), item, answer)
@@ -331,7 +334,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 
 def _scope() -> Scope:
     who = caller()
-    return Scope(who.tenant, who.owner, who.actor)
+    return Scope(who.tenant, who.owner, who.actor, tracing.packed())
 
 
 def _history_length(request: pb.GetTaskRequest | pb.ListTasksRequest) -> int | None:

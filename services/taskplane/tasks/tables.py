@@ -117,6 +117,7 @@ event: Final = Table(
     Column("payload", LargeBinary, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("changed_to", Integer),
+    Column("trace", LargeBinary),
     PrimaryKeyConstraint("task_uid", "generation", name="event_pkey"),
     CheckConstraint("generation >= 1", name="event_generation_from_one"),
     CheckConstraint(
@@ -203,6 +204,7 @@ task: Final = Table(
     Column("superseded_seq", BigInteger, nullable=False),
     Column("in_turn", Boolean, nullable=False),
     Column("trimmed_generation", BigInteger, nullable=False),
+    Column("trace", LargeBinary),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),

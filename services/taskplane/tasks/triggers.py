@@ -68,6 +68,7 @@ LIVE: Final = frozenset(
         "updated_at",
         "event_bytes",
         "superseded",
+        "trace",
     }
 )
 # The stored fold is a cache of the log and may be rewritten at any time.

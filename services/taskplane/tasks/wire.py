@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import Change, UserMessage, read_artifact, read_status
@@ -92,6 +93,8 @@ class Wire:
         record.incarnation = self.incarnation(row)
         if row.superseded:
             record.superseded = True
+        if row.trace is not None:
+            record.traceparent = tracing.unpack(row.trace)
         set_time(record.created_at, row.created_at)
 
 
@@ -116,6 +119,8 @@ def event(stored: Event) -> pb.Event:
         invocation_id=stored.invocation_id or "",
         speaks=stored.speaks,
     )
+    if stored.trace is not None:
+        message.traceparent = tracing.unpack(stored.trace)
     set_time(message.created_at, stored.created_at)
     if stored.payload:
         message.event.ParseFromString(stored.payload)
@@ -209,6 +214,7 @@ def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]
             read_changes(item.changes, "items"),
             item.consumed_generation,
             item.copied_generation,
+            tracing.pack(item.traceparent) if item.traceparent else None,
         )
         for item in request.items
     ]

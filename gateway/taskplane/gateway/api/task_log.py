@@ -19,6 +19,7 @@ from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.validation import check_cursor
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.tracing import trace_id_of
 
 _KINDS: Final[dict[int, str]] = {
     value: name.removeprefix("EVENT_KIND_").lower() for name, value in pb.EventKind.items()
@@ -80,7 +81,7 @@ def _batch(seen: WatchedBatch) -> bytes:
 
 def _json(event: pb.Event) -> dict[str, Any]:
     which = event.event.WhichOneof("payload")
-    return {
+    found: dict[str, Any] = {
         "generation": event.generation,
         "time": to_text(event.created_at),
         "attempt": event.attempt,
@@ -88,6 +89,9 @@ def _json(event: pb.Event) -> dict[str, Any]:
         "kind": _KINDS.get(event.kind, "unknown"),
         "event": v1_0.event(getattr(event.event, which)) if which else None,
     }
+    if event.traceparent:
+        found["traceId"] = trace_id_of(event.traceparent)
+    return found
 
 
 def _snapshot(seen: WatchedBatch) -> bytes:

@@ -9,6 +9,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.runs.outbox import LEASE_GONE, ItemRefused, Outbox
 from taskplane.executor.runs.tries import Tries
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import DeadlineExceeded, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.retry import RETRYABLE, pause_after
@@ -74,7 +75,9 @@ class Appender:
         self.calls += 1
         await afp("append.before_send")
         try:
-            response = await self._store.AppendEvents(request, timeout=self._tries.timeout)
+            # The call is part of the first run's trace; the store links it to the others, which the items name.
+            with tracing.within(batch[0].traceparent):
+                response = await self._store.AppendEvents(request, timeout=self._tries.timeout)
         except DeadlineExceeded as error:
             log.warning("appending %d items had no answer, the next replica is asked: %s", len(batch), error)
             self._tries.unanswered()

@@ -19,6 +19,7 @@ class Input:
     generation: int
     invocation_id: str
     message: a2a.Message
+    traceparent: str = ""
 
 
 class Inputs:
@@ -77,7 +78,7 @@ class Inputs:
             return [event async for page in pages for event in page.events]
 
         for event in await retry_until_reachable(read):
-            self._waiting.append(Input(event.generation, event.invocation_id, _message_of(event)))
+            self._waiting.append(Input(event.generation, event.invocation_id, _message_of(event), event.traceparent))
             self._known = event.generation
 
 

@@ -166,6 +166,8 @@ class Outbox:
         self.uid = uid
         self.fence = fence
         self.until = until
+        # The run's, which its items name.
+        self.traceparent = ""
         self.input_generation = 0
         # The final change is in the log: the task has ended or is paused, and the lease is gone with it.
         self.at_rest = False
@@ -299,6 +301,8 @@ class Outbox:
             return
         self._number += 1
         item = request.items.add(task_uid=self.uid, fence=self.fence, number=self._number)
+        if self.traceparent:
+            item.traceparent = self.traceparent
         entries, self._waiting = self._waiting, []
         self._bytes = 0
         self._text = None

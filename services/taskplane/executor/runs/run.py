@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.json_format import Error as JsonError
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -24,7 +25,7 @@ from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopp
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
 from taskplane.executor.sweeps.copying import Source
-from taskplane.runtime import logs
+from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal
@@ -99,6 +100,7 @@ class Run:
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
+        self._span: Span = INVALID_SPAN
 
     def _committed(self, item: Committed) -> None:
         self._session.committed(item)
@@ -115,6 +117,20 @@ class Run:
     async def work(self) -> None:
         """Run the agent to the end or pause of the task. Raises only what is a bug."""
         logs.task_id.set(self.task_id)
+        attributes: dict[str, str | int] = {
+            "taskplane.task.id": self.task_id,
+            "taskplane.invocation.id": self._record.invocation_id,
+            "taskplane.agent": self._record.agent,
+            "taskplane.attempt": self._record.attempt,
+            "taskplane.fence": self.fence,
+        }
+        # The run of a task just created is part of the call that made it, in whose context it stands.
+        parent = "" if self._fresh is not None else self._record.traceparent
+        with tracing.span(f"run {self._record.agent}", attributes, parent=parent) as self._span:
+            self.outbox.traceparent = tracing.traceparent()
+            await self._work()
+
+    async def _work(self) -> None:
         try:
             async with self._limit:
                 await self._live()
@@ -158,6 +174,7 @@ class Run:
         while True:
             given = await self._inputs.next()
             if not first:
+                tracing.link(given.traceparent)
                 await self._begin_further_turn()
             if await self._turn(given, first=first):
                 return
@@ -307,6 +324,8 @@ class Run:
 
     async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
         """End the task as failed or rejected. A text that is still open is the store's to interrupt."""
+        if state == a2a.TASK_STATE_FAILED:
+            tracing.failed(self._span, reason)
         message = self._change_buffer.factory.message(text)
         if reason:
             message.metadata.fields["reason"].string_value = reason

@@ -23,7 +23,7 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
     refusal = _refusal(row, op)
     if refusal is not None:
         return _refused(row, refusal)
-    draft = Draft(row, op.actor, now, artifacts=found.artifacts)
+    draft = Draft(row, op.actor, now, trace=op.trace, artifacts=found.artifacts)
     consumed = max(op.consumed_generation, row.consumed_generation)
     last = len(op.changes) - 1
     for index, change in enumerate(op.changes):

@@ -50,6 +50,8 @@ class Append:
     changes: Sequence[Change] = ()
     consumed_generation: int = 0
     copied_generation: int = 0
+    # The packed `traceparent` of the run.
+    trace: bytes | None = None
 
     @property
     def state(self) -> int:

@@ -73,7 +73,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
         # After all tasks that it waits for, whichever clock they were created by.
         now = max(now, found.busy + 1)
     leased = bool(op.claim_for)
-    draft = Draft(_new_row(op, now), op.scope.actor, now)
+    draft = Draft(_new_row(op, now), op.scope.actor, now, trace=op.scope.trace)
     first = draft.created(op)
     last = len(op.changes) - 1
     for index, change in enumerate(op.changes):
@@ -139,6 +139,7 @@ def _new_row(op: commands.Create, now: int) -> Row:
         0,  # superseded_seq
         op.strategy == QUEUE,  # in_turn
         0,  # trimmed_generation
+        op.scope.trace,
     )
 
 
@@ -167,7 +168,7 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
             reason="CONTEXT_MISMATCH",
             fields={"message.context_id": "is not the context of the task that message.task_id names"},
         )
-    draft = Draft(row, op.scope.actor, now)
+    draft = Draft(row, op.scope.actor, now, trace=op.scope.trace)
     draft.user_message(op.message, op.invocation_id, op.request_hash, reopens=row.state in PAUSED)
     new = draft.finished()
     return draft.write(new, commands.Added(row=new, generation=new.generation, added=True))
@@ -196,7 +197,7 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     if row is None:
         row = _new_document(op, now)
     turn = turn_of(task) or row.invocation_id
-    draft = Draft(row, op.scope.actor, now)
+    draft = Draft(row, op.scope.actor, now, trace=op.scope.trace)
     if row.superseded and (turn, task.context_id) != (row.invocation_id, row.context_id):
         # It continues in a turn that the rewind did not cut.
         draft.mark(superseded=False)
@@ -265,7 +266,7 @@ def _delete(found: Found, op: commands.Delete, now: int) -> Outcome:
         return _generation_mismatch(op.task_id, op.expected_generation, row.generation)
     if row.origin == DOCUMENT or row.state in TERMINAL:
         return Write(row=row, events=(), answer=commands.Done(row=row), delete=True)
-    draft = canceled(row, op.scope.actor, now, found.open_text)
+    draft = canceled(row, op.scope, now, found.open_text)
     last = draft.finished()
     return Write(last, draft.events, commands.Done(last), draft.new, delete=True)
 

@@ -70,6 +70,7 @@ class Draft:
         "_message_id",
         "_now",
         "_ready",
+        "_trace",
         "events",
         "fence",
         "generation",
@@ -80,8 +81,11 @@ class Draft:
         "state",
     )
 
-    def __init__(self, row: Row, actor: str, now: int, *, artifacts: Set[str] = frozenset()) -> None:
-        """Begin with the row as it is. `artifacts`: ids of artifacts of the task, beside the one last written to."""
+    def __init__(
+        self, row: Row, actor: str, now: int, *, trace: bytes | None = None, artifacts: Set[str] = frozenset()
+    ) -> None:
+        """Begin with the row as it is. `trace`: what its events name. `artifacts`: ids of artifacts of the task, beside
+        the one last written to."""
         self.row = row
         self.events: list[Event] = []
         # The messages of status events, by generation; see `fold`.
@@ -94,6 +98,7 @@ class Draft:
         self._event_bytes = row.event_bytes
         self.new: dict[str, Any] = {}
         self._actor = actor
+        self._trace = trace
         # The clocks of several processes differ a little; the times of one task rise with its generations all the same.
         self._now = max(now, row.updated_at)
         # Executors take it by the clock of leases, whatever times a task was imported with.
@@ -150,6 +155,7 @@ class Draft:
             changed_to=SUBMITTED if reopens else None,
         )
         at = self.generation
+        self.new["trace"] = self._trace
         self.new["input_generation"] = at
         self.new["message_generation"] = at
         self.new["message_id"] = message.message_id
@@ -337,6 +343,7 @@ class Draft:
                 payload,
                 self._now,
                 changed_to,
+                self._trace,
             )
         )
 

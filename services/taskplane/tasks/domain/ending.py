@@ -37,23 +37,23 @@ def cancel(found: Found, op: commands.Cancel, now: int) -> Write | PlaneError:
         return not_managed(row)
     if row.state in TERMINAL:
         return terminal(row)
-    draft = canceled(row, op.scope.actor, now, found.open_text, op.event_metadata)
+    draft = canceled(row, op.scope, now, found.open_text, op.event_metadata)
     new = draft.finished()
     return draft.write(new, commands.Done(row=new), refold=True)
 
 
 def canceled(
     row: Row,
-    actor: str,
+    by: Scope,
     now: int,
     open_text: a2a.Message | None = None,
     event: a2a.TaskStatusUpdateEvent | None = None,
 ) -> Draft:
     """Return the draft of a cancel of a live task, with the metadata of `event`.
 
-    Its executor is fenced and its `open_text` is closed.
+    Its executor is fenced and its `open_text` is closed. The events name the actor and the trace of `by`.
     """
-    draft = Draft(row, actor, now)
+    draft = Draft(row, by.actor, now, trace=by.trace)
     draft.lose_lease()
     draft.interrupt(open_text)
     update = a2a.TaskStatusUpdateEvent()

@@ -42,7 +42,7 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     if op.expired_before is not None and (found.lease_until is None or found.lease_until > op.expired_before):
         return None
     attempts = row.attempt - 1 if op.released else row.attempt
-    draft = Draft(row, STORE_ACTOR, now)
+    draft = Draft(row, STORE_ACTOR, now, trace=row.trace)
     draft.lose_lease()
     if row.started and row.on_orphan != RERUN_ON_ORPHAN:
         return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")

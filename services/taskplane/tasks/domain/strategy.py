@@ -21,6 +21,6 @@ def interrupted(found: Found, op: Create, now: int) -> list[Write]:
     for other in found.others:
         row = other.row
         if row is not None and row.state in ACTIVE:
-            draft = canceled(row, op.scope.actor, now, other.open_text)
+            draft = canceled(row, op.scope, now, other.open_text)
             writes.append(draft.write(draft.finished(), None, refold=True))
     return writes

@@ -24,7 +24,8 @@ def _in_line(found: Found, op: commands.MarkSuperseded, now: int) -> Write | Non
         return Write(changed_by(row, values), (), None, values)
     # Document tasks run elsewhere and are not canceled from here.
     runs = found.cut and row.origin == MANAGED and row.state in ACTIVE
-    draft = canceled(row, op.scope.actor, now, found.open_text) if runs else Draft(row, op.scope.actor, now)
+    by = op.scope
+    draft = canceled(row, by, now, found.open_text) if runs else Draft(row, by.actor, now, trace=by.trace)
     draft.mark(superseded=found.cut)
     draft.new["superseded_seq"] = op.steered_seq
     return draft.write(draft.finished(), None, refold=runs)

@@ -66,11 +66,15 @@ INTERRUPT: Final = 4
 
 
 class Scope(NamedTuple):
-    """The owner whose tasks an operation may touch, and the actor that its events name."""
+    """The owner whose tasks an operation may touch, and the actor and the trace that its events name.
+
+    `trace`: the packed `traceparent` of the call; None: nobody traces it.
+    """
 
     tenant: str
     owner: str
     actor: str
+    trace: bytes | None = None
 
 
 class Row(NamedTuple):
@@ -134,6 +138,8 @@ class Row(NamedTuple):
     in_turn: bool
     # Events up to this one may be missing, except those that stay as long as the task; after it the log is whole.
     trimmed_generation: int
+    # The packed `traceparent` of whoever sent the newest message: a run continues that trace.
+    trace: bytes | None
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
@@ -178,6 +184,8 @@ class Event(NamedTuple):
     the record that makes a turn idempotent. `artifact_id` is set if the event begins an artifact or replaces it.
 
     `changed_to`: the new state, if the event changed it; None otherwise.
+
+    `trace`: the packed `traceparent` of the call or run that wrote it; None: nobody traced it.
     """
 
     task_uid: str
@@ -196,6 +204,7 @@ class Event(NamedTuple):
     payload: bytes
     created_at: int
     changed_to: int | None
+    trace: bytes | None = None
 
 
 def cursor_of(incarnation: str, generation: int) -> str:

@@ -46,6 +46,7 @@ _SNAPSHOTS: Final = select(
     task.c.snapshot,
     cast(0, BigInteger),
     cast(null(), Integer),
+    cast(null(), LargeBinary),
 ).where(IN_UIDS)
 _TAILS: Final = (
     select(*EVENT_COLUMNS)

@@ -45,7 +45,7 @@ def _by_session(op: commands.MarkSuperseded) -> Names:
 
 
 def _by_id_and_turn(op: commands.Create | commands.AddMessage) -> Names:
-    tenant, owner, _ = op.scope
+    tenant, owner = op.scope.tenant, op.scope.owner
     return None, (tenant, op.task_id), (tenant, owner, op.invocation_id)
 
 

@@ -52,7 +52,7 @@ def _session(conn: Connection, op: Operation) -> Session:
 
 
 def _behind(conn: Connection, op: commands.MarkSuperseded) -> Mapping[str, bool]:
-    tenant, owner, _ = op.scope
+    tenant, owner = op.scope.tenant, op.scope.owner
     place = {"tenant": tenant, "owner": owner, "context_id": op.context_id, "seq": op.steered_seq}
     tasks = {uid: turn in op.cut for uid, turn in conn.execute(sql.BEHIND, place)}
     if tasks and op.cut:

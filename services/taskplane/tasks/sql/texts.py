@@ -10,7 +10,7 @@ from taskplane.tasks.domain.commands import Operation, Write
 
 
 def _texts_of_mark(op: Any) -> tuple[str, ...]:
-    return *op.scope, op.context_id, *op.cut
+    return op.scope.tenant, op.scope.owner, op.scope.actor, op.context_id, *op.cut
 
 
 _SCOPE: Final = ("scope.tenant", "scope.owner", "scope.actor")

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime import tracing
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.drafts import task_not_found
@@ -76,6 +77,7 @@ class Watch:
         whole = parsed is None and not end_only
         with self._watched.starting() as start:
             row, task = await self._start(scope, task_id, whole=whole, beyond=parsed[1] if parsed else 0)
+            tracing.link(tracing.unpack(row.trace))
             incarnation = self._records.incarnation(row)
             place = row.generation
             if parsed is not None:

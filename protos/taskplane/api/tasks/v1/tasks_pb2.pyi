@@ -179,6 +179,7 @@ class Event(_message.Message):
     INVOCATION_ID_FIELD_NUMBER: _builtins.int
     SPEAKS_FIELD_NUMBER: _builtins.int
     EVENT_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     fence: _builtins.int
     """The fence of its writer: of the lease for an executor's events, of the row for the store's own."""
@@ -191,6 +192,8 @@ class Event(_message.Message):
     """The turn that a CREATED or MESSAGE event began."""
     speaks: _builtins.bool
     """It gave the task a message that belongs to its session: final, not a status text, not a repetition."""
+    traceparent: _builtins.str
+    """The W3C traceparent of the call or run that wrote it; empty: nobody traced it."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the store wrote it, UTC."""
@@ -209,10 +212,11 @@ class Event(_message.Message):
         invocation_id: _builtins.str = ...,
         speaks: _builtins.bool = ...,
         event: _a2a_pb2.StreamResponse | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "event", b"event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "created_at", b"created_at", "event", b"event", "fence", b"fence", "generation", b"generation", "invocation_id", b"invocation_id", "kind", b"kind", "speaks", b"speaks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "created_at", b"created_at", "event", b"event", "fence", b"fence", "generation", b"generation", "invocation_id", b"invocation_id", "kind", b"kind", "speaks", b"speaks", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -249,6 +253,7 @@ class TaskRecord(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     SUPERSEDED_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Internal identity, never shown to clients. Executors use it."""
     tenant: _builtins.str
@@ -281,6 +286,10 @@ class TaskRecord(_message.Message):
     """The first half of the task's cursors; it is another one for another log."""
     superseded: _builtins.bool
     """A rewind of its session cut it: it is left out of listings that do not ask for it, and takes no more messages."""
+    traceparent: _builtins.str
+    """The W3C traceparent of the call that sent the newest message of the user, which a run continues; empty: nobody traced
+    it.
+    """
     @_builtins.property
     def status_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the state last changed, UTC."""
@@ -321,10 +330,11 @@ class TaskRecord(_message.Message):
         incarnation: _builtins.str = ...,
         task: _a2a_pb2.Task | None = ...,
         superseded: _builtins.bool = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "traceparent", b"traceparent", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -483,6 +493,7 @@ class AppendItem(_message.Message):
     CHANGES_FIELD_NUMBER: _builtins.int
     CONSUMED_GENERATION_FIELD_NUMBER: _builtins.int
     COPIED_GENERATION_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     task_uid: _builtins.str
     fence: _builtins.int
     number: _builtins.int
@@ -491,6 +502,8 @@ class AppendItem(_message.Message):
     """With a completion or a pause: the generation of the newest user message that the run has consumed. 0: unknown."""
     copied_generation: _builtins.int
     """The generation up to which every message is in the session. 0: unknown."""
+    traceparent: _builtins.str
+    """The W3C traceparent of the run, which its events name. Anything else counts as none."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]: ...
     def __init__(
@@ -502,10 +515,11 @@ class AppendItem(_message.Message):
         changes: _abc.Iterable[Global___Change] | None = ...,
         consumed_generation: _builtins.int = ...,
         copied_generation: _builtins.int = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "fence", b"fence", "number", b"number", "task_uid", b"task_uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "fence", b"fence", "number", b"number", "task_uid", b"task_uid", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2399,7 +2413,7 @@ class ExportedEvent(_message.Message):
     """The artifact that it begins."""
     @_builtins.property
     def event(self) -> Global___Event:
-        """Without a fence."""
+        """Without a fence and a traceparent."""
 
     def __init__(
         self,
