@@ -49,6 +49,15 @@ async def test_a_conversation_is_listed_in_the_order_in_which_it_was_made(plane:
     assert all(not page.tasks and page.total == 5 for page in pages)
 
 
+async def test_a_total_is_counted_up_to_a_bound(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C13: the first page of a million tasks does not wait until all are counted."""
+    monkeypatch.setattr("taskplane.tasks.sql.reads.MOST_COUNTED", 3)
+    for _ in range(5):
+        await plane.create()
+    pages = await walk(plane, TaskFilter(page_size=2))
+    assert len(ids(pages)) == 5 and {page.total for page in pages} == {3}
+
+
 async def test_a_listing_goes_on_where_it_was_although_tasks_change(plane: Plane) -> None:
     """C1: a page token is a place, not a count."""
     rows = [await plane.create() for _ in range(4)]

@@ -29,6 +29,8 @@ PAGE_BYTES: Final = 256 * 1024
 MAX_PAGE_SIZE: Final = 100
 MAX_EVENTS: Final = 1000
 MAX_INFOS: Final = 1000
+MOST_COUNTED: Final = 10_000
+"""Matches of a filter that are counted: a total of more is not worth reading them all."""
 MAX_MESSAGES: Final = 1000
 
 
@@ -119,7 +121,8 @@ class MessagePage(NamedTuple):
 class TaskPage:
     """A page of tasks. `tasks` has one folded task per row, or nothing if the filter asked for no content.
 
-    `next_page_token` is empty on the last page. `total` is the number of matches when the first page was read.
+    `next_page_token` is empty on the last page. `total` is the number of matches when the first page was read, at most
+    `MOST_COUNTED`.
     """
 
     rows: Sequence[Row]

@@ -245,6 +245,7 @@ task: Final = Table(
     postgresql_with=_REWRITTEN,
 )
 Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id)
+Index("task_by_state", task.c.tenant, task.c.owner, task.c.state, task.c.status_at, task.c.id)
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
 
 

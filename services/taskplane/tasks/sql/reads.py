@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, tuple_
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid
@@ -14,7 +14,7 @@ from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.pages import Place, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE, EventFilter, TaskFilter, TaskPage
+from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.tables import event, task
 
 Ts = TypeVarTuple("Ts")
@@ -103,7 +103,8 @@ def _filters(scope: Scope, query: TaskFilter) -> tuple[list[ColumnElement[bool]]
 
 
 def _count(conn: Connection, where: Sequence[ColumnElement[bool]], parameters: dict[str, object]) -> int:
-    total: int = conn.execute(owned(select(func.count()).select_from(task)).where(*where), parameters).scalar_one()
+    found = owned(select(literal(1)).select_from(task)).where(*where).limit(MOST_COUNTED).subquery()
+    total: int = conn.execute(select(func.count()).select_from(found), parameters).scalar_one()
     return total
 
 

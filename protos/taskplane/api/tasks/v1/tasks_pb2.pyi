@@ -962,7 +962,7 @@ class ListTasksResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     total_size: _builtins.int
-    """The number of matches, counted once per listing."""
+    """The number of matches, counted once per listing, up to 10,000."""
     page_size: _builtins.int
     """The page size that was used."""
     @_builtins.property
