@@ -3,6 +3,7 @@ writes docs/benchmarks.md.
 
 python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write] [--only pages [--database-url URL]]
 python -m bench --only million --database-url URL: a million tasks on this empty PostgreSQL database
+python -m bench --only replicas --database-url URL: two task stores on this empty PostgreSQL database
 python -m bench --before PYTHON [--runs 5]: another version of taskplane in place of the SDK, by its interpreter
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bench import load, million, pages, servers
+from bench import load, million, pages, replicas, servers
 from bench.report import FOUR, MEMORY, ONE, SQLITE, Figures, version_table, write, write_pages
 
 TEN_WORDS = "a reply of ten words is still a short one"
@@ -110,7 +111,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one short run")
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
     parser.add_argument(
-        "--only", choices=["pages", "million"], help="measure this alone, and leave the rest of the page"
+        "--only", choices=["pages", "million", "replicas"], help="measure this alone, and leave the rest of the page"
     )
     parser.add_argument(
         "--database-url", default="", help="read the pages from this PostgreSQL database; writes nothing"
@@ -123,6 +124,9 @@ def main() -> None:
     target = None if options.no_write or options.database_url else PAGE
     if options.only == "million":
         asyncio.run(million.measure(options.database_url))
+        return
+    if options.only == "replicas":
+        asyncio.run(replicas.measure(options.database_url, seconds))
         return
     if options.only == "pages" or options.database_url:
         write_pages(asyncio.run(pages.measure(runs, options.database_url)), _here(), target)

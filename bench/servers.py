@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import orjson
@@ -130,13 +130,24 @@ async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
     try:
         async with AsyncExitStack() as stack:
             for name in ("tasks", "sessions", "executor", "gateway"):
-                command = ("-m", "taskplane.cli", "serve", name)
-                await stack.enter_async_context(_process(*command, environment=environment, python=python))
-            await _answering(gateway, "/.well-known/agent-card.json")
-            await _warm(gateway)
+                await stack.enter_async_context(serving(name, environment, python))
+            await ready(gateway)
             yield gateway
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def serving(
+    room: str, environment: Mapping[str, str], python: str = sys.executable
+) -> AbstractAsyncContextManager[None]:
+    """One process of one service."""
+    return _process("-m", "taskplane.cli", "serve", room, environment=environment, python=python)
+
+
+async def ready(gateway: int) -> None:
+    """Returns once sends are answered."""
+    await _answering(gateway, "/.well-known/agent-card.json")
+    await _warm(gateway)
 
 
 async def _warm(port: int) -> None:
