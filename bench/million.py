@@ -91,7 +91,7 @@ async def _multiply(database_url: str, tasks: int) -> None:
     try:
         # Copies of whole rows: nothing that the triggers and keys between tables look after can be wrong.
         await connection.execute("SET session_replication_role = replica")
-        kinds = {
+        kinds: dict[str, tuple[str, dict[str, str]]] = {
             "ended": ("n % {one} > 3", {}),
             "paused": ("n % {one} = 0", {}),
             "running": ("n % {one} = 1", {"lease_owner": "'p' || n % 50"}),
