@@ -108,7 +108,9 @@ class Plane:
     async def logged(self, name: str, text: str, timeout: float = 10.0) -> None:
         """Waits until a process has written `text` to its log."""
         async with asyncio.timeout(timeout):
-            while text not in (self.data / f"{name}.log").read_text(errors="replace"):
+            log = self.data / f"{name}.log"
+            # A process opens its log when it begins.
+            while not log.exists() or text not in log.read_text(errors="replace"):
                 await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
