@@ -67,6 +67,7 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
     call = asyncio.ensure_future(user.rewind(invocation(second), context, words, key=key))
     assert await four.death(name) == CODE
     await four.start(name)
+    await user.connected()
     with suppress(PlaneError):
         await call
     return Cut(context, whole, [first.id, second.id], invocation(second))
