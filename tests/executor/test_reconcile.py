@@ -15,7 +15,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Turn
-from taskplane.runtime import retry
+from taskplane.runtime import failpoints, retry
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 # One that goes without waiting for anything.
@@ -246,6 +246,28 @@ async def test_of_a_session_that_it_began_a_turn_finds_out_by_its_end(stores: St
         held.let_go.set()
         reference = await call
         await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
+        assert await listed(plane) == [] and await plane.conversation("c") == []
+
+
+async def test_it_finds_out_although_it_never_heard_that_its_end_was_committed(stores: Stores) -> None:
+    """R4: its lease, which the end took, is known to be lost before the answer comes."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        failpoints.configure("append.after_commit_before_ack=sleep(1)")
+        yield Fail("no")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        held = Held(stores, "CreateTask")
+        call = asyncio.ensure_future(plane.submit("one", context_id="c", key="k"))
+        before = await saved(plane, "one")
+        await held.reached.wait()
+        await rewind(plane, before)
+        held.let_go.set()
+        reference = await call
+        try:
+            await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
+        finally:
+            failpoints.configure("")
         assert await listed(plane) == [] and await plane.conversation("c") == []
 
 

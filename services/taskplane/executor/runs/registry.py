@@ -5,6 +5,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -15,7 +16,7 @@ from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.run import Fresh, Run
 from taskplane.executor.states import AT_REST
 from taskplane.executor.sweeps.copying import Source
-from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
@@ -175,6 +176,10 @@ class Runs:
             record = response.record
             if record.state in AT_REST and record.copied_generation < record.message_generation:
                 await self.ports.copier.task(Source.of(record), record.copied_generation)
+            if run.unchecked:
+                # Its end may have been committed without an answer; then nobody else would supersede the task.
+                with suppress(NotFound):
+                    await self.ports.reconciler.apply(record.context_id)
         except PlaneError as error:
             log.info("nothing more is done about task %s: %s", run.task_id, error)
         else:

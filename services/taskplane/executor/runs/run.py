@@ -114,6 +114,11 @@ class Run:
         if self.worker is not None and not self.outbox.at_rest:
             self.worker.cancel()
 
+    @property
+    def unchecked(self) -> bool:
+        """Return whether a rewind may have come before the task, for which nobody has looked yet."""
+        return self._session.unchecked
+
     async def work(self) -> None:
         """Run the agent to the end or pause of the task. Raises only what is a bug."""
         logs.task_id.set(self.task_id)

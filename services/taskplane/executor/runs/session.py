@@ -204,6 +204,11 @@ class RunSession:
                 await self._check_in_effect()
             self._history_unread = False
 
+    @property
+    def unchecked(self) -> bool:
+        """Return whether the turn did not read its history, so that a rewind may have come before its task."""
+        return self._history_unread
+
     async def _check_in_effect(self, *invocations: str) -> None:
         """Bring the session's tasks, this one among them, in line with its history. TurnCut: it is superseded now."""
         try:
