@@ -33,7 +33,7 @@ RUNS: Final = 12
 
 _TENANT: Final = "default"
 _OWNER: Final = "local"
-# Of so many tasks one is paused, one runs, one is queued, and one is not copied.
+# One of so many tasks is paused, one runs, one is queued, and one is not copied.
 _ONE_IN: Final = 500
 _HOUR: Final = 3_600_000_000
 

@@ -126,7 +126,7 @@ class Misread(PreparedQuery):
         return instead or found
 
 
-# What is wrong about the row of a task that was read, and the statement of the batch that is refused for it.
+# The fault of the row of a task that was read, and the statement of the batch that is refused for it.
 WRONG: dict[str, dict[str, Any]] = {
     "a guard of the row": {"fence": 1, "lease_owner": "p1"},
     "a guard of the event": {"generation": 7},

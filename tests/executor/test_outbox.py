@@ -129,7 +129,7 @@ async def test_pieces_of_a_text_and_chunks_of_an_artifact_that_wait_become_one_c
         ["alone"],
         ["too"],
     ]
-    # What was taken is not changed any more.
+    # A text that was taken is not changed any more.
     run.box.text(FACTORY, "m", "!")
     assert text(run.take().changes[0].status.status.message) == "so far and on"
     run.accept(item)

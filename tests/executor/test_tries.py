@@ -106,7 +106,7 @@ async def test_a_run_goes_on_beside_a_store_that_answers_no_renewal_and_no_appen
         assert text(task.status.message) == "attempt 1"
     for method in WRITES:
         replicas = [name for called, name in seen if called == method]
-        # Where a connection changes, round robin begins at any address once more.
+        # Round robin begins at any address once more when a connection changes.
         assert sum(pair == ("there", "there") for pair in pairwise(replicas)) <= 2, replicas
         assert Counter(replicas)["there"] >= 3, replicas
     cluster.drop(database)

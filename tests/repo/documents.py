@@ -61,7 +61,7 @@ task store, so take their maximum, not their sum. `prometheus_client` adds the f
 
 `make docs` generates this list from the code.
 """
-# Who exposes what a part of the code measures.
+# The processes that expose what a part of the code measures.
 _EXPOSED: Final = {"runtime": "every process", "storage": "task store, session history"}
 
 

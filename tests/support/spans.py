@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from taskplane.runtime import tracing
 
-# What clients send: two traces, and the ids of the spans there.
+# Clients send two traces, and the ids of the spans there.
 ONE = f"00-{'a' * 32}-{'b' * 16}-01"
 OTHER = f"00-{'c' * 32}-{'d' * 16}-01"
 

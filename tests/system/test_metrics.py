@@ -1,4 +1,4 @@
-"""What each process of a plane tells its operators at `/metrics`."""
+"""The metrics that each process of a plane tells its operators at `/metrics`."""
 
 from collections.abc import Mapping
 from pathlib import Path

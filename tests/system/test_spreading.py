@@ -70,7 +70,7 @@ class Load:
 
 
 class Shares:
-    """Who has had how many of the calls that come with each send."""
+    """Return who has had how many of the calls that come with each send."""
 
     def __init__(self, made: Replicas, load: Load) -> None:
         self._folder = made.plane.data

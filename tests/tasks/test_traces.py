@@ -56,7 +56,7 @@ async def test_a_call_for_several_runs_is_linked_to_them_and_each_event_names_it
 
 
 async def test_a_task_continues_the_trace_of_its_newest_message(plane: Plane, exported: InMemorySpanExporter) -> None:
-    """What a run is a child of, whichever executor it is given to."""
+    """Return what a run is a child of, whichever executor it is given to."""
     store = plane.store()
     with tracing.within(ONE):
         record = (await store.CreateTask(creation())).record
