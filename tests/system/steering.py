@@ -31,14 +31,21 @@ class Steerer:
         self.sessions = sessions
 
     async def connected(self) -> None:
-        """Return once the channel to the executor has found a process that was started again.
+        """Return once the channel to each service has found a process that was started again.
 
-        A call that may not be repeated fails at once while it has not.
+        A stream, or a call that may not be repeated, fails at once while it has not.
         """
-        await retry_until_reachable(self._list_agents)
+        for call in (self._list_agents, self._list_tasks, self._list_sessions):
+            await retry_until_reachable(call)
 
     async def _list_agents(self) -> None:
         await self.executor.ListAgents(xb.ListAgentsRequest())
+
+    async def _list_tasks(self) -> None:
+        await self.tasks.ListTasks(pb.ListTasksRequest(page_size=1))
+
+    async def _list_sessions(self) -> None:
+        await self.sessions.ListSessions(sb.ListSessionsRequest(page_size=1))
 
     async def begin(self, words: str, context_id: str) -> a2a.Task:
         """A turn that is not waited for, as it began."""
