@@ -9,6 +9,7 @@ import copy
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -156,7 +157,8 @@ class Committer(Generic[Op, Answer]):
             batch = self._next()
             if not batch:
                 break
-            flight = self._loop.create_task(self._commit(batch))
+            # What is logged of a batch belongs to no single request.
+            flight = self._loop.create_task(self._commit(batch), context=Context())
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
         self._waiting.set(self._queue.size)
