@@ -15,7 +15,7 @@ from tests.support.balancer import balancer
 from tests.support.dns import name_server
 
 from taskplane.runtime import errors
-from taskplane.runtime.channel import connect
+from taskplane.runtime.channel import client, connect
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.server import Serving, serving
 from taskplane.runtime.services import Services
@@ -216,6 +216,31 @@ async def test_through_a_tcp_balancer_load_spreads_by_connection_within_two_ages
         between.backends = [a.port, b.port]
         for name in ("a", "b", "a"):
             await until(lambda name=name: _reached(stub, {name}))  # type: ignore[misc]
+
+
+async def test_a_replica_that_leaves_a_tcp_balancer_loses_no_call_of_a_patient_client() -> None:
+    """C14: calls of a method that is never repeated; while the only connection leads to who leaves, they wait."""
+    async with (
+        serving(named("a"), "127.0.0.1:0", **QUICK) as a,
+        balancer(a.port) as between,
+        connect(f"127.0.0.1:{between.port}", ECHO) as channel,
+    ):
+        stub = EchoStub(client(channel, identity=ALICE, patience=10.0))
+        stopped = asyncio.Event()
+
+        async def load() -> None:
+            while not stopped.is_set():
+                await asked(stub, 1)
+
+        async with asyncio.TaskGroup() as callers:
+            async with serving(named("b"), "127.0.0.1:0", **{**QUICK, "connection_age": 600.0}) as b:
+                between.backends = [b.port, a.port]
+                assert set(await asked(stub, 10)) == {"b"}
+                for _ in range(4):
+                    callers.create_task(load())
+                await b.leave()
+            assert set(await asked(stub, 20)) == {"a"}
+            stopped.set()
 
 
 async def test_a_replica_that_goes_silent_is_left_within_seconds() -> None:

@@ -23,12 +23,12 @@ class Balancer:
         backend = self.backends[self._next % len(self.backends)]
         self._next += 1
         self.connections[backend] = self.connections.get(backend, 0) + 1
-        with contextlib.closing(writer):
+        async with _closing(writer):
             try:
                 to_reader, to_writer = await asyncio.open_connection("127.0.0.1", backend)
             except OSError:
                 return
-            with contextlib.closing(to_writer):
+            async with _closing(to_writer):
                 await asyncio.gather(self._pump(reader, to_writer), self._pump(to_reader, writer))
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,6 +40,20 @@ class Balancer:
                 writer.write(data)
                 await writer.drain()
             writer.write_eof()
+
+
+@asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncGenerator[None]:
+    """Closes the connection and waits until it is; what a cancelled task did not send yet is dropped."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        writer.transport.abort()
+        raise
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 @asynccontextmanager

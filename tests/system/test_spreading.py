@@ -138,7 +138,7 @@ async def test_replicas_that_are_started_later_get_their_share(cluster: Cluster,
 
 
 @thorough
-@pytest.mark.parametrize("form", ["list", "name"])
+@pytest.mark.parametrize("form", ["list", "name", "balancer"])
 async def test_what_leaves_loses_no_send(cluster: Cluster, tmp_path: Path, form: Form) -> None:
     """C14: one of two executors, task stores and session histories, each by SIGTERM under load."""
     async with (

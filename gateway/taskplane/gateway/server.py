@@ -21,7 +21,7 @@ from taskplane.gateway.protocol import Protocol
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
-from taskplane.runtime.channel import client
+from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.http_server import listening, serving_http
 from taskplane.runtime.principal import Principal
 
@@ -62,11 +62,16 @@ async def open_gateway(
     authenticator = Authenticator(settings)
     identity = Principal("", "", "gateway", service=True)
     secret = settings.internal_secret.encode()
-    clients = {
-        name: client(channel, identity=identity, secret=secret)
-        for name, channel in (("tasks", tasks), ("sessions", sessions), ("executor", executor))
-    }
-    stub = AgentExecutorStub(clients["executor"])
+    channels = {"tasks": tasks, "sessions": sessions, "executor": executor}
+
+    def clients(patience: float = 0.0) -> dict[str, grpc.aio.Channel]:
+        return {
+            name: client(channel, identity=identity, secret=secret, patience=patience)
+            for name, channel in channels.items()
+        }
+
+    patient = clients(PATIENCE)
+    stub = AgentExecutorStub(patient["executor"])
     streams = Streams(settings.max_streams, settings.max_streams_per_principal)
     drain = asyncio.Event()
     with (
@@ -82,14 +87,14 @@ async def open_gateway(
         plane = Plane(
             settings=settings,
             public_url=gateway.public_url,
-            tasks=TaskStoreStub(clients["tasks"]),
-            sessions=SessionHistoryStub(clients["sessions"]),
+            tasks=TaskStoreStub(patient["tasks"]),
+            sessions=SessionHistoryStub(patient["sessions"]),
             executor=stub,
             agents=Agents(stub, settings.card_age),
             authenticator=authenticator,
             streams=streams,
             worker=worker,
-            probes=ready if ready is not None else probes(clients),
+            probes=ready if ready is not None else probes(clients()),
             draining=drain.is_set,
         )
         async with serving_http(_config(plane), listener):

@@ -27,7 +27,7 @@ from taskplane.executor.sweeps.imports import Imports
 from taskplane.executor.sweeps.reconcile import Reconciler
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.submit import Submits
-from taskplane.runtime.channel import client
+from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.services import Services
@@ -96,8 +96,8 @@ async def open_executor(
         agents = load_agents(settings.agents, allow_crash=settings.allow_crash)
     secret = settings.internal_secret.encode()
     identity = Principal("", "", f"executor:{process_id}", service=True)
-    to_tasks = client(tasks_channel, identity=identity, secret=secret)
-    to_sessions = client(sessions_channel, identity=identity, secret=secret)
+    to_tasks = client(tasks_channel, identity=identity, secret=secret, patience=PATIENCE)
+    to_sessions = client(sessions_channel, identity=identity, secret=secret, patience=PATIENCE)
     renewals, appends = renewals or tasks_channel, appends or tasks_channel
     to_renew = client(renewals, identity=identity, secret=secret)
     to_append = client(appends, identity=identity, secret=secret)

@@ -5,7 +5,8 @@ grpc.aio's own client interceptors need a channel with a socket; this works for 
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Iterable
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 import grpc
@@ -17,13 +18,22 @@ from taskplane.runtime.interceptors import REQUEST_ID_KEY
 from taskplane.runtime.principal import Principal
 
 DEADLINE: Final = 10.0
+PATIENCE: Final = 3.0
+"""Seconds for which services wait for each other (`patience`); a replica that leaves does so within one, and behind a
+balancer it may take two connections more to find another one."""
 
 _Metadata = Iterable[tuple[str, str | bytes]]
+_NO_SERVER: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _FAILURES: Final = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 def client(
-    channel: grpc.aio.Channel, *, identity: Principal, secret: bytes = b"", deadline: float = DEADLINE
+    channel: grpc.aio.Channel,
+    *,
+    identity: Principal,
+    secret: bytes = b"",
+    deadline: float = DEADLINE,
+    patience: float = 0.0,
 ) -> grpc.aio.Channel:
     """Return a channel whose stubs call as the principal of `acting_as`, or else as `identity`.
 
@@ -31,18 +41,28 @@ def client(
     request id and the trace of the call being served go along. Whatever fails is raised as a PlaneError, also by
     `async for`. A stream that is left before its end is cancelled with `cancel()`, or when nobody refers to it any
     more. Everything but the two kinds of methods is that of `channel`.
+
+    With `patience`, a unary call that finds all servers of the channel gone waits up to so many seconds for one before
+    it is made; it is a coroutine then, and no `grpc.aio.Call`. So a call that must not be repeated is not lost while a
+    server leaves and its balancer chooses another one.
     """
-    return cast("grpc.aio.Channel", _Client(channel, identity, PrincipalSigner(secret), deadline))
+    return cast("grpc.aio.Channel", _Client(channel, identity, PrincipalSigner(secret), deadline, patience))
 
 
 class _Client:
     def __init__(
-        self, channel: grpc.aio.Channel, identity: Principal, signer: PrincipalSigner, deadline: float
+        self,
+        channel: grpc.aio.Channel,
+        identity: Principal,
+        signer: PrincipalSigner,
+        deadline: float,
+        patience: float,
     ) -> None:
         self._channel = channel
         self._identity = identity
         self._signed = lru_cache(maxsize=1_024)(signer.write)
         self._deadline = deadline
+        self._patience = patience
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
@@ -57,10 +77,20 @@ class _Client:
         ]
 
     def unary_unary(self, *args: Any, **kwargs: Any) -> Any:
-        return _Method(self, self._channel.unary_unary(*args, **kwargs), _UnaryCall, self._deadline)
+        method = _Method(self, self._channel.unary_unary(*args, **kwargs), _UnaryCall, self._deadline)
+        return partial(self._call_patiently, method) if self._patience else method
 
     def unary_stream(self, *args: Any, **kwargs: Any) -> Any:
         return _Method(self, self._channel.unary_stream(*args, **kwargs), _StreamCall, None)
+
+    async def _call_patiently(self, method: "_Method", request: Any, **options: Any) -> Any:
+        """Call `method`, first waiting for a server where a call would fail at once."""
+        if self._channel.get_state() is _NO_SERVER:
+            with suppress(TimeoutError, grpc.aio.UsageError):
+                async with asyncio.timeout(self._patience):
+                    while self._channel.get_state(try_to_connect=True) is _NO_SERVER:
+                        await self._channel.wait_for_state_change(_NO_SERVER)
+        return await cast("_UnaryCall", method(request, **options))
 
 
 class _Method:
