@@ -13,7 +13,7 @@ from tests.support.postgres import Cluster
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Policy, Say, Text, Turn
+from taskplane.executor.agent import ArtifactChunk, Change, Complete, Fail, Policy, Say, Text, Turn
 from taskplane.executor.agents.demo import Demo
 from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.errors import PlaneError, Unavailable
@@ -152,6 +152,29 @@ async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_leas
         assert text(task.status.message) == "answer to go, attempt 1"
     await holder.close()
     cluster.drop(database)
+
+
+async def test_a_renewal_between_the_commit_of_an_end_and_its_answer_stops_no_run(stores: Stores) -> None:
+    """C8, P11: the lease went with the end, so it is not lost; the agent closes what it has open."""
+    closed: list[str] = []
+    answered = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Fail("no")
+        closed.append("resumed")
+
+    async def hold(request: object) -> None:
+        await answered.wait()
+
+    stores.channel.after["AppendEvents"] = hold
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        reference = await plane.submit("go")
+        await plane.reaches(reference.task.task_id, a2a.TASK_STATE_FAILED)
+        renewals = stores.calls.get("Renew", 0)
+        await until(lambda: stores.calls.get("Renew", 0) > renewals + 2)
+        answered.set()
+        await until(lambda: not plane.room.runs.active)
+    assert closed == ["resumed"]
 
 
 async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:

@@ -123,6 +123,9 @@ class Leases:
             elif state.still_yours:
                 run.outbox.input_generation = max(run.outbox.input_generation, state.input_generation)
                 run.outbox.renewed(until)
+            elif run.outbox.ending:
+                # The lease goes with the end, which may be committed by now.
+                certain = False
             else:
                 self._runs.stop(run, "its lease is no longer ours")
         return certain

@@ -224,6 +224,11 @@ class Outbox:
         self._add(_Ready(change, spoken))
 
     @property
+    def ending(self) -> bool:
+        """Return whether the store has the final change and was not heard yet: its answer says what became of it."""
+        return self._item is not None and self._item.final
+
+    @property
     def blocked(self) -> bool:
         """Return whether the run must wait in `room` before it puts more."""
         return (
