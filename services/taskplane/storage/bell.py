@@ -8,6 +8,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
 
 # Called on the event loop with the keys that another process rang; None: anything may have changed. It must not raise.
 Heard = Callable[[Set[str] | None], None]
@@ -42,33 +43,18 @@ class Listener:
     Many rings between two waits are one. Listen first, then read, then wait: nothing is missed.
     """
 
-    __slots__ = ("_rung", "_waiting")
-
     def __init__(self) -> None:
-        self._rung = False
-        self._waiting: asyncio.Future[None] | None = None
+        self._rung = asyncio.Event()
 
     def hear(self) -> None:
         """Take note that the bell rings."""
-        self._rung = True
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        self._rung.set()
 
     async def wait(self, timeout: float) -> bool:
         """Return True as soon as the bell has rung since the last wait returned, False after `timeout` seconds."""
-        if not self._rung:
-            loop = asyncio.get_running_loop()
-            waiting = self._waiting = loop.create_future()
-            timer = loop.call_later(timeout, _give_up, waiting)
-            try:
-                await waiting
-            finally:
-                timer.cancel()
-                self._waiting = None
-        rung, self._rung = self._rung, False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._rung.wait()
+        rung = self._rung.is_set()
+        self._rung.clear()
         return rung
-
-
-def _give_up(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
