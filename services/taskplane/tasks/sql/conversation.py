@@ -19,6 +19,7 @@ from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, mes
 from taskplane.tasks.domain.task import MANAGED, Scope
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
+from taskplane.tasks.sql.pages import check_page_size
 from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
@@ -111,12 +112,7 @@ def _weight(said: Mapping[str, _Said]) -> int:
 
 def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: MessageIdCache) -> MessagePage:
     """Implement `TaskLog.messages`."""
-    if not 1 <= query.page_size <= MAX_MESSAGES:
-        raise Invalid(
-            f"a page has 1 to {MAX_MESSAGES} messages",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"must be between 1 and {MAX_MESSAGES}"},
-        )
+    check_page_size(query.page_size, MAX_MESSAGES, "messages")
     key = (scope.tenant, scope.owner, query.context_id)
     outlines: list[_Outline] = []
     if not has_nul(query.context_id):
