@@ -14,14 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, id_problem, is_segment
-from taskplane.tasks.depth import (
-    check_depth,
-    check_groups,
-    surely_shallow,
-    values_of_artifact,
-    values_of_message,
-    values_of_update,
-)
+from taskplane.tasks.depth import check_depth, check_groups, surely_shallow, values_of, values_of_update
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import STATES
@@ -216,7 +209,7 @@ def _check_depth(field: str, changes: Iterable[Change]) -> None:
 
 def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
     if not surely_shallow(read.serialized):
-        check_depth("message", values_of_message(message))
+        check_depth("message", values_of(message))
         check_groups("message", message)
 
 
@@ -332,11 +325,11 @@ def put(request: pb.PutTaskRequest) -> None:
         problems.texts(f"task.artifacts[{index}]", artifact.parts)
     problems.done()
     check_depth("task.metadata", (task.metadata,))
-    check_depth("task.status", values_of_message(task.status.message))
+    check_depth("task.status", values_of(task.status.message))
     for message in task.history:
-        check_depth("task.history", values_of_message(message))
+        check_depth("task.history", values_of(message))
     for artifact in task.artifacts:
-        check_depth("task.artifacts", values_of_artifact(artifact))
+        check_depth("task.artifacts", values_of(artifact))
     check_groups("task", task)
 
 

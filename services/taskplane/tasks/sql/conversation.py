@@ -36,13 +36,13 @@ _PAGE_BYTES: Final = 8 * 1024 * 1024
 
 
 class _Outline(NamedTuple):
-    """A task of the session. `tail`: bytes of events that are not in its snapshot."""
+    """A task of the session, in columns of its row."""
 
     uid: str
     salt: str
     generation: int
     snapshot_generation: int
-    size: int
+    snapshot_bytes: int
     folded_bytes: int
     event_bytes: int
     origin: str
@@ -54,23 +54,11 @@ class _Outline(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return self.size + self.event_bytes - self.folded_bytes
+        return self.snapshot_bytes + self.event_bytes - self.folded_bytes
 
 
 _OUTLINES: Final = (
-    owned(
-        select(
-            task.c.uid,
-            task.c.salt,
-            task.c.generation,
-            task.c.snapshot_generation,
-            task.c.snapshot_bytes,
-            task.c.folded_bytes,
-            task.c.event_bytes,
-            task.c.origin,
-            task.c.invocation_id,
-        )
-    )
+    owned(select(*(task.c[name] for name in _Outline._fields)))
     .where(task.c.context_id == bindparam("context_id"), task.c.superseded.is_(False))
     .order_by(task.c.created_at, task.c.id)
 )
