@@ -127,7 +127,7 @@ def _names(field: str) -> _Rule:
     return check_each
 
 
-def _leases(problems: _Problems, request: pb.RenewRequest | pb.ReleaseRequest) -> None:
+def _leases(problems: _Problems, request: Any) -> None:
     for index, lease in enumerate(request.leases):
         problems.name(f"leases[{index}].task_uid", lease.task_uid)
 
