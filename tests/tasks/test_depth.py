@@ -11,7 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks import validation
-from taskplane.tasks.depth import check_depth, surely_shallow, values_of_message
+from taskplane.tasks.depth import check_depth, surely_shallow, values_of
 from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.wire import read_changes
@@ -71,7 +71,7 @@ def readable(message: a2a.Message) -> bool:
 
 def looked_at(message: a2a.Message) -> bool:
     """Return the result of a look at every value: the check that surely shallow messages are spared."""
-    return passes(lambda: check_depth("message", values_of_message(message)))
+    return passes(lambda: check_depth("message", values_of(message)))
 
 
 def accepted(message: a2a.Message) -> bool:

@@ -45,10 +45,6 @@ def add_message(request: pb.AddMessageRequest) -> None:
     validation.add_message(request, read_message(request.message))
 
 
-def watch(request: pb.WatchTaskRequest) -> None:
-    validation.watch(request, frozenset(request.stop_at))
-
-
 BAD: list[tuple[Callable[[Any], None], Any, str]] = [
     (create, creation(invocation_id=""), "invocation_id"),
     (create, creation(invocation_id="x" * 256), "invocation_id"),
@@ -83,32 +79,32 @@ BAD: list[tuple[Callable[[Any], None], Any, str]] = [
     (add_message, adding(invocation_id=""), "invocation_id"),
     (add_message, adding(expected_context="\0"), "expected_context"),
     (add_message, adding(message=said(parts=[])), "message.parts"),
-    (watch, pb.WatchTaskRequest(), "task_id"),
-    (watch, pb.WatchTaskRequest(task_id="t", stop_at=[77]), "stop_at"),  # type: ignore[list-item]
-    (watch, pb.WatchTaskRequest(task_id="t", stop_at=[0]), "stop_at"),  # type: ignore[list-item]
-    (validation.get, pb.GetTaskRequest(), "task_id"),
-    (validation.get, pb.GetTaskRequest(task_id="t", history_length=-1), "history_length"),
+    (validation.check, pb.WatchTaskRequest(), "task_id"),
+    (validation.check, pb.WatchTaskRequest(task_id="t", stop_at=[77]), "stop_at"),  # type: ignore[list-item]
+    (validation.check, pb.WatchTaskRequest(task_id="t", stop_at=[0]), "stop_at"),  # type: ignore[list-item]
+    (validation.check, pb.GetTaskRequest(), "task_id"),
+    (validation.check, pb.GetTaskRequest(task_id="t", history_length=-1), "history_length"),
     (validation.list_tasks, pb.ListTasksRequest(page_size=101), "page_size"),
     (validation.list_tasks, pb.ListTasksRequest(page_size=-1), "page_size"),
     (validation.list_tasks, pb.ListTasksRequest(state=99), "state"),  # type: ignore[arg-type]
     (validation.list_tasks, pb.ListTasksRequest(order=99), "order"),  # type: ignore[arg-type]
     (validation.list_tasks, pb.ListTasksRequest(history_length=-1), "history_length"),
-    (validation.list_events, pb.ListEventsRequest(task_id="t", limit=1001), "limit"),
-    (validation.list_events, pb.ListEventsRequest(task_id="t", kinds=[99]), "kinds"),  # type: ignore[list-item]
-    (validation.list_events, pb.ListEventsRequest(task_id="t", after_generation=-1), "after_generation"),
+    (validation.check, pb.ListEventsRequest(task_id="t", limit=1001), "limit"),
+    (validation.check, pb.ListEventsRequest(task_id="t", kinds=[99]), "kinds"),  # type: ignore[list-item]
+    (validation.check, pb.ListEventsRequest(task_id="t", after_generation=-1), "after_generation"),
     (validation.cancel, pb.CancelTaskRequest(), "task_id"),
     (validation.put, pb.PutTaskRequest(task=a2a.Task()), "task.context_id"),
     (validation.put, pb.PutTaskRequest(task=document("a\0")), "task.id"),
     (validation.put, pb.PutTaskRequest(task=document(text="\0")), "task.history[0].parts[0].text"),
     (validation.put, pb.PutTaskRequest(task=document(), expected_generation=-1), "expected_generation"),
     (validation.list_uncopied, pb.ListUncopiedRequest(limit=1001), "limit"),
-    (validation.mark_copied, pb.MarkCopiedRequest(generation=1), "task_uid"),
-    (validation.mark_copied, pb.MarkCopiedRequest(task_uid="u"), "generation"),
-    (validation.claim, pb.ClaimRequest(), "process_id"),
-    (validation.claim, pb.ClaimRequest(process_id="p", capacity=-1), "capacity"),
-    (validation.claim, pb.ClaimRequest(process_id="p", agents=["\0"]), "agents[0]"),
-    (validation.leases, pb.RenewRequest(leases=[pb.Lease(task_uid="u")]), "process_id"),
-    (validation.leases, pb.ReleaseRequest(process_id="p", leases=[pb.Lease()]), "leases[0].task_uid"),
+    (validation.check, pb.MarkCopiedRequest(generation=1), "task_uid"),
+    (validation.check, pb.MarkCopiedRequest(task_uid="u"), "generation"),
+    (validation.check, pb.ClaimRequest(), "process_id"),
+    (validation.check, pb.ClaimRequest(process_id="p", capacity=-1), "capacity"),
+    (validation.check, pb.ClaimRequest(process_id="p", agents=["\0"]), "agents[0]"),
+    (validation.check, pb.RenewRequest(leases=[pb.Lease(task_uid="u")]), "process_id"),
+    (validation.check, pb.ReleaseRequest(process_id="p", leases=[pb.Lease()]), "leases[0].task_uid"),
 ]
 
 
@@ -127,7 +123,7 @@ def test_good_requests_pass() -> None:
     add_message(adding())
     validation.put(pb.PutTaskRequest(task=document()))
     validation.list_tasks(pb.ListTasksRequest(page_size=100, state=WORKING))
-    validation.list_events(pb.ListEventsRequest(task_id="t", kinds=[pb.EVENT_KIND_STATUS], limit=1000))
+    validation.check(pb.ListEventsRequest(task_id="t", kinds=[pb.EVENT_KIND_STATUS], limit=1000))
 
 
 def nested(levels: int) -> Value:

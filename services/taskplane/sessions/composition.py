@@ -51,7 +51,9 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
         watched = commits.to = Watched(log, poll_every=settings.poll_every)
         service = SessionHistory(log, Watch(log, watched))
         services.add(pb_grpc.add_SessionHistoryServicer_to_server, service)
-        bell = make_bell(engine, settings.database_url, "sessions", watched.heard, notifications=settings.notifications)
+        bell = make_bell(
+            engine, settings.database_url, "sessions", watched.heard_keys, notifications=settings.notifications
+        )
         commits.bell = None if engine.dialect.alone else bell
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(bell.run()), group.create_task(watched.run())]

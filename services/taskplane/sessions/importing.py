@@ -1,13 +1,13 @@
 """Import of exported sessions: an entry made of each line, and the checks that the lines go together. Pure."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid
+from taskplane.runtime.times import micros
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import (
     EVENT,
@@ -20,8 +20,6 @@ from taskplane.sessions.domain.session import (
 )
 from taskplane.sessions.domain.state import read_delta
 from taskplane.sessions.validation import check_id, check_imported, check_payload, check_text, check_time
-
-_SECOND: Final = 1_000_000
 
 
 class ImportedEntry(NamedTuple):
@@ -164,11 +162,6 @@ def check_new(chunk: Sequence[tuple[int, Entry]], stored: Iterator[Entry], conte
 def line_of(record: bytes) -> int:
     """Return the line of a record."""
     return _record(record).line
-
-
-def micros(stamp: Timestamp) -> int:
-    """Return a time in microseconds since 1970."""
-    return stamp.seconds * _SECOND + stamp.nanos // 1000
 
 
 def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:

@@ -10,6 +10,7 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
+from taskplane.runtime.times import micros
 from taskplane.sessions import validation, wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope, Session
@@ -87,7 +88,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
                 scope=_scope(),
                 context_id=request.context_id,
                 expected_version=request.expected_version,
-                tasks_until=wire.micros(request.tasks_until),
+                tasks_until=micros(request.tasks_until),
             )
         )
         return pb.DeleteSessionResponse()
@@ -171,7 +172,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return wire.unsettled(await self._log.unsettled(request.min_age, request.limit or _UNSETTLED_PAGE))
 
     async def MarkSettled(self, request: pb.MarkSettledRequest, context: Context) -> pb.MarkSettledResponse:
-        await self._log.mark_settled(wire.micros(request.until))
+        await self._log.mark_settled(micros(request.until))
         return pb.MarkSettledResponse()
 
     async def ListExpired(self, request: pb.ListExpiredRequest, context: Context) -> pb.ListExpiredResponse:
@@ -182,7 +183,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return wire.remains(await self._log.remains(request.limit or _REMAINS_PAGE))
 
     async def DropRemains(self, request: pb.DropRemainsRequest, context: Context) -> pb.DropRemainsResponse:
-        await self._log.drop_remains(_scope(), request.context_id, wire.micros(request.tasks_until))
+        await self._log.drop_remains(_scope(), request.context_id, micros(request.tasks_until))
         return pb.DropRemainsResponse()
 
     async def DeleteUserState(self, request: pb.DeleteUserStateRequest, context: Context) -> pb.DeleteUserStateResponse:

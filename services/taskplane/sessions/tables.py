@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, VOID
+from taskplane.storage.indexes import partial_index
 from taskplane.storage.staging import staging_table
 
 metadata: Final = MetaData()
@@ -99,21 +100,10 @@ OPENS: Final = (
     f"((kind = {OUTCOME} AND task_id <> '')"
     f" OR ((kind = {MESSAGE} OR kind = {VOID}) AND task_id = '' AND request_hash IS NOT NULL))"
 )
-Index(
-    "session_by_update",
-    session.c.tenant,
-    session.c.owner,
-    session.c.updated_at,
-    session.c.context_id,
-    sqlite_where=text(LISTED),
-    postgresql_where=text(LISTED),
+partial_index(
+    "session_by_update", LISTED, session.c.tenant, session.c.owner, session.c.updated_at, session.c.context_id
 )
-Index(
-    "session_unapplied",
-    session.c.updated_at,
-    sqlite_where=text(UNAPPLIED),
-    postgresql_where=text(UNAPPLIED),
-)
+partial_index("session_unapplied", UNAPPLIED, session.c.updated_at)
 # Old sessions are looked for along this one: no append writes it, as it would one of the last changes.
 Index("session_by_creation", session.c.created_at, session.c.context_id, session.c.owner, session.c.tenant)
 
@@ -204,11 +194,6 @@ session_remains: Final = Table(
     PrimaryKeyConstraint("owner", "tenant", "context_id", "tasks_until", name="session_remains_pkey"),
     sqlite_with_rowid=False,
 )
-Index(
-    "entry_opens",
-    entry.c.created_at,
-    sqlite_where=text(OPENS),
-    postgresql_where=text(OPENS),
-)
+partial_index("entry_opens", OPENS, entry.c.created_at)
 # Sessions that are being brought in.
 session_import: Final = staging_table("session_import", metadata)

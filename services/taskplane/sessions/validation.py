@@ -11,12 +11,14 @@ from taskplane.runtime.validation import MAX_ID, has_control, is_segment
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.errors import no_segment
 from taskplane.sessions.domain.session import EVENT, KINDS, MESSAGE, OUTCOME, PUSHED, REWIND, VOID, Entry
-from taskplane.sessions.store import MAX_PAGE_SIZE, REPLY_BYTES
+from taskplane.sessions.store import MAX_PAGE_SIZE, REPLY_BYTES, EntryFilter
 
 MAX_TITLE: Final = 1000
 MAX_ENTRIES: Final = 1000
 # A year, in seconds.
 MAX_AGE: Final = 366 * 86_400
+# A hundred years.
+MAX_SESSION_AGE: Final = 100 * MAX_AGE
 DIGEST: Final = 32
 # Bytes of payload that an entry may have, the limit of a request.
 MAX_ENTRY: Final = 4 * 1024 * 1024
@@ -73,21 +75,10 @@ def check_place(tenant: str, owner: str, context_id: str, at: int) -> None:
     check_time("after", at)
 
 
-def check_expired(min_age: float, limit: int) -> None:
-    """Raise Invalid `BAD_AGE` unless the age is 0 to a hundred years, `BAD_LIMIT` unless the limit is 1 to 1,000."""
-    if not 0 <= min_age <= 100 * MAX_AGE:
-        raise Invalid(
-            f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {100 * MAX_AGE} seconds"}
-        )
-    check_limit(limit)
-
-
-def check_unsettled(min_age: float, limit: int) -> None:
-    """Raise Invalid `BAD_AGE` unless the age is 0 to a year, `BAD_LIMIT` unless the limit is 1 to 1,000."""
-    if not 0 <= min_age <= MAX_AGE:
-        raise Invalid(
-            f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {MAX_AGE} seconds"}
-        )
+def check_age(min_age: float, limit: int, most: int = MAX_AGE) -> None:
+    """Raise Invalid `BAD_AGE` unless the age is 0 to `most`, `BAD_LIMIT` unless the limit is 1 to 1,000."""
+    if not 0 <= min_age <= most:
+        raise Invalid(f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {most} seconds"})
     check_limit(limit)
 
 
@@ -118,15 +109,14 @@ def check_after(seq: int | None) -> None:
         raise Invalid("a number is not negative", fields={"after_seq": "is not negative"})
 
 
-def check_distinct(effective: bool, distinct: bool) -> None:
-    """Raise Invalid `BAD_FILTER` for `distinct` without `effective`: the log itself is listed with its repetitions."""
-    if distinct and not effective:
+def check_filter(query: EntryFilter) -> None:
+    """Raise Invalid for a filter that no listing could have: `BAD_ID`, `BAD_PAGE_SIZE` or `BAD_FILTER`."""
+    check_id("task_id", query.task_id, required=False)
+    check_page_size(query.page_size)
+    # The log itself is listed with its repetitions.
+    if query.distinct and not query.effective:
         raise _bad_filter("distinct", "needs effective")
-
-
-def check_skip(effective: bool, skip: int) -> None:
-    """Raise Invalid `BAD_FILTER` unless `skip` is 0, or a number of entries of an effective listing."""
-    if skip < 0 or (skip and not effective):
+    if query.skip < 0 or (query.skip and not query.effective):
         raise _bad_filter("skip", "is 0 or more, and needs effective")
 
 

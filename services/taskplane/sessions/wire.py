@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.times import micros, set_time
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import listed, pack, read_event
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
@@ -20,8 +19,6 @@ from taskplane.sessions.store import (
     UnsettledPage,
 )
 from taskplane.sessions.validation import check_payload
-
-_SECOND = 1_000_000
 
 
 def session(of: Session) -> pb.Session:
@@ -38,8 +35,8 @@ def session(of: Session) -> pb.Session:
         steered_seq=of.steered_seq,
         applied_seq=of.applied_seq,
     )
-    _set_time(message.created_at, of.created_at)
-    _set_time(message.updated_at, of.updated_at)
+    set_time(message.created_at, of.created_at)
+    set_time(message.updated_at, of.updated_at)
     return message
 
 
@@ -59,7 +56,7 @@ def entry(stored: Entry) -> pb.Entry:
     message.request_hash = stored.request_hash or b""
     message.target = stored.target
     message.off = stored.off
-    _set_time(message.created_at, stored.created_at)
+    set_time(message.created_at, stored.created_at)
     return message
 
 
@@ -74,7 +71,7 @@ def appended(answer: commands.Appended) -> pb.AppendEntriesResponse:
     response = pb.AppendEntriesResponse(
         version=of.version, entry_count=of.seq, appended=answer.appended, unapplied=of.unapplied
     )
-    _set_time(response.updated_at, of.updated_at)
+    set_time(response.updated_at, of.updated_at)
     if answer.known:
         response.known.extend(map(entry, answer.known))
     return response
@@ -84,7 +81,7 @@ def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
     """Return the session as one completed task."""
     task = a2a.Task(id=of.context_id, context_id=of.context_id, history=history)
     task.status.state = a2a.TASK_STATE_COMPLETED
-    _set_time(task.status.timestamp, of.updated_at)
+    set_time(task.status.timestamp, of.updated_at)
     return task
 
 
@@ -208,7 +205,7 @@ def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
     response = pb.ListUnappliedResponse()
     for each in sessions:
         shown = response.sessions.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)
-        _set_time(shown.updated_at, each.updated_at)
+        set_time(shown.updated_at, each.updated_at)
     return response
 
 
@@ -224,7 +221,7 @@ def expired(sessions: Sequence[ExpiredSession]) -> pb.ListExpiredResponse:
         shown = response.sessions.add(
             tenant=each.tenant, owner=each.owner, context_id=each.context_id, version=each.version
         )
-        _set_time(shown.created_at, each.created_at)
+        set_time(shown.created_at, each.created_at)
     return response
 
 
@@ -238,7 +235,7 @@ def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
     response = pb.ListRemainsResponse()
     for each in found:
         shown = response.remains.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)
-        _set_time(shown.tasks_until, each.tasks_until)
+        set_time(shown.tasks_until, each.tasks_until)
     return response
 
 
@@ -254,7 +251,7 @@ def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:
     turns = [pb.UnsettledTurn(**turn._asdict()) for turn in page.turns]
     response = pb.ListUnsettledResponse(turns=turns, more=page.more)
     if page.until is not None:
-        _set_time(response.until, page.until)
+        set_time(response.until, page.until)
     return response
 
 
@@ -270,13 +267,3 @@ def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
         page_size=request.page_size or page_size,
         page_token=request.page_token,
     )
-
-
-def micros(stamp: Timestamp) -> int:
-    """Return a time in microseconds since 1970; 0 if it is not set."""
-    return stamp.seconds * _SECOND + stamp.nanos // 1000
-
-
-def _set_time(stamp: Timestamp, micros: int) -> None:
-    stamp.seconds, rest = divmod(micros, _SECOND)
-    stamp.nanos = rest * 1000

@@ -26,35 +26,21 @@ _NO_GROUPS: Final = bytes(byte for byte in range(256) if byte & 7 != 3)
 _OTHERS: Final = 4
 
 
-def _values_of_parts(parts: Iterable[a2a.Part]) -> Iterator[Struct | Value]:
-    for part in parts:
+def values_of(content: a2a.Message | a2a.Artifact) -> Iterator[Struct | Value]:
+    """Yield the JSON values of a message or an artifact."""
+    for part in content.parts:
         if part.HasField("data"):
             yield part.data
         if part.HasField("metadata"):
             yield part.metadata
-
-
-def values_of_message(message: a2a.Message) -> Iterator[Struct | Value]:
-    """Yield the JSON values of a message."""
-    yield from _values_of_parts(message.parts)
-    if message.HasField("metadata"):
-        yield message.metadata
-
-
-def values_of_artifact(artifact: a2a.Artifact) -> Iterator[Struct | Value]:
-    """Yield the JSON values of an artifact."""
-    yield from _values_of_parts(artifact.parts)
-    if artifact.HasField("metadata"):
-        yield artifact.metadata
+    if content.HasField("metadata"):
+        yield content.metadata
 
 
 def values_of_update(update: a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent) -> Iterator[Struct | Value]:
     """Yield the JSON values of an update."""
     yield update.metadata
-    if isinstance(update, a2a.TaskStatusUpdateEvent):
-        yield from values_of_message(update.status.message)
-    else:
-        yield from values_of_artifact(update.artifact)
+    yield from values_of(update.status.message if isinstance(update, a2a.TaskStatusUpdateEvent) else update.artifact)
 
 
 def surely_shallow(serialized: bytes) -> bool:

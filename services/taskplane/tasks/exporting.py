@@ -6,6 +6,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, Invalid, PlaneError
+from taskplane.runtime.times import set_time
 from taskplane.tasks import wire
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope
@@ -94,9 +95,9 @@ def _task(row: Row, task: a2a.Task) -> pb.ExportedTask:
         task=task,
         trimmed_generation=row.trimmed_generation,
     )
-    wire.set_time(shown.created_at, row.created_at)
-    wire.set_time(shown.status_at, row.status_at)
-    wire.set_time(shown.updated_at, row.updated_at)
+    set_time(shown.created_at, row.created_at)
+    set_time(shown.status_at, row.status_at)
+    set_time(shown.updated_at, row.updated_at)
     return shown
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.times import micros
 from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.append import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.changes import read_status
@@ -41,8 +41,6 @@ from taskplane.tasks.domain.task import (
     Row,
     Scope,
 )
-
-_SECOND: Final = 1_000_000
 
 _MOST: Final = 1 << 62
 # Beyond the limits of an executor: messages of users, marks, the end, and streamed texts that a lost run repeats.
@@ -382,11 +380,6 @@ def _named(payload: a2a.StreamResponse) -> tuple[str, str]:
         return payload.task.id, payload.task.context_id
     inner = payload.message if which == "message" else getattr(payload, str(which))
     return inner.task_id, inner.context_id
-
-
-def micros(stamp: Timestamp) -> int:
-    """Return a time in microseconds since 1970."""
-    return stamp.seconds * _SECOND + stamp.nanos // 1000
 
 
 def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:

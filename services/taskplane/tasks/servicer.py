@@ -141,13 +141,13 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     def WatchTask(self, request: pb.WatchTaskRequest, context: Context) -> AsyncIterator[pb.WatchTaskResponse]:
         stop_at = frozenset(request.stop_at[:])
-        validation.watch(request, stop_at)
+        validation.check(request)
         return self._watch.stream(
             _scope(), request.task_id, cursor=request.cursor, stop_at=stop_at, end_only=request.end_only
         )
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
-        validation.get(request)
+        validation.check(request)
         row, task = await self._log.get(_scope(), request.task_id)
         response = pb.GetTaskResponse()
         self._wire.fill(response.record, row, task)
@@ -168,7 +168,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
-        validation.list_events(request)
+        validation.check(request)
         row, events = await self._log.events(_scope(), request.task_id, wire.event_filter(request))
         response = pb.ListEventsResponse(events=[wire.event(event) for event in events])
         self._wire.fill(response.record, row)
@@ -200,7 +200,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._wire.fill(record, row, task)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        validation.delete(request)
+        validation.check(request)
         await self._log.submit(
             commands.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
         )
@@ -217,12 +217,12 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return pb.ListUncopiedResponse(tasks=[wire.uncopied(row) for row in rows])
 
     async def MarkCopied(self, request: pb.MarkCopiedRequest, context: Context) -> pb.MarkCopiedResponse:
-        validation.mark_copied(request)
+        validation.check(request)
         await self._log.submit(commands.MarkCopied(task_uid=request.task_uid, generation=request.generation))
         return pb.MarkCopiedResponse()
 
     async def MarkSuperseded(self, request: pb.MarkSupersededRequest, context: Context) -> pb.MarkSupersededResponse:
-        validation.mark_superseded(request)
+        validation.check(request)
         marked = _expect(commands.Marked, await self._log.submit(wire.mark_superseded(request, _scope())))
         response = pb.MarkSupersededResponse()
         for row in marked.rows:
@@ -243,25 +243,25 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return pb.ListMessagesResponse(**page._asdict())
 
     def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
-        validation.context_id(request.context_id)
+        validation.check(request)
         return self._following.stream(_scope(), request.context_id)
 
     async def SummarizeSessions(
         self, request: pb.SummarizeSessionsRequest, context: Context
     ) -> pb.SummarizeSessionsResponse:
-        validation.summarize_sessions(request)
+        validation.check(request)
         found = await self._log.summaries(_scope(), request.context_ids)
         return pb.SummarizeSessionsResponse(sessions=[session_wire.summary(each) for each in found])
 
     async def GetSessionFigures(
         self, request: pb.GetSessionFiguresRequest, context: Context
     ) -> pb.GetSessionFiguresResponse:
-        validation.context_id(request.context_id)
+        validation.check(request)
         infos = await self._log.session(_scope(), request.context_id)
         return session_wire.figures(figures(infos, await self._log.now()))
 
     def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
-        validation.export(request)
+        validation.check(request)
         return exported(self._log, _scope(), request.task_id, request.generation)
 
     async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
@@ -270,12 +270,12 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return pb.StageImportResponse()
 
     async def CommitImport(self, request: pb.CommitImportRequest, context: Context) -> pb.CommitImportResponse:
-        validation.one_import(request)
+        validation.check(request)
         made = await self._log.commit_import(_scope(), request.context_id, request.import_id, request.pages)
         return pb.CommitImportResponse(tasks=made)
 
     async def FinishImport(self, request: pb.FinishImportRequest, context: Context) -> pb.FinishImportResponse:
-        validation.one_import(request)
+        validation.check(request)
         await self._log.finish_import(_scope(), request.context_id, request.import_id)
         return pb.FinishImportResponse()
 
@@ -309,14 +309,14 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
         self._leases = leases
 
     async def Claim(self, request: pb.ClaimRequest, context: Context) -> AsyncIterator[pb.ClaimResponse]:
-        validation.claim(request)
+        validation.check(request)
         stream = self._claims.stream(request.process_id, request.agents, request.capacity)
         async with aclosing(stream):
             async for response in stream:
                 yield response
 
     async def Renew(self, request: pb.RenewRequest, context: Context) -> pb.RenewResponse:
-        validation.leases(request)
+        validation.check(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         renewed = await self._leases.renew(request.process_id, held)
         self._claims.renewed(request.process_id)
@@ -326,7 +326,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
         )
 
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        validation.leases(request)
+        validation.check(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         await self._leases.release(request.process_id, held, lost=request.lost)
         return pb.ReleaseResponse()

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.times import set_time
 from taskplane.tasks.domain.figures import Figures, Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import DOCUMENT
 from taskplane.tasks.store import MAX_INFOS, InfoFilter, MessageFilter
-from taskplane.tasks.wire import set_time
 
 # Characters of an error text; a list shows its beginning.
 MAX_ERROR: Final = 8192

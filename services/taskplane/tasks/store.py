@@ -241,7 +241,7 @@ class Unfinished(NamedTuple):
 
 
 class WriteLog(Protocol):
-    """Operations on tasks."""
+    """Operations on tasks, and the clock that they go by."""
 
     async def submit(self, op: Operation) -> Answer:
         """Carry out one operation and answer when it is durable; raise its refusal (a PlaneError).
@@ -259,10 +259,6 @@ class WriteLog(Protocol):
         A refusal concerns its operation only.
         """
         ...
-
-
-class ClockLog(Protocol):
-    """The clock of leases."""
 
     async def now(self) -> int:
         """Return the clock of leases, microseconds since 1970: the database's, never this machine's wall clock."""
@@ -368,7 +364,7 @@ class CopyLog(Protocol):
         ...
 
 
-class QueueLog(WriteLog, ClockLog, Protocol):
+class QueueLog(WriteLog, Protocol):
     """The log as the queue sees it: tasks that wait for an executor, and leases."""
 
     async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
@@ -420,7 +416,7 @@ class QueueLog(WriteLog, ClockLog, Protocol):
         ...
 
 
-class RetentionLog(WriteLog, ClockLog, Protocol):
+class RetentionLog(WriteLog, Protocol):
     """The log as retention sees it: tasks whose old events may go."""
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:

@@ -21,9 +21,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
+from taskplane.storage.indexes import partial_index
 from taskplane.storage.staging import staging_table
 from taskplane.tasks.domain.task import (
     AT_REST,
@@ -127,34 +127,19 @@ event: Final = Table(
     ),
 )
 # The most telling column comes first, here and in `task_public_id`: a batch looks up by it alone.
-Index(
-    "event_invocation",
-    event.c.invocation_id,
-    event.c.tenant,
-    event.c.owner,
-    unique=True,
-    sqlite_where=text("invocation_id IS NOT NULL"),
-    postgresql_where=text("invocation_id IS NOT NULL"),
+partial_index(
+    "event_invocation", "invocation_id IS NOT NULL", event.c.invocation_id, event.c.tenant, event.c.owner, unique=True
 )
 # Whether a task has an artifact is asked for what goes on with another one than the last; see `Row.artifact_id`.
-Index(
-    "event_artifact",
-    event.c.task_uid,
-    event.c.artifact_id,
-    event.c.generation,
-    sqlite_where=text("artifact_id IS NOT NULL"),
-    postgresql_where=text("artifact_id IS NOT NULL"),
-)
-
-Index(
+partial_index("event_artifact", "artifact_id IS NOT NULL", event.c.task_uid, event.c.artifact_id, event.c.generation)
+partial_index(
     "event_state_change",
+    STATE_CHANGES,
     event.c.task_uid,
     event.c.generation,
     event.c.kind,
     event.c.changed_to,
     event.c.created_at,
-    sqlite_where=text(STATE_CHANGES),
-    postgresql_where=text(STATE_CHANGES),
 )
 
 task: Final = Table(
@@ -248,15 +233,10 @@ Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id
 Index("task_by_state", task.c.tenant, task.c.owner, task.c.state, task.c.status_at, task.c.id)
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
 
-
-def _partial(name: str, where: str, *columns: Column[object]) -> None:
-    Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
-
-
-_partial("task_ready", "ready_at IS NOT NULL", task.c.agent, task.c.ready_at)
-_partial("task_uncopied", UNCOPIED, task.c.status_at)
-_partial("task_paused", WAITING, task.c.state)
-_partial("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)
+partial_index("task_ready", "ready_at IS NOT NULL", task.c.agent, task.c.ready_at)
+partial_index("task_uncopied", UNCOPIED, task.c.status_at)
+partial_index("task_paused", WAITING, task.c.state)
+partial_index("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)
 
 # One row per task that runs. A renewal rewrites these narrow rows only. The fence, and what changes with it, stands in
 # the row of the task, which decides who holds the lease.
@@ -287,5 +267,5 @@ executor: Final = Table(
 # Tasks of sessions that are being brought in. Page 0 has the uids of those that are in, while their session is not yet.
 task_import: Final = staging_table("task_import", metadata)
 
-_partial("task_trimmable", TRIMMABLE, task.c.status_at, task.c.uid)
-_partial("task_documents", DOCUMENTS, task.c.uid)
+partial_index("task_trimmable", TRIMMABLE, task.c.status_at, task.c.uid)
+partial_index("task_documents", DOCUMENTS, task.c.uid)

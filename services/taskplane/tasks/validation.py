@@ -1,25 +1,20 @@
 """Validation of requests before anything is done about them.
 
-There is one function per RPC. Each raises Invalid, with every field that is wrong, or with reason `TOO_DEEP`.
+`check` knows the rules that are about single fields; each RPC with other rules has a function. All raise Invalid, with
+every field that is wrong, or with reason `TOO_DEEP`.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, id_problem, is_segment
-from taskplane.tasks.depth import (
-    check_depth,
-    check_groups,
-    surely_shallow,
-    values_of_artifact,
-    values_of_message,
-    values_of_update,
-)
+from taskplane.tasks.depth import check_depth, check_groups, surely_shallow, values_of, values_of_update
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import STATES
@@ -116,6 +111,86 @@ class _Problems:
             raise Invalid(f"the request is not valid: {text}", fields=self._fields)
 
 
+# A rule about one field of a request, whatever the request.
+_Rule = Callable[[_Problems, Any], None]
+
+
+def _name(field: str) -> _Rule:
+    return lambda problems, request: problems.name(field, getattr(request, field))
+
+
+def _names(field: str) -> _Rule:
+    def check_each(problems: _Problems, request: Any) -> None:
+        for index, each in enumerate(getattr(request, field)):
+            problems.name(f"{field}[{index}]", each)
+
+    return check_each
+
+
+def _leases(problems: _Problems, request: Any) -> None:
+    for index, lease in enumerate(request.leases):
+        problems.name(f"leases[{index}].task_uid", lease.task_uid)
+
+
+def _at_least(field: str, least: int = 0) -> _Rule:
+    return lambda problems, request: problems.at_least(field, getattr(request, field), least)
+
+
+def _at_most(field: str, most: int) -> _Rule:
+    return lambda problems, request: problems.at_most(field, getattr(request, field), most)
+
+
+def _refused(field: str, problem: str, is_bad: Callable[[Any], bool]) -> _Rule:
+    def refuse(problems: _Problems, request: Any) -> None:
+        if is_bad(getattr(request, field)):
+            problems.add(field, problem)
+
+    return refuse
+
+
+_ONE_IMPORT: Final = (_name("context_id"), _name("import_id"))
+_RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
+    pb.WatchTaskRequest: (
+        _name("task_id"),
+        _refused("stop_at", "has an unknown state", lambda states: not STATES.issuperset(states)),
+    ),
+    pb.GetTaskRequest: (_name("task_id"), _at_least("history_length")),
+    pb.ListEventsRequest: (
+        _name("task_id"),
+        _refused("kinds", "has an unknown kind", lambda kinds: not _KINDS.issuperset(kinds)),
+        _at_least("after_generation"),
+        _at_most("limit", MAX_EVENTS),
+    ),
+    pb.CancelTaskRequest: (_name("task_id"),),
+    pb.DeleteTaskRequest: (_name("task_id"), _at_least("expected_generation")),
+    pb.MarkCopiedRequest: (_name("task_uid"), _at_least("generation", 1)),
+    pb.MarkSupersededRequest: (_name("context_id"), _at_least("steered_seq", 1), _names("cut_invocation_ids")),
+    pb.ListTaskInfosRequest: (_name("context_id"),),
+    pb.ListMessagesRequest: (_name("context_id"),),
+    pb.WatchSessionRequest: (_name("context_id"),),
+    pb.GetSessionFiguresRequest: (_name("context_id"),),
+    pb.SummarizeSessionsRequest: (
+        _refused("context_ids", f"has more than {MAX_SESSIONS}", lambda ids: len(ids) > MAX_SESSIONS),
+        _names("context_ids"),
+    ),
+    pb.ExportTaskRequest: (_name("task_id"), _at_least("generation")),
+    pb.StageImportRequest: _ONE_IMPORT,
+    pb.CommitImportRequest: _ONE_IMPORT,
+    pb.FinishImportRequest: _ONE_IMPORT,
+    pb.ClaimRequest: (_name("process_id"), _names("agents"), _at_most("capacity", MAX_CAPACITY)),
+    pb.RenewRequest: (_name("process_id"), _leases),
+    pb.ReleaseRequest: (_name("process_id"), _leases),
+}
+
+
+def check(request: Message) -> None:
+    """Check the fields of a request by the rules for its RPC, if these are all about single fields."""
+    problems = _Problems()
+    for rule in _RULES[type(request)]:
+        rule(problems, request)
+    problems.done()
+
+
 def _is_sound(change: Change) -> bool:
     """Return whether a change is valid at first sight: its id is, and none of its bytes can be U+0000 in a text."""
     if change is None or _NUL in change.serialized:
@@ -134,7 +209,7 @@ def _check_depth(field: str, changes: Iterable[Change]) -> None:
 
 def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
     if not surely_shallow(read.serialized):
-        check_depth("message", values_of_message(message))
+        check_depth("message", values_of(message))
         check_groups("message", message)
 
 
@@ -205,23 +280,6 @@ def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
     _check_message_depth(request.message, message)
 
 
-def watch(request: pb.WatchTaskRequest, stop_at: frozenset[int]) -> None:
-    """Check a WatchTask request except for its cursor. `stop_at` is that of the request."""
-    problems = _Problems()
-    problems.name("task_id", request.task_id)
-    if not stop_at <= STATES:
-        problems.add("stop_at", "has an unknown state")
-    problems.done()
-
-
-def get(request: pb.GetTaskRequest) -> None:
-    """Check a GetTask request."""
-    problems = _Problems()
-    problems.name("task_id", request.task_id)
-    problems.at_least("history_length", request.history_length)
-    problems.done()
-
-
 def list_tasks(request: pb.ListTasksRequest) -> None:
     """Check a ListTasks request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
     problems = _Problems()
@@ -237,37 +295,11 @@ def list_tasks(request: pb.ListTasksRequest) -> None:
     _check_page_size(request.page_size, MAX_PAGE_SIZE, "tasks")
 
 
-def list_events(request: pb.ListEventsRequest) -> None:
-    """Check a ListEvents request."""
-    problems = _Problems()
-    problems.name("task_id", request.task_id)
-    if not _KINDS.issuperset(int(kind) for kind in request.kinds):
-        problems.add("kinds", "has an unknown kind")
-    problems.at_least("after_generation", request.after_generation)
-    problems.at_most("limit", request.limit, MAX_EVENTS)
-    problems.done()
-
-
 def cancel(request: pb.CancelTaskRequest) -> None:
     """Check a CancelTask request."""
-    task_id(request.task_id)
+    check(request)
     check_depth("metadata", (request.metadata,))
     check_groups("metadata", request.metadata)
-
-
-def delete(request: pb.DeleteTaskRequest) -> None:
-    """Check a DeleteTask request."""
-    problems = _Problems()
-    problems.name("task_id", request.task_id)
-    problems.at_least("expected_generation", request.expected_generation)
-    problems.done()
-
-
-def task_id(value: str, field: str = "task_id") -> None:
-    """Check a request that names one task and nothing else."""
-    problems = _Problems()
-    problems.name(field, value)
-    problems.done()
 
 
 def put(request: pb.PutTaskRequest) -> None:
@@ -293,11 +325,11 @@ def put(request: pb.PutTaskRequest) -> None:
         problems.texts(f"task.artifacts[{index}]", artifact.parts)
     problems.done()
     check_depth("task.metadata", (task.metadata,))
-    check_depth("task.status", values_of_message(task.status.message))
+    check_depth("task.status", values_of(task.status.message))
     for message in task.history:
-        check_depth("task.history", values_of_message(message))
+        check_depth("task.history", values_of(message))
     for artifact in task.artifacts:
-        check_depth("task.artifacts", values_of_artifact(artifact))
+        check_depth("task.artifacts", values_of(artifact))
     check_groups("task", task)
 
 
@@ -312,33 +344,15 @@ def list_uncopied(request: pb.ListUncopiedRequest) -> None:
     problems.done()
 
 
-def mark_copied(request: pb.MarkCopiedRequest) -> None:
-    """Check a MarkCopied request."""
-    problems = _Problems()
-    problems.name("task_uid", request.task_uid)
-    problems.at_least("generation", request.generation, 1)
-    problems.done()
-
-
-def mark_superseded(request: pb.MarkSupersededRequest) -> None:
-    """Check a MarkSuperseded request."""
-    problems = _Problems()
-    problems.name("context_id", request.context_id)
-    problems.at_least("steered_seq", request.steered_seq, 1)
-    for index, invocation in enumerate(request.cut_invocation_ids):
-        problems.name(f"cut_invocation_ids[{index}]", invocation)
-    problems.done()
-
-
 def list_task_infos(request: pb.ListTaskInfosRequest) -> None:
     """Check a ListTaskInfos request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
-    context_id(request.context_id)
+    check(request)
     _check_page_size(request.page_size, MAX_INFOS, "tasks")
 
 
 def list_messages(request: pb.ListMessagesRequest) -> None:
     """Check a ListMessages request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
-    context_id(request.context_id)
+    check(request)
     _check_page_size(request.page_size, MAX_MESSAGES, "messages")
     if not all(0 <= end <= len(request.shown) for end in request.ends.values()):
         raise Invalid("an end is not within `shown`", fields={"ends": "are not all within `shown`"})
@@ -353,11 +367,6 @@ def _check_page_size(size: int, most: int, noun: str) -> None:
         )
 
 
-def context_id(value: str) -> None:
-    """Check a request that names one session and nothing else."""
-    task_id(value, "context_id")
-
-
 def drop_import(request: pb.DropImportRequest) -> None:
     """Check a DropImport request."""
     problems = _Problems()
@@ -366,25 +375,9 @@ def drop_import(request: pb.DropImportRequest) -> None:
     problems.done()
 
 
-def export(request: pb.ExportTaskRequest) -> None:
-    """Check an ExportTask request."""
-    problems = _Problems()
-    problems.name("task_id", request.task_id)
-    problems.at_least("generation", request.generation)
-    problems.done()
-
-
-def one_import(request: pb.StageImportRequest | pb.CommitImportRequest | pb.FinishImportRequest) -> None:
-    """Check a request that names one import."""
-    problems = _Problems()
-    problems.name("context_id", request.context_id)
-    problems.name("import_id", request.import_id)
-    problems.done()
-
-
 def stage_import(request: pb.StageImportRequest) -> None:
     """Check a StageImport request."""
-    one_import(request)
+    check(request)
     problems = _Problems()
     problems.in_path("context_id", request.context_id)
     problems.at_least("number", request.number, 1)
@@ -395,32 +388,3 @@ def unfinished_imports(request: pb.ListUnfinishedImportsRequest) -> None:
     """Check a ListUnfinishedImports request."""
     if not 0 <= request.min_age <= 366 * 86_400:
         raise Invalid("that is no age", reason="BAD_AGE", fields={"min_age": "is 0 seconds to a year"})
-
-
-def summarize_sessions(request: pb.SummarizeSessionsRequest) -> None:
-    """Check a SummarizeSessions request."""
-    problems = _Problems()
-    if len(request.context_ids) > MAX_SESSIONS:
-        problems.add("context_ids", f"has more than {MAX_SESSIONS}")
-    for index, each in enumerate(request.context_ids):
-        problems.name(f"context_ids[{index}]", each)
-    problems.done()
-
-
-def claim(request: pb.ClaimRequest) -> None:
-    """Check a Claim request."""
-    problems = _Problems()
-    problems.name("process_id", request.process_id)
-    for index, agent in enumerate(request.agents):
-        problems.name(f"agents[{index}]", agent)
-    problems.at_most("capacity", request.capacity, MAX_CAPACITY)
-    problems.done()
-
-
-def leases(request: pb.RenewRequest | pb.ReleaseRequest) -> None:
-    """Check a Renew or Release request."""
-    problems = _Problems()
-    problems.name("process_id", request.process_id)
-    for index, lease in enumerate(request.leases):
-        problems.name(f"leases[{index}].task_uid", lease.task_uid)
-    problems.done()

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.times import micros, set_time
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import Change, UserMessage, read_artifact, read_status
 from taskplane.tasks.domain.commands import Answer
@@ -24,8 +23,6 @@ from taskplane.tasks.domain.task import (
     incarnation,
 )
 from taskplane.tasks.store import EventFilter, Renewed, TaskFilter
-
-_SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +265,7 @@ def task_filter(request: pb.ListTasksRequest) -> TaskFilter:
         context_id=request.context_id,
         agent=request.agent,
         state=int(request.state),
-        status_after=_micros(request.status_after) if request.HasField("status_after") else 0,
+        status_after=micros(request.status_after) if request.HasField("status_after") else 0,
         by_creation=request.order == pb.TASK_ORDER_CREATED,
         page_size=request.page_size or 50,
         page_token=request.page_token,
@@ -298,13 +295,3 @@ def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[Renewed]) -> list
         )
         for lease, state in zip(leases, renewed, strict=True)
     ]
-
-
-def set_time(stamp: Timestamp, micros: int) -> None:
-    """Set an empty stamp to a time in microseconds since 1970."""
-    stamp.seconds, rest = divmod(micros, _SECOND)
-    stamp.nanos = rest * 1000
-
-
-def _micros(stamp: Timestamp) -> int:
-    return stamp.seconds * _SECOND + stamp.nanos // 1000

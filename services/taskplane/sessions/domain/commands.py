@@ -13,15 +13,21 @@ from taskplane.sessions.domain.state import Change, Delta
 
 
 @dataclass(slots=True, kw_only=True)
-class Create:
-    """Make a session, or give an existing one new values; an empty value changes nothing. Answer: `Created`."""
+class NewSession:
+    """The values of a session that is made."""
 
-    scope: Scope
-    context_id: str
     agent: str = ""
     title: str = ""
     source: str = ""
     salt: int = field(default_factory=new_salt)
+
+
+@dataclass(slots=True, kw_only=True)
+class Create(NewSession):
+    """Make a session, or give an existing one new values; an empty value changes nothing. Answer: `Created`."""
+
+    scope: Scope
+    context_id: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,16 +52,6 @@ class Delete:
     context_id: str
     expected_version: int = 0
     tasks_until: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class NewSession:
-    """The values of a session that an Append makes."""
-
-    agent: str = ""
-    title: str = ""
-    source: str = ""
-    salt: int = field(default_factory=new_salt)
 
 
 @dataclass(slots=True, kw_only=True)

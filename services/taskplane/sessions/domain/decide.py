@@ -44,8 +44,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
     if was is None:
         if not is_segment(op.context_id):
             return no_segment("context_id")
-        first = commands.NewSession(agent=op.agent, title=op.title, source=op.source, salt=op.salt)
-        begun = _begin(op.scope, op.context_id, first, now)
+        begun = _begin(op.scope, op.context_id, op, now)
         return Write(session=begun, answer=commands.Created(session=begun, created=True), new=True)
     session = was._replace(agent=op.agent or was.agent, title=op.title or was.title, source=op.source or was.source)
     if session == was:

@@ -4,6 +4,7 @@ So a page of small entries is one statement, and no statement reads more than so
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, case, func, select
@@ -12,13 +13,7 @@ from taskplane.sessions.domain.errors import session_not_found
 from taskplane.sessions.domain.repeats import HEAD
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session
-from taskplane.sessions.sql.statements import (
-    ENTRY_FIELDS,
-    SESSION_COLUMNS,
-    SESSION_OF_KEY,
-    to_entry,
-    to_session,
-)
+from taskplane.sessions.sql.statements import ENTRY_FIELDS, SESSION_COLUMNS, SESSION_OF_KEY, to_entry, to_session
 from taskplane.sessions.store import PAGE_BYTES
 from taskplane.sessions.tables import entry, session
 from taskplane.storage.lists import one_of
@@ -61,12 +56,10 @@ _PAYLOADS_OF: Final = select(entry.c.seq, entry.c.payload).where(*OF_SESSION, on
 _HEADS_OF: Final = select(entry.c.seq, func.substr(entry.c.payload, 1, HEAD).label("head")).where(
     *OF_SESSION, one_of(entry.c.seq, "seqs")
 )
-_lines: Final = select(*(entry.c[name] for name in Line._fields)).where(*OF_SESSION).order_by(entry.c.seq)
-_LINES: Final = _lines
-_LINES_AND_SIZES: Final = _lines.add_columns(_size.label("size"))
-
-
+_LINES: Final = select(*(entry.c[name] for name in Line._fields)).where(*OF_SESSION).order_by(entry.c.seq)
+_LINES_AND_SIZES: Final = _LINES.add_columns(_size.label("size"))
 _SESSION: Final = select(*SESSION_COLUMNS).where(*SESSION_OF_KEY)
+_line_fields: Final = attrgetter(*Line._fields)
 
 
 class Read(NamedTuple):
@@ -172,16 +165,4 @@ def fitting(sizes: Iterable[int], most: int) -> int:
 
 def line_of(read: Read) -> Line:
     """Return what the history needs to know of an entry."""
-    one = read.entry
-    return Line(
-        seq=one.seq,
-        kind=one.kind,
-        invocation_id=one.invocation_id,
-        task_id=one.task_id,
-        task_invocation_id=one.task_invocation_id,
-        generation=one.generation,
-        target=one.target,
-        off=one.off,
-        speaks=one.speaks,
-        listed=one.listed,
-    )
+    return Line._make(_line_fields(read.entry))

@@ -123,10 +123,7 @@ class SqlSessionLog:
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
         """Implement `SessionLog.entries`."""
         validation.check_id("context_id", context_id)
-        validation.check_id("task_id", query.task_id, required=False)
-        validation.check_page_size(query.page_size)
-        validation.check_distinct(query.effective, query.distinct)
-        validation.check_skip(query.effective, query.skip)
+        validation.check_filter(query)
         if query.effective:
             return await self._engine.read(
                 effective.list_effective, scope, context_id, query, self._page_key, self._history_indexes
@@ -189,7 +186,7 @@ class SqlSessionLog:
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
         """Implement `SessionLog.unsettled`."""
-        validation.check_unsettled(min_age, limit)
+        validation.check_age(min_age, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
 
@@ -230,7 +227,7 @@ class SqlSessionLog:
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
         """Implement `SessionLog.expired`."""
-        validation.check_expired(min_age, limit)
+        validation.check_age(min_age, limit, validation.MAX_SESSION_AGE)
         if after is not None:
             validation.check_place(after.tenant, after.owner, after.context_id, after.created_at)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)

@@ -1,18 +1,10 @@
-"""Page tokens: a signed place in a listing, valid only for the caller and the listing that it was made for."""
+"""Places in listings, and the page tokens that they become."""
 
-import base64
-import binascii
-import hashlib
-import hmac
 import struct
 from typing import Final, NamedTuple
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.page_tokens import Bound, opened, sealed
 
-# The caller's scope and the filters and the order of the listing that a token is bound to.
-Bound = tuple[object, ...]
-
-_SIGNATURE: Final = 16
 _ONE: Final = struct.Struct("!q")
 _THREE: Final = struct.Struct("!qqq")
 
@@ -25,12 +17,12 @@ class SessionPlace(NamedTuple):
 
     def token(self, key: bytes, bound: Bound) -> str:
         """Return URL-safe text for `read`, for the same bound."""
-        return _sealed("sessions", _ONE.pack(self.updated_at) + self.context_id.encode(), key, bound)
+        return sealed(_ONE.pack(self.updated_at) + self.context_id.encode(), key, ("sessions", *bound))
 
     @classmethod
     def read(cls, token: str, key: bytes, bound: Bound) -> "SessionPlace":
         """Return the place of a token. Invalid `BAD_PAGE_TOKEN`: not ours, or of another caller or listing."""
-        body = _opened("sessions", token, key, bound)
+        body = opened(token, key, ("sessions", *bound))
         return cls(_ONE.unpack_from(body)[0], body[_ONE.size :].decode())
 
 
@@ -41,12 +33,12 @@ class EntryPlace(NamedTuple):
 
     def token(self, key: bytes, bound: Bound) -> str:
         """Return URL-safe text for `read`, for the same bound."""
-        return _sealed("entries", _ONE.pack(self.seq), key, bound)
+        return sealed(_ONE.pack(self.seq), key, ("entries", *bound))
 
     @classmethod
     def read(cls, token: str, key: bytes, bound: Bound) -> "EntryPlace":
         """Return the place of a token. Invalid `BAD_PAGE_TOKEN`, as for `SessionPlace`."""
-        return cls(*_ONE.unpack(_opened("entries", token, key, bound)))
+        return cls(*_ONE.unpack(opened(token, key, ("entries", *bound))))
 
 
 class EffectivePlace(NamedTuple):
@@ -58,37 +50,9 @@ class EffectivePlace(NamedTuple):
 
     def token(self, key: bytes, bound: Bound) -> str:
         """Return URL-safe text for `read`, for the same bound."""
-        return _sealed("effective", _THREE.pack(*self), key, bound)
+        return sealed(_THREE.pack(*self), key, ("effective", *bound))
 
     @classmethod
     def read(cls, token: str, key: bytes, bound: Bound) -> "EffectivePlace":
         """Return the place of a token. Invalid `BAD_PAGE_TOKEN`, as for `SessionPlace`."""
-        return cls(*_THREE.unpack(_opened("effective", token, key, bound)))
-
-
-def _sealed(kind: str, body: bytes, key: bytes, bound: Bound) -> str:
-    return base64.urlsafe_b64encode(_signature(kind, body, key, bound) + body).decode().rstrip("=")
-
-
-def _opened(kind: str, token: str, key: bytes, bound: Bound) -> bytes:
-    try:
-        data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise _bad() from None
-    body = data[_SIGNATURE:]
-    if not hmac.compare_digest(data[:_SIGNATURE], _signature(kind, body, key, bound)):
-        raise _bad()
-    return body
-
-
-def _signature(kind: str, body: bytes, key: bytes, bound: Bound) -> bytes:
-    return hmac.digest(key, repr((kind, *bound)).encode() + b"\0" + body, hashlib.sha256)[:_SIGNATURE]
-
-
-def _bad() -> Invalid:
-    return Invalid(
-        "this page token was not made for this listing",
-        reason="BAD_PAGE_TOKEN",
-        suggestion="start again without a page token",
-        fields={"page_token": "is not valid here"},
-    )
+        return cls(*_THREE.unpack(opened(token, key, ("effective", *bound))))

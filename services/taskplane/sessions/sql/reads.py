@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, func, or_, select, text, tuple_
 
 from taskplane.runtime.errors import Exhausted
+from taskplane.runtime.page_tokens import Bound
 from taskplane.sessions.domain import history
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.loading import (
@@ -20,7 +21,7 @@ from taskplane.sessions.sql.loading import (
     read_lines,
     to_read,
 )
-from taskplane.sessions.sql.pages import Bound, EntryPlace, SessionPlace
+from taskplane.sessions.sql.pages import EntryPlace, SessionPlace
 from taskplane.sessions.sql.statements import SESSION_COLUMNS, to_session
 from taskplane.sessions.store import REPLY_BYTES, EntryFilter, EntryPage, SessionPage, UnappliedSession
 from taskplane.sessions.tables import LISTED, UNAPPLIED, entry, session

@@ -44,21 +44,9 @@ CHANGING: Final = tuple(name for name in SESSION_FIELDS if name not in FIXED)
 _PAYLOAD: Final = ENTRY_FIELDS.index("payload")
 _SEQ: Final = SESSION_FIELDS.index("seq")
 key_of: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
-
-
-def to_session(values: Sequence[Any]) -> Session:
-    """Return a row of `SESSION_COLUMNS`."""
-    return Session._make(values)
-
-
-def to_entry(values: Sequence[Any]) -> Entry:
-    """Return a row of all columns of `entry`."""
-    return Entry._make(values)
-
-
-def to_stored(values: Sequence[Any]) -> Entry:
-    """Return a row of `_stored_entries`: the payload was not read."""
-    return to_entry((*values[:_PAYLOAD], None, *values[_PAYLOAD:]))
+# A row of `SESSION_COLUMNS`, and one of all columns of `entry`, as the domain's noun.
+to_session: Final[Callable[[Iterable[Any]], Session]] = Session._make
+to_entry: Final[Callable[[Iterable[Any]], Entry]] = Entry._make
 
 
 def _to_row(one: Session) -> Session:
@@ -128,7 +116,8 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
     known = [(row[0], row[1], row[2]) for row in _KNOWN_IDS.rows(conn, _columns(names, ids))]
     if not known:
         return []
-    return [to_stored(values) for values in conn.execute(_STORED_ENTRIES, _columns(names, known))]
+    rows = conn.execute(_STORED_ENTRIES, _columns(names, known))
+    return [to_entry((*row[:_PAYLOAD], None, *row[_PAYLOAD:])) for row in rows]
 
 
 def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:

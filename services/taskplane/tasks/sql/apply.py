@@ -125,17 +125,11 @@ class _Decided:
             return list(self.writes.values())
         return [*self.writes.values(), *chain.from_iterable(self.of_sessions.values())]
 
-    def later(self, index: int) -> None:
-        """Take back a decision and leave the operation for the next batch."""
+    def take_back(self, index: int, outcome: PlaneError | Later) -> None:
+        """Take back a decision that cannot be written: refuse the operation, or leave it for the next batch."""
         del self.writes[index]
         self.of_sessions.pop(index, None)
-        self.outcomes[index] = LATER
-
-    def refuse(self, index: int, refusal: PlaneError) -> None:
-        """Take back a decision that cannot be written, and refuse the operation."""
-        del self.writes[index]
-        self.of_sessions.pop(index, None)
-        self.outcomes[index] = refusal
+        self.outcomes[index] = outcome
 
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
         """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
@@ -274,6 +268,6 @@ def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
     for index, write in new.items():
         row = write.row
         if row.uid in found and found[row.uid] != (row.tenant, row.id):
-            decided.refuse(index, Internal(f"the uid {row.uid} belongs to another task"))
+            decided.take_back(index, Internal(f"the uid {row.uid} belongs to another task"))
         elif row.uid not in found or len(in_order) == 1:
-            decided.later(index)
+            decided.take_back(index, LATER)

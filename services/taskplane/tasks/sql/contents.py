@@ -2,21 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Connection,
-    Integer,
-    LargeBinary,
-    Text,
-    cast,
-    func,
-    null,
-    select,
-    union_all,
-)
+from sqlalchemy import BigInteger, Cast, Column, Connection, cast, func, null, select, union_all
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import table_of
@@ -27,26 +15,18 @@ from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, to_event
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import event, task
 
+
+def _nothing(column: Column[Any]) -> Cast[Any]:
+    """Return null, or 0, "" or false where the column may not be null."""
+    return cast(null() if column.nullable else column.type.python_type(), column.type)
+
+
 # The snapshot has the shape of an event, with generation 0. Nothing is sorted here: payloads are large and the order
 # inside a task is the index's.
 _SNAPSHOTS: Final = select(
     task.c.uid,
     cast(0, BigInteger).label("generation"),
-    cast(null(), Text),
-    cast(null(), Text),
-    cast(0, BigInteger),
-    cast(0, Integer),
-    cast(0, Integer),
-    cast(0, Integer),
-    cast("", Text),
-    cast(null(), Text),
-    cast(null(), LargeBinary),
-    cast(null(), Text),
-    cast(False, Boolean),
-    task.c.snapshot,
-    cast(0, BigInteger),
-    cast(null(), Integer),
-    cast(null(), LargeBinary),
+    *(task.c.snapshot if column is event.c.payload else _nothing(column) for column in EVENT_COLUMNS[2:]),
 ).where(IN_UIDS)
 _TAILS: Final = (
     select(*EVENT_COLUMNS)

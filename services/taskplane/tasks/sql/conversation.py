@@ -19,6 +19,7 @@ from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, mes
 from taskplane.tasks.domain.task import MANAGED, Scope
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
+from taskplane.tasks.sql.pages import check_page_size
 from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
@@ -35,13 +36,13 @@ _PAGE_BYTES: Final = 8 * 1024 * 1024
 
 
 class _Outline(NamedTuple):
-    """A task of the session. `tail`: bytes of events that are not in its snapshot."""
+    """A task of the session, in columns of its row."""
 
     uid: str
     salt: str
     generation: int
     snapshot_generation: int
-    size: int
+    snapshot_bytes: int
     folded_bytes: int
     event_bytes: int
     origin: str
@@ -53,23 +54,11 @@ class _Outline(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return self.size + self.event_bytes - self.folded_bytes
+        return self.snapshot_bytes + self.event_bytes - self.folded_bytes
 
 
 _OUTLINES: Final = (
-    owned(
-        select(
-            task.c.uid,
-            task.c.salt,
-            task.c.generation,
-            task.c.snapshot_generation,
-            task.c.snapshot_bytes,
-            task.c.folded_bytes,
-            task.c.event_bytes,
-            task.c.origin,
-            task.c.invocation_id,
-        )
-    )
+    owned(select(*(task.c[name] for name in _Outline._fields)))
     .where(task.c.context_id == bindparam("context_id"), task.c.superseded.is_(False))
     .order_by(task.c.created_at, task.c.id)
 )
@@ -111,12 +100,7 @@ def _weight(said: Mapping[str, _Said]) -> int:
 
 def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: MessageIdCache) -> MessagePage:
     """Implement `TaskLog.messages`."""
-    if not 1 <= query.page_size <= MAX_MESSAGES:
-        raise Invalid(
-            f"a page has 1 to {MAX_MESSAGES} messages",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"must be between 1 and {MAX_MESSAGES}"},
-        )
+    check_page_size(query.page_size, MAX_MESSAGES, "messages")
     key = (scope.tenant, scope.owner, query.context_id)
     outlines: list[_Outline] = []
     if not has_nul(query.context_id):

@@ -7,13 +7,12 @@ from typing import cast as typed
 from sqlalchemy import BigInteger, Connection, bindparam, case, cast, func, select, text, tuple_
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.errors import Invalid
 from taskplane.storage.lists import one_of, table_of
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Brief, Change, Info, changes_of, text_of
 from taskplane.tasks.domain.task import DOCUMENT, FAILED, REJECTED, TERMINAL, Scope
 from taskplane.tasks.sql.contents import contents
-from taskplane.tasks.sql.pages import Place, place_of, token_of
+from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
@@ -76,13 +75,8 @@ _AT_ONCE: Final = 1000
 
 def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: bytes) -> InfoPage:
     """Implement `TaskLog.infos`."""
-    if not 1 <= query.page_size <= MAX_INFOS:
-        raise Invalid(
-            f"a page has 1 to {MAX_INFOS} tasks",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"must be between 1 and {MAX_INFOS}"},
-        )
-    place = place_of(query.page_token, page_key, scope, query.bound) if query.page_token else None
+    check_page_size(query.page_size, MAX_INFOS, "tasks")
+    place = place_of(query.page_token, page_key, scope, query.bound)
     if has_nul(query.context_id):
         return InfoPage((), "")
     listing = _OF_SESSION.limit(bindparam("limit"))

@@ -11,7 +11,7 @@ from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import Event, Row, Scope
 from taskplane.tasks.sql.contents import contents
-from taskplane.tasks.sql.pages import Place, place_of, token_of
+from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
@@ -54,13 +54,8 @@ def get_task(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, a2a.Tas
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
     """Implement `TaskLog.list`."""
-    if not 1 <= query.page_size <= MAX_PAGE_SIZE:
-        raise Invalid(
-            f"a page has 1 to {MAX_PAGE_SIZE} tasks",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"must be between 1 and {MAX_PAGE_SIZE}"},
-        )
-    place = place_of(query.page_token, page_key, scope, query.bound) if query.page_token else None
+    check_page_size(query.page_size, MAX_PAGE_SIZE, "tasks")
+    place = place_of(query.page_token, page_key, scope, query.bound)
     if has_nul(query.context_id, query.agent):
         return TaskPage((), (), "", 0)
     where, parameters = _filters(scope, query)
