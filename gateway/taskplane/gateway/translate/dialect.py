@@ -1,4 +1,4 @@
-"""What readers of requests return and writers of responses take, in every A2A version."""
+"""The values that readers of requests return and writers of responses take, in every A2A version."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
