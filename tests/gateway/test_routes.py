@@ -10,11 +10,13 @@ from taskplane.runtime.errors import NotFound
 
 def test_every_rpc_that_a_route_names_exists() -> None:
     pool = descriptor_pool.Default()
+    names = {"tasks": "TaskStore", "sessions": "SessionHistory", "executor": "AgentExecutor"}
     for route in ROUTES:
         if isinstance(route, Route):
             for rpc in route.rpcs:
-                service, _, method = rpc[1:].partition("/")
-                assert method in pool.FindServiceByName(service).methods_by_name, rpc
+                room, _, method = rpc.partition(".")
+                service = pool.FindServiceByName(f"taskplane.api.{room}.v1.{names[room]}")
+                assert method in service.methods_by_name, rpc
 
 
 def test_only_cards_and_probes_are_public() -> None:

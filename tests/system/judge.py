@@ -12,7 +12,7 @@ from tests.system.plane import BOUND, Plane
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.translate import v1_0
+from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.storage.engine import open_engine
 from taskplane.tasks.domain.task import AT_REST, COMPLETED, STATUS, TERMINAL
 
@@ -178,7 +178,7 @@ def _judge_seen(verdict: Verdict, task_id: str, contents: Mapping[int, Mapping[s
         if "task" in content or which is None:
             continue
         verdict.compared += 1
-        if v1_0.event(getattr(event.response, which)) != content:
+        if V1_0.event(getattr(event.response, which)) != content:
             verdict.lost.append(f"{task_id}: generation {generation} was seen with another content")
 
 

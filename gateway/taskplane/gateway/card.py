@@ -5,9 +5,9 @@ from typing import Final
 
 import orjson
 
-from taskplane.gateway import etags
 from taskplane.gateway.agents import Agent
-from taskplane.gateway.http import Content, Headers, Reply, Request, empty_reply
+from taskplane.gateway.etags import if_changed
+from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.cards import Interface, completed, to_0_3, to_1_0, to_hybrid
 from taskplane.runtime.errors import NotFound
@@ -25,18 +25,12 @@ async def well_known(plane: Plane, request: Request) -> Reply:
     style = "1.0" if version_of(asked) == "1.0" else plane.settings.card_style
     card = completed(agent.card, agent.name, takes_keys=plane.authenticator.takes_keys)
     body = orjson.dumps(_STYLES[style](card, _interfaces(plane, request)))
-    etag = etags.digest(body)
-    headers: Headers = [
-        (b"etag", etag),
+    caching: Headers = [
         (b"vary", b"A2A-Version"),
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),
         (b"last-modified", formatdate(agent.seen_at, usegmt=True).encode()),
     ]
-    if etags.is_current(request, etag):
-        reply = empty_reply(304)
-        reply.headers = headers
-        return reply
-    return Content(200, body, headers=headers)
+    return if_changed(request, Content(200, body), caching=caching)
 
 
 async def find(plane: Plane, name: str) -> Agent:

@@ -40,11 +40,11 @@ def is_current(request: Request, tag: bytes) -> bool:
     return bool(known) and ("*" in known or tag.decode() in known)
 
 
-def if_changed(request: Request, reply: Content, tag: bytes = b"") -> Content:
-    """Return the reply with its tag, by default that of its content; 304 without a body if the client has it
-    already."""
+def if_changed(request: Request, reply: Content, tag: bytes = b"", caching: Headers = _PRIVATE) -> Content:
+    """Return the reply with its tag, by default that of its content, and the headers for caches; 304 without a body if
+    the client has it already."""
     tag = tag or digest(reply.body)
-    headers: Headers = [(b"etag", tag), *_PRIVATE]
+    headers: Headers = [(b"etag", tag), *caching]
     if is_current(request, tag):
         reply = empty_reply(304)
     reply.headers = [*reply.headers, *headers]

@@ -17,9 +17,8 @@ from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Req
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.dialect import Dialect
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.validation import parse_json
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import (

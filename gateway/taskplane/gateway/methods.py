@@ -17,11 +17,11 @@ from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
-from taskplane.gateway.translate.dialect import Dialect, Send, TaskQuery, Wait
+from taskplane.gateway.translate.dialect import Send, TaskQuery, Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.validation import Violations
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Invalid, PlaneError, Refused
@@ -93,16 +93,7 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], his
     except BaseException:
         slot.release()
         raise
-    settings = plane.settings
-    return sse.EventStream(
-        _events(call, flow, history_length),
-        streams=plane.streams,
-        slot=slot,
-        keep_alive=settings.keep_alive,
-        write_timeout=settings.write_timeout,
-        alive=lambda: plane.authenticator.alive(call.caller),
-        headers=call.echo,
-    )
+    return sse.event_stream(plane, call.caller, _events(call, flow, history_length), slot=slot, headers=call.echo)
 
 
 async def _events(call: Call, flow: PayloadStream, history_length: int | None) -> AsyncGenerator[bytes, None]:
@@ -164,7 +155,7 @@ async def _send(call: Call) -> Reply:
     else:
         answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     history_length = None if answer.whole else send.history_length
-    return await _result(call, answer.payload.ByteSize(), call.dialect.reply, answer.payload, history_length)
+    return await _result(call, answer.payload.ByteSize(), call.dialect.event, answer.payload, history_length)
 
 
 async def _read_send(call: Call) -> Send:

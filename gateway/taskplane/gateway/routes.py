@@ -38,8 +38,8 @@ class PublicRoute:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route for authenticated callers. `rpcs` are the gRPC methods that the handler calls, whose policy decides who
-    may do what. `writes`: only for callers that may write."""
+    """A route for authenticated callers. `rpcs` are the gRPC methods that the handler calls, each after the name of
+    its room; their policy decides who may do what. `writes`: only for callers that may write."""
 
     method: str
     path: str
@@ -59,10 +59,6 @@ class MethodNotAllowed(PlaneError):
         self.allowed = ", ".join(allowed)
 
 
-_TASKS: Final = "/taskplane.api.tasks.v1.TaskStore/"
-_SESSIONS: Final = "/taskplane.api.sessions.v1.SessionHistory/"
-_EXECUTOR: Final = "/taskplane.api.executor.v1.AgentExecutor/"
-
 _CARDS: Final = ("agent-card.json", "agent.json")
 # The base paths of an agent; the first one is that of the default agent.
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
@@ -74,98 +70,102 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     *(PublicRoute("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
     Route(
-        "POST",
-        "/api/tasks",
-        tasks.put,
-        (_TASKS + "PutTask", _SESSIONS + "GetSession", _EXECUTOR + "ApplySession"),
-        writes=True,
+        "POST", "/api/tasks", tasks.put, ("tasks.PutTask", "sessions.GetSession", "executor.ApplySession"), writes=True
     ),
-    Route("GET", "/api/tasks/{task}", tasks.get, (_TASKS + "GetTask", _SESSIONS + "GetSessionTask")),
-    Route("DELETE", "/api/tasks/{task}", tasks.delete, (_EXECUTOR + "DeleteTask",), writes=True),
-    Route("GET", "/api/tasks/{task}/messages", messages.of_task, (_TASKS + "GetTask", _TASKS + "ListEvents")),
-    Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, (_TASKS + "GetTask", _TASKS + "ListEvents")),
-    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, (_TASKS + "GetTask",)),
-    Route("GET", "/api/tasks/{task}/events", task_log.serve, (_TASKS + "ListEvents", _TASKS + "WatchTask")),
-    Route("GET", "/api/sessions", session_list.serve, (_SESSIONS + "ListSessions", _TASKS + "SummarizeSessions")),
+    Route("GET", "/api/tasks/{task}", tasks.get, ("tasks.GetTask", "sessions.GetSessionTask")),
+    Route("DELETE", "/api/tasks/{task}", tasks.delete, ("executor.DeleteTask",), writes=True),
+    Route("GET", "/api/tasks/{task}/messages", messages.of_task, ("tasks.GetTask", "tasks.ListEvents")),
+    Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, ("tasks.GetTask", "tasks.ListEvents")),
+    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, ("tasks.GetTask",)),
+    Route("GET", "/api/tasks/{task}/events", task_log.serve, ("tasks.ListEvents", "tasks.WatchTask")),
+    Route("GET", "/api/sessions", session_list.serve, ("sessions.ListSessions", "tasks.SummarizeSessions")),
     Route(
         "POST",
         "/api/sessions/import",
         session_import.serve,
-        tuple(f"{_SESSIONS}{name}" for name in ("GetSession", "StageImport", "CommitImport", "DropImport"))
-        + tuple(f"{_TASKS}{name}" for name in ("StageImport", "CommitImport", "FinishImport", "DropImport")),
+        (
+            "sessions.GetSession",
+            "sessions.StageImport",
+            "sessions.CommitImport",
+            "sessions.DropImport",
+            "tasks.StageImport",
+            "tasks.CommitImport",
+            "tasks.FinishImport",
+            "tasks.DropImport",
+        ),
         writes=True,
     ),
     Route(
         "GET",
         "/api/sessions/{session}/export",
         session_export.serve,
-        (_SESSIONS + "GetSession", _SESSIONS + "ListEntries", _TASKS + "ListTaskInfos", _TASKS + "ExportTask"),
+        ("sessions.GetSession", "sessions.ListEntries", "tasks.ListTaskInfos", "tasks.ExportTask"),
     ),
-    Route("POST", "/api/sessions", sessions.create, (_SESSIONS + "CreateSession",), writes=True),
-    Route("GET", "/api/sessions/{session}", sessions.get, (_SESSIONS + "ListEntries",)),
-    Route("PUT", "/api/sessions/{session}", sessions.update, (_SESSIONS + "UpdateSession",), writes=True),
-    Route("PATCH", "/api/sessions/{session}", sessions.update, (_SESSIONS + "UpdateSession",), writes=True),
-    Route("DELETE", "/api/sessions/{session}", sessions.delete, (_EXECUTOR + "DeleteSession",), writes=True),
+    Route("POST", "/api/sessions", sessions.create, ("sessions.CreateSession",), writes=True),
+    Route("GET", "/api/sessions/{session}", sessions.get, ("sessions.ListEntries",)),
+    Route("PUT", "/api/sessions/{session}", sessions.update, ("sessions.UpdateSession",), writes=True),
+    Route("PATCH", "/api/sessions/{session}", sessions.update, ("sessions.UpdateSession",), writes=True),
+    Route("DELETE", "/api/sessions/{session}", sessions.delete, ("executor.DeleteSession",), writes=True),
     Route(
         "GET",
         "/api/sessions/{session}/tasks",
         tasks.of_session,
-        (_SESSIONS + "GetSession", _SESSIONS + "GetSessionTask", _TASKS + "ListTasks"),
+        ("sessions.GetSession", "sessions.GetSessionTask", "tasks.ListTasks"),
     ),
     Route(
         "GET",
         "/api/sessions/{session}/messages",
         messages.of_session,
-        tuple(f"{_SESSIONS}{name}" for name in ("GetSession", "GetSessionTask", "ListEntries", "ListMessageIds"))
-        + tuple(f"{_TASKS}{name}" for name in ("GetTask", "ListTasks", "ListEvents", "ListMessages")),
+        (
+            "sessions.GetSession",
+            "sessions.GetSessionTask",
+            "sessions.ListEntries",
+            "sessions.ListMessageIds",
+            "tasks.GetTask",
+            "tasks.ListTasks",
+            "tasks.ListEvents",
+            "tasks.ListMessages",
+        ),
     ),
     Route(
-        "GET",
-        "/api/sessions/{session}/task-infos",
-        task_infos.list_all,
-        (_SESSIONS + "GetSession", _TASKS + "ListTaskInfos"),
+        "GET", "/api/sessions/{session}/task-infos", task_infos.list_all, ("sessions.GetSession", "tasks.ListTaskInfos")
     ),
-    Route(
-        "GET",
-        "/api/sessions/{session}/stats",
-        task_infos.stats,
-        (_SESSIONS + "GetSession", _TASKS + "GetSessionFigures"),
-    ),
+    Route("GET", "/api/sessions/{session}/stats", task_infos.stats, ("sessions.GetSession", "tasks.GetSessionFigures")),
     Route(
         "GET",
         "/api/sessions/{session}/watch",
         session_watch.serve,
-        (_SESSIONS + "GetSession", _SESSIONS + "WatchEntries", _SESSIONS + "ListCut", _TASKS + "WatchSession"),
+        ("sessions.GetSession", "sessions.WatchEntries", "sessions.ListCut", "tasks.WatchSession"),
     ),
-    Route("GET", "/api/sessions/{session}/effective_history", effective_history.get, (_SESSIONS + "ListEntries",)),
+    Route("GET", "/api/sessions/{session}/effective_history", effective_history.get, ("sessions.ListEntries",)),
     Route(
         "PUT",
         "/api/sessions/{session}/effective_history",
         effective_history.push,
-        (_SESSIONS + "AppendEntries", _SESSIONS + "ListEntries", _EXECUTOR + "ApplySession"),
+        ("sessions.AppendEntries", "sessions.ListEntries", "executor.ApplySession"),
         writes=True,
     ),
-    Route("GET", "/api/sessions/{session}/state", effective_history.state, (_SESSIONS + "GetState",)),
+    Route("GET", "/api/sessions/{session}/state", effective_history.state, ("sessions.GetState",)),
     Route(
         "POST",
         "/api/sessions/{session}/rewind",
         rewinds.rewind,
-        (_SESSIONS + "GetSession", _EXECUTOR + "RewindSession"),
+        ("sessions.GetSession", "executor.RewindSession"),
         writes=True,
     ),
     Route(
         "POST",
         "/api/sessions/{session}/undo_rewind",
         rewinds.undo,
-        (_SESSIONS + "GetSession", _EXECUTOR + "UndoRewind"),
+        ("sessions.GetSession", "executor.UndoRewind"),
         writes=True,
     ),
-    Route("POST", "/api/sessions/{session}/fork", rewinds.fork, (_SESSIONS + "Fork",), writes=True),
+    Route("POST", "/api/sessions/{session}/fork", rewinds.fork, ("sessions.Fork",), writes=True),
     Route(
         "POST",
         "/api/sessions/{session}/events",
         sessions.add_event,
-        (_SESSIONS + "GetSession", _SESSIONS + "AppendEntries", _EXECUTOR + "ApplySession"),
+        ("sessions.GetSession", "sessions.AppendEntries", "executor.ApplySession"),
         writes=True,
     ),
 )

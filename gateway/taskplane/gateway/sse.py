@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
+from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Headers
 from taskplane.gateway.metrics import STREAMS
+from taskplane.gateway.plane import Plane
 from taskplane.gateway.streams import Slot, Streams
 
 CONTENT_TYPE: Final = b"text/event-stream"
@@ -182,3 +184,24 @@ class EventStream:
                 await send({"type": "http.response.body", "body": last, "more_body": False})
         except TimeoutError:
             await self._finish(_End.STUCK, scope, receive, send)
+
+
+def event_stream(
+    plane: Plane,
+    caller: Caller,
+    events: AsyncGenerator[bytes, None],
+    *,
+    slot: Slot | None = None,
+    headers: Headers | None = None,
+) -> EventStream:
+    """Return a response made of events for a caller, in a slot that was taken before or in a new one. Raise Exhausted
+    `TOO_MANY_STREAMS`."""
+    return EventStream(
+        events,
+        streams=plane.streams,
+        slot=slot or plane.streams.take(caller.principal),
+        keep_alive=plane.settings.keep_alive,
+        write_timeout=plane.settings.write_timeout,
+        alive=lambda: plane.authenticator.alive(caller),
+        headers=headers,
+    )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import GRPC, URL, Format, Grpc, TokenEnv, Url, filled
+from taskplane.cli.arguments import GRPC, URL, Format, Grpc, Limit, TaskId, TokenEnv, Url, Yes, filled
 from taskplane.cli.options import Options
 from taskplane.cli.session_app import session as session_group
 
@@ -99,7 +99,7 @@ def task_list(
     state: Annotated[
         str, typer.Option(metavar="STATE", callback=filled, help="Only tasks in this state, such as working.")
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Limit = 50,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -111,12 +111,7 @@ def task_list(
 
 
 @task.command("get")
-def task_get(
-    task_id: Annotated[str, typer.Argument(metavar="TASK", callback=filled)],
-    url: Url = URL,
-    token_env: TokenEnv = "",
-    output: Format = "text",
-) -> None:
+def task_get(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
     """Show a task."""
     from taskplane.cli.task import get_task
 
@@ -124,12 +119,7 @@ def task_get(
 
 
 @task.command("cancel")
-def task_cancel(
-    task_id: Annotated[str, typer.Argument(metavar="TASK", callback=filled)],
-    url: Url = URL,
-    token_env: TokenEnv = "",
-    output: Format = "text",
-) -> None:
+def task_cancel(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
     """Cancel a task."""
     from taskplane.cli.task import cancel_task
 
@@ -181,7 +171,7 @@ def gc(
 @user.command("erase")
 def user_erase(
     name: Annotated[str, typer.Argument(metavar="USER", callback=filled)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     tenant: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="The tenant of the user.")] = "default",
     grpc: Grpc = GRPC,
     output: Format = "text",

@@ -76,7 +76,7 @@ class Chat:
     @property
     def asked(self) -> bool:
         """Return whether the agent waits for an answer of the user."""
-        return self.conversation.latest is not None and self.conversation.latest.state in PAUSED
+        return self.conversation.session.latest is not None and self.conversation.session.latest.state in PAUSED
 
     def show(self, messages: Iterable[Message]) -> None:
         """Print earlier messages of user and agent, in text output only."""
@@ -104,7 +104,7 @@ class Chat:
             if not named:
                 raise
             await self.load(self.conversation.context_id)
-            if self.conversation.task(named) is None or self.conversation.next_message().task_id:
+            if self.conversation.session.find(named) is None or self.conversation.next_message().task_id:
                 note("  the session has changed meanwhile; it was loaded anew")
                 raise
             return await self._send(text)
@@ -227,7 +227,7 @@ class Chat:
             screen.update(item.event)
 
     def _outcome(self) -> int:
-        latest = self.conversation.latest
+        latest = self.conversation.session.latest
         if self._options.output == "json":
             print(dump(self._summary(), indent=True))
         if latest is None:
@@ -237,7 +237,7 @@ class Chat:
         return _EXITS.get(latest.state, exits.OK)
 
     def _summary(self) -> dict[str, Any]:
-        latest = self.conversation.latest
+        latest = self.conversation.session.latest
         answers: list[Message] = []
         for message in reversed(self.conversation.messages):
             if message.role == "user":
@@ -278,7 +278,7 @@ class Chat:
                 cancel.cancel()
 
     async def _cancel(self) -> None:
-        task = self.conversation.latest_incomplete
+        task = self.conversation.session.latest_incomplete
         if task is None:
             note("  there is no task to cancel yet")
             return

@@ -44,10 +44,7 @@ def dev(options: DevOptions) -> int:
     except (Failure, PlaneError) as error:
         return report_error(error)
     except BaseExceptionGroup as group:
-        refusal = single_refusal(group)
-        if refusal is None:
-            raise
-        return report_error(refusal)
+        return report_error(single_refusal(group))
 
 
 def _run(options: DevOptions) -> int:

@@ -1,12 +1,14 @@
 """Text forms of events and tasks for a terminal."""
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
 from taskplane.cli.client.task_log import Logged
+from taskplane.cli.options import Output
 
 _WIDTH = 100
 
@@ -62,6 +64,24 @@ def time_of(logged: Logged) -> datetime:
 def dump(value: Any, *, indent: bool) -> str:
     """Return JSON, indented for people or on one line for programs."""
     return json.dumps(value, ensure_ascii=False, indent=2 if indent else None)
+
+
+def print_json(value: Any, output: Output) -> None:
+    """Print JSON, indented unless the output is one line for each result."""
+    print(dump(value, indent=output == "json"))
+
+
+def print_list(found: Sequence[Any], table: Sequence[Sequence[str]], nothing: str, output: Output) -> None:
+    """Print a list as JSON, one line for each element, or a table; `nothing` is said on stderr in place of an empty
+    table."""
+    if output == "json":
+        print_json(found, output)
+    elif output == "ndjson":
+        print("".join(f"{dump(one, indent=False)}\n" for one in found), end="")
+    elif found:
+        print(columns(table))
+    else:
+        print(nothing, file=sys.stderr)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

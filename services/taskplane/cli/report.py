@@ -44,11 +44,18 @@ def confirm(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def single_refusal(group: BaseExceptionGroup[BaseException]) -> PlaneError | None:
-    """Return the first PlaneError of an exception group that contains nothing else; None otherwise."""
+def nobody_to_ask(what: str) -> Invalid:
+    """Return the error that something was not done, since it must be confirmed and the input is no terminal."""
+    return Invalid(
+        f"{what}: there is nobody to ask.", reason="NOT_CONFIRMED", suggestion="Say that you mean it with --yes."
+    )
+
+
+def single_refusal(group: BaseExceptionGroup[BaseException]) -> PlaneError:
+    """Return the first PlaneError of an exception group that contains nothing else. Raise any other group."""
     refused, rest = group.split(PlaneError)
     if rest is not None or refused is None:
-        return None
+        raise group
     error: PlaneError | BaseExceptionGroup[PlaneError] = refused
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -11,9 +11,8 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.cli import exits
 from taskplane.cli.options import Output
-from taskplane.cli.report import confirm, note, report_error
+from taskplane.cli.report import confirm, nobody_to_ask, note, report_error
 from taskplane.cli.rpc import run
-from taskplane.runtime.errors import Invalid
 
 
 def collect(address: str, dry_run: bool, output: Output) -> int:
@@ -43,12 +42,7 @@ def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> i
     """Delete all data of a user. Without `yes` ask on a terminal, and refuse elsewhere. Return the exit code."""
     question = f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}), for good? [y/N] '
     if not yes and not sys.stdin.isatty():
-        refusal = Invalid(
-            f"{owner} was not erased: there is nobody to ask.",
-            reason="NOT_CONFIRMED",
-            suggestion="Say that you mean it with --yes.",
-        )
-        return report_error(refusal, output)
+        return report_error(nobody_to_ask(f"{owner} was not erased"), output)
     if not yes and not confirm(question):
         note("Nothing was deleted.")
         return exits.FAILED

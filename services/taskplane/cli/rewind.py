@@ -6,7 +6,7 @@ from taskplane.cli.client.events import read_message
 from taskplane.cli.client.failures import Missing
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import dump
+from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
 from taskplane.cli.session import show_row
 from taskplane.runtime.errors import Invalid
@@ -35,7 +35,7 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
             note(f"  rewound; {_count(done['messages'])} left; to take it back: taskplane session undo {session_id}")
         else:
             cut = {"number": turn.number, "invocationId": invocation, "text": turn.message.text}
-            print(dump({**done, "cut": cut}, indent=options.output == "json"))
+            print_json({**done, "cut": cut}, options.output)
         return exits.OK
 
     return run(options, main)
@@ -50,7 +50,7 @@ def undo_rewind(options: Options, session_id: str) -> int:
             show_row(options, done["session"])
             note(f"  undone; {_count(done['messages'])} in effect")
         else:
-            print(dump(done, indent=options.output == "json"))
+            print_json(done, options.output)
         return exits.OK
 
     return run(options, main)

@@ -20,8 +20,5 @@ def serve(room: str) -> int:
     except PlaneError as error:
         return report_error(error)
     except BaseExceptionGroup as group:
-        refusal = single_refusal(group)
-        if refusal is None:
-            raise
-        return report_error(refusal)
+        return report_error(single_refusal(group))
     return exits.OK

@@ -9,11 +9,10 @@ from taskplane.cli.client.events import read_message, read_task
 from taskplane.cli.client.session_model import read_session
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import columns, dump, one_line
-from taskplane.cli.report import confirm, note, report_error
+from taskplane.cli.render import columns, one_line, print_json, print_list
+from taskplane.cli.report import confirm, nobody_to_ask, note, report_error
 from taskplane.cli.session_text import info_table, session_table, turn_lines
 from taskplane.cli.task import task_text
-from taskplane.runtime.errors import Invalid
 
 
 def list_sessions(options: Options, search: str, limit: int) -> int:
@@ -21,14 +20,7 @@ def list_sessions(options: Options, search: str, limit: int) -> int:
 
     async def main(connection: Connection) -> int:
         found = await connection.sessions.find(search, limit)
-        if options.output == "json":
-            print(dump(found, indent=True))
-        elif options.output == "ndjson":
-            print("".join(f"{dump(session, indent=False)}\n" for session in found), end="")
-        elif found:
-            print(columns(session_table(found)))
-        else:
-            print("No sessions.", file=sys.stderr)
+        print_list(found, session_table(found), "No sessions.", options.output)
         return exits.OK
 
     return run(options, main)
@@ -45,7 +37,7 @@ def show_session(options: Options, session_id: str) -> int:
         infos = await connection.sessions.task_infos(session_id)
         tasks = await connection.sessions.tasks(session_id)
         if options.output != "text":
-            print(dump({**found, "tasks": tasks, "taskInfos": infos}, indent=options.output == "json"))
+            print_json({**found, "tasks": tasks, "taskInfos": infos}, options.output)
             return exits.OK
         history = await connection.sessions.history(session_id)
         print(f"session  {session_id}  {one_line(str(found.get('session', {}).get('name') or ''))}".rstrip())
@@ -75,12 +67,7 @@ def rename_session(options: Options, session_id: str, title: str) -> int:
 def delete_session(options: Options, session_id: str, yes: bool) -> int:
     """Delete a session with its tasks. Without `yes` ask on a terminal, and refuse elsewhere."""
     if not yes and not sys.stdin.isatty():
-        refusal = Invalid(
-            f"Session {session_id} was not deleted: there is nobody to ask.",
-            reason="NOT_CONFIRMED",
-            suggestion="Say that you mean it with --yes.",
-        )
-        return report_error(refusal, options.output)
+        return report_error(nobody_to_ask(f"Session {session_id} was not deleted"), options.output)
 
     async def main(connection: Connection) -> int:
         if not yes:
@@ -94,7 +81,7 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
         if options.output == "text":
             note(f"Session {session_id} was deleted.")
         else:
-            print(dump({"id": session_id, "deleted": True}, indent=options.output == "json"))
+            print_json({"id": session_id, "deleted": True}, options.output)
         return exits.OK
 
     return run(options, main)
@@ -105,4 +92,4 @@ def show_row(options: Options, session: dict[str, Any]) -> None:
     if options.output == "text":
         print(f"session  {session['id']}  {one_line(str(session.get('name') or ''))}".rstrip())
     else:
-        print(dump(session, indent=options.output == "json"))
+        print_json(session, options.output)

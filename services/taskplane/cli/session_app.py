@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import URL, Format, SessionId, TokenEnv, Url, filled
+from taskplane.cli.arguments import URL, Format, Limit, SessionId, TokenEnv, Url, Yes, filled
 from taskplane.cli.options import Options
 
 session = typer.Typer(
@@ -20,7 +20,7 @@ Before = Annotated[
 @session.command("list")
 def list_command(
     search: Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those with this in the title.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Limit = 50,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -127,11 +127,7 @@ def import_command(
 
 @session.command("delete")
 def delete(
-    session_id: SessionId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    url: Url = URL,
-    token_env: TokenEnv = "",
-    output: Format = "text",
+    session_id: SessionId, yes: Yes = False, url: Url = URL, token_env: TokenEnv = "", output: Format = "text"
 ) -> None:
     """Delete a session with its tasks."""
     from taskplane.cli.session import delete_session

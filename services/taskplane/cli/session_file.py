@@ -15,7 +15,7 @@ from taskplane.cli import exits
 from taskplane.cli.client.failures import Declined, Unreachable
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import dump
+from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
 from taskplane.cli.session import show_row
 from taskplane.runtime.errors import Invalid
@@ -64,7 +64,7 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
             show_row(options, made["session"])
             note(f"  {made['entries']} entries, {made['tasks']} tasks, {made['events']} events")
         else:
-            print(dump(made, indent=options.output == "json"))
+            print_json(made, options.output)
         return exits.OK
 
     return run(options, main)

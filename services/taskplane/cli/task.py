@@ -1,14 +1,15 @@
 """`taskplane task`: list, get and cancel tasks."""
 
-import sys
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from taskplane.cli import exits
 from taskplane.cli.client.events import FullTask, read_task
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import columns, dump, one_line, text_of, tool_line
+from taskplane.cli.render import one_line, print_json, print_list, text_of, tool_line
+
+_HEADER: Final = ["TASK", "STATE", "CHANGED", "SESSION", "LAST"]
 
 
 def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
@@ -25,16 +26,7 @@ def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
             if len(found) == limit:
                 break
             found.append(task)
-        if options.output == "json":
-            print(dump(found, indent=True))
-        elif options.output == "ndjson":
-            print("".join(f"{dump(task, indent=False)}\n" for task in found), end="")
-        elif found:
-            rows = [["TASK", "STATE", "CHANGED", "SESSION", "LAST"]]
-            rows += [_row(task) for task in found]
-            print(columns(rows))
-        else:
-            print("No tasks.", file=sys.stderr)
+        print_list(found, [_HEADER, *map(_row, found)], "No tasks.", options.output)
         return exits.OK
 
     return run(options, main)
@@ -62,7 +54,7 @@ def cancel_task(options: Options, task_id: str) -> int:
 
 def _show(options: Options, task: dict[str, Any]) -> None:
     if options.output != "text":
-        print(dump(task, indent=options.output == "json"))
+        print_json(task, options.output)
         return
     print(task_text(read_task(task)))
 

@@ -57,7 +57,7 @@ def text_of_artifact(conversation: Conversation) -> str:
 
 async def test_a_stream_of_an_official_server_is_shown(peer: int) -> None:
     conversation, came = await shown(peer, "chunks 20 32")
-    assert conversation.phase == "ready"
+    assert not conversation.session.running
     assert len(text_of_artifact(conversation)) == 20 * 32
     assert conversation.unknown == 0
     assert not any(isinstance(item, Resumed) for item in came)
@@ -77,7 +77,7 @@ async def test_t7_without_cursors_a_broken_stream_goes_on_with_a_snapshot_that_r
 
 async def test_a_terminal_task_is_refused_without_a_cursor_and_an_unknown_one_is_missing(peer: int) -> None:
     conversation, _ = await shown(peer, "echo hi")
-    (task,) = conversation.tasks
+    (task,) = conversation.session.tasks
     async with Http(f"http://127.0.0.1:{peer}") as http:
         client = A2AClient(http)
         with pytest.raises(Ended):

@@ -192,7 +192,7 @@ class Client(RuleBasedStateMachine):
     @invariant()
     def it_shows_what_the_server_has(self) -> None:
         self.shows([message["messageId"] for turn in self.turns for message in turn.messages()])
-        assert [task.id for task in self.conversation.tasks] == list(self.tasks)
+        assert [task.id for task in self.conversation.session.tasks] == list(self.tasks)
 
 
 class ClientOfTerseServer(Client):

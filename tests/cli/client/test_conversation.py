@@ -64,7 +64,7 @@ def test_t7_the_task_of_the_session_replaces_the_whole_conversation() -> None:
     conversation = told(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
     told(task("c", "completed", "u1", "a1"), conversation=conversation)
     assert ids(conversation) == ["u1", "a1"]
-    assert conversation.phase == "ready"
+    assert not conversation.session.running
 
 
 def test_t7_a_task_that_answers_the_own_rewind_replaces_the_whole_conversation() -> None:
@@ -93,7 +93,7 @@ def test_t7_a_task_without_history_means_started_and_replaces_nothing() -> None:
     conversation.say(Message("u2", "user", [{"text": "next"}]))
     told(task("t2", "working"), conversation=conversation)
     assert ids(conversation) == ["u1", "a1", "u2"]
-    assert conversation.phase == "running"
+    assert conversation.session.running
 
 
 def test_t7_a_full_task_clears_the_streaming_text_and_makes_the_chat_ready() -> None:
@@ -101,7 +101,7 @@ def test_t7_a_full_task_clears_the_streaming_text_and_makes_the_chat_ready() -> 
     assert conversation.live == {"t1": Live("a1", "hal")}
     told(task("t1", "completed", "u1", "a1"), conversation=conversation)
     assert conversation.live == {}
-    assert conversation.phase == "ready"
+    assert not conversation.session.running
 
 
 def test_t7_unknown_events_are_counted_logged_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,17 +179,17 @@ def test_p4_status_texts_are_one_line_beside_the_chat_and_gone_at_the_end() -> N
 def test_m4_a_late_event_does_not_revive_a_task_that_has_ended() -> None:
     conversation = told(task("t1", "working", "u1"), status("t1", "canceled"))
     told(status("t1", "working", message("late")), task("t1", "working"), conversation=conversation)
-    assert [(info.id, info.state) for info in conversation.tasks] == [("t1", "canceled")]
+    assert [(info.id, info.state) for info in conversation.session.tasks] == [("t1", "canceled")]
     assert ids(conversation) == ["u1"]
 
 
 def test_m3_the_latest_incomplete_task_is_the_newest_that_has_not_ended() -> None:
     conversation = told(task("t1", "failed", "u1", said=message("x", "broken")), task("t2", "input-required", "u2"))
-    assert conversation.tasks[0].error == "broken"
-    assert conversation.latest_incomplete is conversation.task("t2")
-    assert conversation.phase == "ready"
+    assert conversation.session.tasks[0].error == "broken"
+    assert conversation.session.latest_incomplete is conversation.session.find("t2")
+    assert not conversation.session.running
     told(status("t2", "completed"), conversation=conversation)
-    assert conversation.latest_incomplete is None
+    assert conversation.session.latest_incomplete is None
 
 
 def test_t7_artifact_chunks_append_and_a_new_beginning_is_a_new_version() -> None:
@@ -204,7 +204,7 @@ def test_a_direct_message_is_shown_once_and_makes_no_task() -> None:
     direct = {"message": message("a1")}
     conversation = told(direct, direct)
     assert ids(conversation) == ["a1"]
-    assert conversation.tasks == []
+    assert conversation.session.tasks == []
 
 
 def test_t7_after_a_rewind_the_last_task_is_the_last_one_that_is_still_shown() -> None:

@@ -48,7 +48,7 @@ def ids(conversation: Conversation) -> list[str]:
 
 
 def tasks(conversation: Conversation) -> list[str]:
-    return [task.id for task in conversation.tasks]
+    return [task.id for task in conversation.session.tasks]
 
 
 def test_r11_the_list_is_cut_at_once_and_the_cut_text_is_given_back() -> None:
@@ -94,7 +94,7 @@ def test_r11_an_error_restores_everything_and_what_arrived_meanwhile_is_not_lost
     assert ids(conversation) == ["u1", "a1"]
     conversation.restore()
     assert ids(conversation) == ["u1", "a1", "u2", "a2", "b2"]
-    latest = conversation.latest
+    latest = conversation.session.latest
     assert latest is not None
     assert latest.state == "completed"
 

@@ -67,7 +67,7 @@ async def test_r6_a_rewind_that_goes_on_has_one_task_and_then_the_events_of_the_
     assert isinstance(second, StatusUpdate)
     assert second.state == "submitted"
     assert conversation.messages[-1].text == "anew"
-    assert [task.state for task in conversation.tasks] == ["completed", "completed"]
+    assert [task.state for task in conversation.session.tasks] == ["completed", "completed"]
 
 
 @pytest.mark.parametrize("cut_after", [300, 1_200, 1_800, 2_400, 4_000])

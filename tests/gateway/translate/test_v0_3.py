@@ -9,10 +9,10 @@ from hypothesis import given
 from tests.gateway.translate.messages import artifact_updates, messages, status_updates, tasks, unhurried, values
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.dialect import Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import read_0_3, to_0_3
+from taskplane.gateway.translate.v0_3 import STATES, V0_3
 from taskplane.gateway.validation import Violations
 from taskplane.runtime.errors import Invalid
 
@@ -21,7 +21,7 @@ from taskplane.runtime.errors import Invalid
 @given(tasks())
 def test_a_task_is_what_the_official_model_reads(task: a2a.Task) -> None:
     """T1: 0.3 always has `kind`."""
-    read = official.Task.model_validate_json(orjson.dumps(v0_3.event(task)))
+    read = official.Task.model_validate_json(orjson.dumps(V0_3.event(task)))
     assert (read.kind, read.id, read.context_id) == ("task", task.id, task.context_id)
     assert len(read.history or []) == len(task.history)
 
@@ -29,21 +29,21 @@ def test_a_task_is_what_the_official_model_reads(task: a2a.Task) -> None:
 @unhurried
 @given(messages())
 def test_a_message_is_what_the_official_model_reads(message: a2a.Message) -> None:
-    read = official.Message.model_validate_json(orjson.dumps(v0_3.event(message)))
+    read = official.Message.model_validate_json(orjson.dumps(V0_3.event(message)))
     assert (read.kind, read.message_id, len(read.parts)) == ("message", message.message_id, len(message.parts))
 
 
 @unhurried
 @given(status_updates())
 def test_a_status_update_is_what_the_official_model_reads(update: a2a.TaskStatusUpdateEvent) -> None:
-    read = official.TaskStatusUpdateEvent.model_validate_json(orjson.dumps(v0_3.event(update)))
-    assert (read.kind, read.status.state.value) == ("status-update", v0_3.STATES[update.status.state])
+    read = official.TaskStatusUpdateEvent.model_validate_json(orjson.dumps(V0_3.event(update)))
+    assert (read.kind, read.status.state.value) == ("status-update", STATES[update.status.state])
 
 
 @unhurried
 @given(artifact_updates())
 def test_an_artifact_update_is_what_the_official_model_reads(update: a2a.TaskArtifactUpdateEvent) -> None:
-    read = official.TaskArtifactUpdateEvent.model_validate_json(orjson.dumps(v0_3.event(update)))
+    read = official.TaskArtifactUpdateEvent.model_validate_json(orjson.dumps(V0_3.event(update)))
     assert (read.kind, read.append, read.last_chunk) == ("artifact-update", update.append, update.last_chunk)
 
 
@@ -61,11 +61,11 @@ def test_an_artifact_update_is_what_the_official_model_reads(update: a2a.TaskArt
     ],
 )
 def test_final_says_that_the_agent_is_done_or_waits_for_the_user(state: str, final: bool) -> None:
-    number = next(number for number, name in v0_3.STATES.items() if name == state)
+    number = next(number for number, name in STATES.items() if name == state)
     update = a2a.TaskStatusUpdateEvent()
     update.status.state = a2a.TaskState.ValueType(number)
-    assert v0_3.event(update)["final"] is final
-    assert v0_3.event(update)["status"]["state"] == state
+    assert V0_3.event(update)["final"] is final
+    assert V0_3.event(update)["status"]["state"] == state
 
 
 @unhurried
@@ -87,7 +87,7 @@ def test_data_of_any_kind_comes_back_as_it_was(value: Any) -> None:
 
 def read(*parts: Any, **message: Any) -> a2a.Message:
     whole = {"messageId": "m", "role": "user", "parts": list(parts) or [{"kind": "text", "text": "hi"}], **message}
-    return v0_3.read_send({"message": whole}).request.message
+    return V0_3.read_send({"message": whole}).request.message
 
 
 def violations(*parts: Any, **message: Any) -> list[str]:
@@ -142,4 +142,4 @@ def test_blocking_says_how_long_to_wait(configuration: Any, wait: Wait) -> None:
         "message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "a"}]},
         "configuration": configuration,
     }
-    assert v0_3.read_send(params).wait is wait
+    assert V0_3.read_send(params).wait is wait

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from tests.gateway.translate.messages import responses, tasks, unhurried
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.translate import v0_3, v1_0
+from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.struct import fill_metadata
+from taskplane.gateway.translate.v0_3 import V0_3
+from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.gateway.validation import MAX_GROWTH, MAX_METADATA_BYTES, Violations
 from taskplane.runtime.errors import Invalid
 
@@ -26,23 +28,23 @@ def test_every_event_is_written_as_protojson_writes_it(response: a2a.StreamRespo
     payload = getattr(response, response.WhichOneof("payload") or "task")
     if isinstance(payload, a2a.Task) and payload.id == payload.context_id:
         payload.context_id += "c"
-    assert json.loads(orjson.dumps(v1_0.event(payload))) == MessageToDict(response)
+    assert json.loads(orjson.dumps(V1_0.event(payload))) == MessageToDict(response)
 
 
 @unhurried
 @given(tasks())
 def test_a_task_is_written_as_protojson_writes_it_and_reads_back(task: a2a.Task) -> None:
     task.context_id += "c" * (task.id == task.context_id)
-    written = json.loads(orjson.dumps(v1_0.task(task)))
+    written = json.loads(orjson.dumps(V1_0.task(task)))
     assert written == MessageToDict(task)
     assert ParseDict(written, a2a.Task()) == task
 
 
 def test_the_task_of_a_session_says_that_its_history_is_empty() -> None:
     """R4, T8: so that it can be told from a task whose history is left out."""
-    assert v1_0.task(a2a.Task(id="c", context_id="c"))["history"] == []
-    assert v0_3.task(a2a.Task(id="c", context_id="c"))["history"] == []
-    assert "history" not in v1_0.task(a2a.Task(id="t", context_id="c"))
+    assert V1_0.task(a2a.Task(id="c", context_id="c"))["history"] == []
+    assert V0_3.task(a2a.Task(id="c", context_id="c"))["history"] == []
+    assert "history" not in V1_0.task(a2a.Task(id="t", context_id="c"))
 
 
 @pytest.mark.parametrize(
@@ -50,19 +52,19 @@ def test_the_task_of_a_session_says_that_its_history_is_empty() -> None:
 )
 def test_history_length_keeps_the_newest_messages_in_order(length: int | None, expected: list[str] | None) -> None:
     task = a2a.Task(id="t", history=[a2a.Message(message_id=name) for name in "123"])
-    history = v1_0.task(task, length).get("history")
+    history = V1_0.task(task, length).get("history")
     assert (None if history is None else [message["messageId"] for message in history]) == expected
 
 
 def read(**message: Any) -> a2a.Message:
     whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], **message}
-    return v1_0.read_send({"message": whole}).request.message
+    return V1_0.read_send({"message": whole}).request.message
 
 
 def outcome(message: Any) -> Any:
     """What becomes of a send of this message: the request, or everything that is wrong with it."""
     try:
-        return v1_0.read_send({"message": message}).request
+        return V1_0.read_send({"message": message}).request
     except Invalid as error:
         return error.message, error.fields
 
@@ -113,12 +115,12 @@ GROWING: list[Any] = [
 @pytest.mark.parametrize("data", GROWING)
 def test_no_json_grows_more_than_its_size_is_checked_for(data: Any) -> None:
     params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": data}]}}
-    assert v1_0.read_send(params).request.ByteSize() <= MAX_GROWTH * len(orjson.dumps(params))
+    assert V1_0.read_send(params).request.ByteSize() <= MAX_GROWTH * len(orjson.dumps(params))
 
 
 def violations(params: Any) -> dict[str, str]:
     with pytest.raises(Invalid) as caught:
-        v1_0.read_send(params)
+        V1_0.read_send(params)
     return caught.value.fields
 
 
@@ -213,12 +215,12 @@ def test_data_nested_so_deep_that_it_could_not_be_read_again_is_refused(levels: 
 
 def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}]}
-    plain = v1_0.read_send({"message": message})
+    plain = V1_0.read_send({"message": message})
     assert (plain.wait, plain.history_length, plain.has_push_config) == (Wait.AT_REST, None, False)
-    at_once = v1_0.read_send({"message": message, "configuration": {"return_immediately": True, "history_length": "3"}})
+    at_once = V1_0.read_send({"message": message, "configuration": {"return_immediately": True, "history_length": "3"}})
     assert (at_once.wait, at_once.history_length) == (Wait.EXISTS, 3)
     with_push = {"message": message, "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}}}
-    assert v1_0.read_send(with_push).has_push_config
+    assert V1_0.read_send(with_push).has_push_config
     negative = {"message": message, "configuration": {"historyLength": -1}}
     assert violations(negative) == {"configuration.historyLength": "must not be negative"}
 
@@ -255,7 +257,7 @@ def test_a_listing_always_has_its_four_members_and_artifacts_only_where_asked_fo
 def refused(**message: Any) -> Invalid:
     whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}], **message}
     with pytest.raises(Invalid) as caught:
-        v1_0.read_send({"message": whole})
+        V1_0.read_send({"message": whole})
     return caught.value
 
 

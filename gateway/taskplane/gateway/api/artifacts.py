@@ -10,18 +10,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api.envelope import data_reply
+from taskplane.gateway.api.session_tasks import iterate_events
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.struct import to_json
 from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.runtime.errors import NotFound
 
 # Times of the first and the last event, by artifact id.
 _Times = dict[str, tuple[Timestamp, Timestamp]]
 
-_EVENTS: Final = 1_000
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
@@ -56,19 +56,11 @@ async def _times(plane: Plane, record: pb.TaskRecord) -> _Times:
     """Return the times of the first and the last event of each artifact; nothing for a document task, whose log has
     none."""
     times: _Times = {}
-    after = 0
-    while record.origin == pb.ORIGIN_MANAGED and record.task.artifacts:
-        asked = pb.ListEventsRequest(
-            task_id=record.id, kinds=[pb.EVENT_KIND_ARTIFACT], after_generation=after, limit=_EVENTS
-        )
-        events = (await plane.tasks.ListEvents(asked)).events
-        for event in events:
+    if record.origin == pb.ORIGIN_MANAGED and record.task.artifacts:
+        async for event in iterate_events(plane, record.id, pb.EVENT_KIND_ARTIFACT):
             artifact_id = event.event.artifact_update.artifact.artifact_id
             first = times[artifact_id][0] if artifact_id in times else event.created_at
             times[artifact_id] = (first, event.created_at)
-        if len(events) < _EVENTS:
-            break
-        after = events[-1].generation
     return times
 
 
@@ -76,7 +68,7 @@ def _shown(record: pb.TaskRecord, times: _Times) -> list[dict[str, Any]]:
     artifacts: list[dict[str, Any]] = []
     for artifact in record.task.artifacts:
         first, last = times.get(artifact.artifact_id, (record.created_at, record.updated_at))
-        artifacts.append({**v0_3.artifact(artifact), "createdAt": to_text(first), "updatedAt": to_text(last)})
+        artifacts.append({**V0_3.artifact(artifact), "createdAt": to_text(first), "updatedAt": to_text(last)})
     return artifacts
 
 
@@ -96,7 +88,7 @@ def _content(artifact: a2a.Artifact) -> tuple[bytes, str, str]:
         return b"".join(part.raw for part in parts), declared or "application/octet-stream", name
     if contents == {"data"} and len(parts) == 1:
         return orjson.dumps(to_json(parts[0].data)), declared or "application/json", name
-    return orjson.dumps(v0_3.artifact(artifact)), "application/json", name
+    return orjson.dumps(V0_3.artifact(artifact)), "application/json", name
 
 
 def _headers(name: str) -> Headers:

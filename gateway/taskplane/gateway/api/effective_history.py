@@ -9,16 +9,16 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.envelope import data_reply, read_json
+from taskplane.gateway.api.envelope import data_reply, read_object
 from taskplane.gateway.api.shapes import event_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.struct import to_dict
+from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.validation import Violations, check_readable, check_size
 from taskplane.runtime.errors import Invalid, PlaneError
 from taskplane.runtime.ids import new_id
@@ -50,7 +50,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     Raise Invalid, for instance if two messages have the same id; Conflict `VERSION_MISMATCH` if the session does not
     have the expected version; NotFound.
     """
-    body = await read_json(plane, request)
+    body = await read_object(plane, request)
     messages, expected = await plane.worker.run(request.size, _read, body)
     expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
     context_id = request.arguments["session"]
@@ -86,12 +86,8 @@ async def apply_session(plane: Plane, context_id: str) -> None:
 
 async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:
     """Return the whole effective history."""
-    pages: list[sb.ListEntriesResponse] = []
     asked = _asked(context_id, paging.MAX_LIMIT)
-    while not pages or asked.page_token:
-        page = await plane.sessions.ListEntries(asked)
-        pages.append(page)
-        asked.page_token = page.next_page_token
+    pages = [page async for page in paging.pages(plane.sessions.ListEntries, asked)]
     return await _shown(plane, pages[-1], [entry for page in pages for entry in page.entries])
 
 
@@ -120,18 +116,16 @@ async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[s
         else:
             messages.append(entry.message)
     size = sum(entry.ByteSize() for entry in entries)
-    shown = await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
+    shown = await plane.worker.run(size, lambda: [V0_3.message(message) for message in messages])
     data: dict[str, Any] = {"version": page.session.version, "messages": shown}
     if page.has_events:
         data["events"] = events
     return data
 
 
-def _read(body: Any) -> tuple[list[a2a.Message], int]:
-    if not isinstance(body, dict):
-        raise Invalid("the body must be a JSON object", fields={"": "must be an object"})
+def _read(body: dict[str, Any]) -> tuple[list[a2a.Message], int]:
     bad = Violations()
-    source = Fields(body, "", bad)  # pyright: ignore[reportUnknownArgumentType]
+    source = Fields(body, "", bad)
     if not isinstance(source.get("messages"), list):
         source.wrong("messages", "is required, and must be a list")
     messages = read_messages(source, "messages")

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -10,13 +10,13 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.api.message_pages import MessagePage, newest_page
-from taskplane.gateway.api.session_tasks import iterate_tasks
+from taskplane.gateway.api.session_tasks import iterate_events, iterate_tasks
 from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.documents import is_partial
+from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.runtime.errors import Invalid, NotFound
 
 _PAGE: Final = 100
@@ -84,7 +84,7 @@ async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def _messages(plane: Plane, messages: Collection[a2a.Message]) -> list[dict[str, Any]]:
     size = sum(message.ByteSize() for message in messages)
-    return await plane.worker.run(size, lambda: [v0_3.message(message) for message in messages])
+    return await plane.worker.run(size, lambda: [V0_3.message(message) for message in messages])
 
 
 async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]:
@@ -92,18 +92,10 @@ async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]
     if kind != STATUS_TEXT:
         return [message for message in flatten([task]) if kind_of(message) == kind]
     messages: list[a2a.Message] = []
-    after = 0
-    while True:
-        asked = pb.ListEventsRequest(task_id=task.id, kinds=[pb.EVENT_KIND_STATUS], after_generation=after, limit=_SOME)
-        try:
-            events = (await plane.tasks.ListEvents(asked)).events
-        except NotFound:
-            # The session task has no log.
-            return messages
-        for event in events:
+    # The session task has no log.
+    with suppress(NotFound):
+        async for event in iterate_events(plane, task.id, pb.EVENT_KIND_STATUS):
             message = event.event.status_update.status.message
             if kind_of(message) == kind and not is_partial(message):
                 messages.append(message)
-        if len(events) < _SOME:
-            return messages
-        after = events[-1].generation
+    return messages

@@ -1,10 +1,13 @@
-"""Query parameters of paged routes."""
+"""Query parameters of paged routes, and the reading of all pages of a store."""
 
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 from taskplane.gateway.http import Request
 from taskplane.gateway.validation import MAX_TOKEN_LENGTH
 from taskplane.runtime.errors import Invalid
+
+P = TypeVar("P")
 
 MAX_LIMIT: Final = 1_000
 """The greatest page size."""
@@ -29,3 +32,13 @@ def token(request: Request, name: str) -> str:
     if len(found) > MAX_TOKEN_LENGTH:
         raise Invalid(f"{name} is none of this server", fields={name: "is none of this server"})
     return found
+
+
+async def pages(list_page: Callable[[Any], Awaitable[P]], asked: Any) -> AsyncGenerator[P, None]:
+    """Yield the page that `asked` names, a request of the RPC `list_page`, and all pages after it."""
+    while True:
+        page: Any = await list_page(asked)
+        yield page
+        if not page.next_page_token:
+            return
+        asked.page_token = page.next_page_token

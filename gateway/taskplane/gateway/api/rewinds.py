@@ -12,9 +12,9 @@ from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.rewinds import read_version
+from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.validation import Violations, check_key, check_size
 
 _log = logging.getLogger(__name__)
@@ -82,5 +82,5 @@ def _expected(request: Request, body: Fields) -> int:
 
 async def _left(plane: Plane, task: a2a.Task, version: int) -> dict[str, Any]:
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=task.context_id))).session
-    messages = await plane.worker.run(task.ByteSize(), lambda: [v0_3.message(one) for one in task.history])
+    messages = await plane.worker.run(task.ByteSize(), lambda: [V0_3.message(one) for one in task.history])
     return {"session": session_json(session), "version": version, "messages": messages}

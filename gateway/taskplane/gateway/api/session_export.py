@@ -1,11 +1,13 @@
 """The export of a session: its entries, its tasks and their events, as of the time when the export began."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api import paging
 from taskplane.gateway.api.export_format import FORMAT, MEDIA_TYPE, VERSION, Tally, format_line
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Headers, Reply, Request
@@ -13,7 +15,6 @@ from taskplane.gateway.ndjson import LineStream
 from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound, PlaneError
 
-_INFOS: Final = 1_000
 _ENTRIES: Final = 200
 
 
@@ -36,14 +37,9 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def _tasks(plane: Plane, context_id: str) -> Sequence[tuple[str, int]]:
     """Return the ids of the tasks, each with the generation of its last event."""
-    found: list[tuple[str, int]] = []
-    asked = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=True, page_size=_INFOS)
-    while True:
-        page = await plane.tasks.ListTaskInfos(asked)
-        found += ((info.task_id, info.generation) for info in page.infos)
-        if not page.next_page_token:
-            return found
-        asked.page_token = page.next_page_token
+    asked = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=True, page_size=paging.MAX_LIMIT)
+    async with aclosing(paging.pages(plane.tasks.ListTaskInfos, asked)) as pages:
+        return [(info.task_id, info.generation) async for page in pages for info in page.infos]
 
 
 async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, int]]) -> AsyncGenerator[bytes, None]:

@@ -1,4 +1,4 @@
-"""Iteration over the tasks of a session, page by page."""
+"""Iteration over the tasks of a session and the events of a task, page by page."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -7,10 +7,12 @@ from typing import Final, NamedTuple
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.api import paging
 from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound
 
 _PAGE: Final = 100
+_EVENTS: Final = 1_000
 
 
 class Listed(NamedTuple):
@@ -38,10 +40,22 @@ async def iterate_tasks(
         include_superseded=superseded,
         order=pb.TASK_ORDER_CREATED,
     )
-    async with aclosing(_pages(plane, asked)) as pages:
+    async with aclosing(paging.pages(plane.tasks.ListTasks, asked)) as pages:
         async for page in pages:
             for record in page.records:
                 yield Listed(record.task, record.superseded)
+
+
+async def iterate_events(plane: Plane, task_id: str, kind: pb.EventKind.ValueType) -> AsyncGenerator[pb.Event, None]:
+    """Yield the events of one kind in the log of a task, oldest first. Raise NotFound."""
+    asked = pb.ListEventsRequest(task_id=task_id, kinds=[kind], limit=_EVENTS)
+    while True:
+        events = (await plane.tasks.ListEvents(asked)).events
+        for event in events:
+            yield event
+        if len(events) < _EVENTS:
+            return
+        asked.after_generation = events[-1].generation
 
 
 async def has_own_task(plane: Plane, context_id: str) -> bool:
@@ -51,12 +65,3 @@ async def has_own_task(plane: Plane, context_id: str) -> bool:
     except NotFound:
         return False
     return found.record.context_id == context_id
-
-
-async def _pages(plane: Plane, asked: pb.ListTasksRequest) -> AsyncGenerator[pb.ListTasksResponse, None]:
-    while True:
-        page = await plane.tasks.ListTasks(asked)
-        yield page
-        if not page.next_page_token:
-            return
-        asked.page_token = page.next_page_token

@@ -19,7 +19,7 @@ from taskplane.gateway.merge import merged
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
-from taskplane.gateway.translate import v0_3
+from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
 
@@ -41,15 +41,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     context_id = request.arguments["session"]
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
-    settings = plane.settings
-    return sse.EventStream(
-        _events(plane, context_id),
-        streams=plane.streams,
-        slot=plane.streams.take(caller.principal),
-        keep_alive=settings.keep_alive,
-        write_timeout=settings.write_timeout,
-        alive=lambda: plane.authenticator.alive(caller),
-    )
+    return sse.event_stream(plane, caller, _events(plane, context_id))
 
 
 async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
@@ -118,7 +110,7 @@ class _Watch:
             if entry.kind == sb.ENTRY_KIND_VOID and entry.off:
                 shown["takenBack"] = True
             if entry.HasField("message"):
-                shown["message"] = v0_3.message(entry.message)
+                shown["message"] = V0_3.message(entry.message)
             yield "entry-added", shown
 
     async def _rewound(self) -> tuple[str, Any]:

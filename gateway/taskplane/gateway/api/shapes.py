@@ -6,9 +6,9 @@ from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.gateway.translate import v0_3
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.translate.v0_3 import V0_3
 
 STATUS_TEXT = "status-message"
 
@@ -53,8 +53,8 @@ def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a
 
 def task_json(task: a2a.Task) -> dict[str, Any]:
     """Return the JSON of a task, with its status message as the last entry of its history."""
-    found = v0_3.task(task, 0)
-    found["history"] = [v0_3.message(message) for message in shown_messages(task)]
+    found = V0_3.task(task, 0)
+    found["history"] = [V0_3.message(message) for message in shown_messages(task)]
     return found
 
 

@@ -1,6 +1,5 @@
 """Task infos, the tasks of a session as a list of turns, and statistics about them."""
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -49,7 +48,7 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
         shown = [task_info(info) for info in reversed(page.infos)]
         return if_changed(request, data_reply(shown, _LISTED, next_page_token=page.next_page_token))
     asked.page_size = paging.MAX_LIMIT
-    async with aclosing(_pages(plane, asked)) as pages:
+    async with aclosing(paging.pages(plane.tasks.ListTaskInfos, asked)) as pages:
         infos = [task_info(info) async for page in pages for info in page.infos]
     return if_changed(request, data_reply(infos, _LISTED))
 
@@ -115,15 +114,6 @@ def _change(change: pb.StateChange) -> dict[str, Any]:
     if state.paused:
         shown["paused"] = True
     return shown
-
-
-async def _pages(plane: Plane, asked: pb.ListTaskInfosRequest) -> AsyncGenerator[pb.ListTaskInfosResponse, None]:
-    while True:
-        page = await plane.tasks.ListTaskInfos(asked)
-        yield page
-        if not page.next_page_token:
-            return
-        asked.page_token = page.next_page_token
 
 
 def _seconds(value: float) -> float:

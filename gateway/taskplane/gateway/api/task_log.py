@@ -14,8 +14,8 @@ from taskplane.gateway.follow import TERMINAL, WatchedBatch, mark_resync, watch
 from taskplane.gateway.http import Reply, Request, empty_reply
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.gateway.validation import check_cursor
 from taskplane.runtime import logs
 from taskplane.runtime.errors import NotFound, PlaneError
@@ -39,15 +39,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
     if record.state in TERMINAL and cursor == f"{record.incarnation}-{record.generation}":
         return empty_reply(204)
-    settings = plane.settings
-    return sse.EventStream(
-        _events(plane, task_id, cursor or f"{record.incarnation}-0"),
-        streams=plane.streams,
-        slot=plane.streams.take(caller.principal),
-        keep_alive=settings.keep_alive,
-        write_timeout=settings.write_timeout,
-        alive=lambda: plane.authenticator.alive(caller),
-    )
+    return sse.event_stream(plane, caller, _events(plane, task_id, cursor or f"{record.incarnation}-0"))
 
 
 async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[bytes, None]:
@@ -87,7 +79,7 @@ def _json(event: pb.Event) -> dict[str, Any]:
         "attempt": event.attempt,
         "actor": event.actor,
         "kind": _KINDS.get(event.kind, "unknown"),
-        "event": v1_0.event(getattr(event.event, which)) if which else None,
+        "event": V1_0.event(getattr(event.event, which)) if which else None,
     }
     if event.traceparent:
         found["traceId"] = trace_id_of(event.traceparent)
@@ -105,6 +97,6 @@ def _snapshot(seen: WatchedBatch) -> bytes:
         "attempt": record.attempt,
         "actor": "",
         "kind": "snapshot" if seen.resync else "replaced",
-        "event": v1_0.event(mark_resync(record.task, seen.resync)),
+        "event": V1_0.event(mark_resync(record.task, seen.resync)),
     }
     return sse.event(orjson.dumps(found), snapshot.cursor)

@@ -1,6 +1,6 @@
-"""The interface of an A2A version to the bindings: readers of requests and writers of responses."""
+"""The values that readers of requests return and writers of responses take, in every A2A version."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -59,24 +59,6 @@ class Listing:
     next_page_token: str
     page_size: int
     total_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """One version of A2A. Readers take the `params` of a call and raise Invalid with every field that is wrong. Writers
-    take `history_length`: None for the whole history, 0 for none, n for the n newest messages."""
-
-    version: str
-    read_send: Callable[[Any], Send]
-    read_query: Callable[[Any], TaskQuery]
-    # Writes a whole task.
-    task: Callable[[a2a.Task, int | None], Encoded]
-    # Writes the response to a send.
-    reply: Callable[[a2a.Task | a2a.Message, int | None], Encoded]
-    # Writes one element of a stream.
-    event: Callable[[Payload, int | None], Encoded]
-    # Default `historyLength` of a stream's first task.
-    stream_history: int | None
 
 
 def newest(history: RepeatedCompositeFieldContainer[a2a.Message], history_length: int | None) -> Sequence[a2a.Message]:

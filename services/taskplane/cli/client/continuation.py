@@ -3,15 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from taskplane.cli.client.states import TERMINAL, State
-
-
-@dataclass(frozen=True, slots=True)
-class LastTask:
-    """The newest task of a session and its last known state."""
-
-    id: str
-    state: State
+from taskplane.cli.client.session_model import TaskInfo
+from taskplane.cli.client.states import TERMINAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +15,7 @@ class Continuation:
     reference_task_ids: Sequence[str] = ()
 
 
-def continuation(last: LastTask | None) -> Continuation:
+def continuation(last: TaskInfo | None) -> Continuation:
     """Return the references of the next message, by the last known state of the session's newest task.
 
     Paused (`input-required`, `auth-required`): the message is the answer, so it names that task. Submitted or working:

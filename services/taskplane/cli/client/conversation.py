@@ -1,7 +1,7 @@
 """The model of a conversation: the messages to show after each event of a stream (T7, T5, M3, R11).
 
 It does no I/O. Pass events to `apply` in the order they arrive; read `messages`, `live`, `progress`, `artifacts` and
-`tasks`. Events may be applied twice, for instance after a snapshot; nothing is shown twice.
+`session`. Events may be applied twice, for instance after a snapshot; nothing is shown twice.
 
 A rewind has three steps: `rewind` hides what is cut at once; then either `apply` takes the response, which replaces
 everything, or `restore` shows everything again after a failure, with what arrived meanwhile. If the rewind was done and
@@ -12,9 +12,9 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from taskplane.cli.client.continuation import Continuation, LastTask, continuation
+from taskplane.cli.client.continuation import Continuation, continuation
 from taskplane.cli.client.cut import Cut, Removed, Shown, Turn, cut_at, lost, turns
 from taskplane.cli.client.events import (
     INTERRUPTED,
@@ -98,34 +98,9 @@ class Conversation:
             known.context_id, known.agent_endpoint, (task for task in known.tasks if task.id not in cut.tasks)
         )
 
-    @property
-    def tasks(self) -> list[TaskInfo]:
-        """Return the tasks of the session, oldest first."""
-        return self.session.tasks
-
-    @property
-    def phase(self) -> Literal["ready", "running"]:
-        """Return "running" while a task of the session is submitted or working."""
-        return "running" if self.session.running else "ready"
-
-    @property
-    def latest(self) -> TaskInfo | None:
-        """Return the newest task."""
-        return self.session.latest
-
-    @property
-    def latest_incomplete(self) -> TaskInfo | None:
-        """Return the newest task that is not terminal, the only one worth resubscribing to (M3, M5)."""
-        return self.session.latest_incomplete
-
-    def task(self, task_id: str) -> TaskInfo | None:
-        """Return the task with this id, if it is known."""
-        return self.session.find(task_id)
-
     def next_message(self) -> Continuation:
         """Return the references of the user's next message (I6)."""
-        latest = self.latest
-        return continuation(LastTask(latest.id, latest.state) if latest else None)
+        return continuation(self.session.latest)
 
     @property
     def turns(self) -> list[Turn]:

@@ -143,117 +143,115 @@ def classify(data: object) -> Event:
     A JSON-RPC response is unwrapped first. Something resembles a task if it has a non-empty `history` array and a
     string `id` or `contextId`.
     """
-    body = _object(data)
+    body = read_object(data)
     if body is None:
         return Unknown(data)
-    body = _object(body.get("result")) or body
-    for key, read in _WRAPPERS.items():
-        inner = _object(body.get(key))
+    body = read_object(body.get("result")) or body
+    for (key, _), read in _READERS.items():
+        inner = read_object(body.get(key))
         if inner is not None:
             return read(inner)
-    reader = _KINDS.get(str(body.get("kind")))
-    if reader is not None:
-        return reader(body)
-    if _objects(body.get("history")) and any(isinstance(body.get(key), str) for key in ("id", "contextId")):
+    for (_, kind), read in _READERS.items():
+        if body.get("kind") == kind:
+            return read(body)
+    if read_objects(body.get("history")) and any(isinstance(body.get(key), str) for key in ("id", "contextId")):
         return read_task(body)
     return Unknown(data)
 
 
 def read_task(body: Json) -> FullTask:
     """Return the `FullTask` for a task's JSON of either version; missing members are tolerated."""
-    status = _object(body.get("status")) or {}
-    message = _object(status.get("message"))
+    status = read_object(body.get("status")) or {}
+    message = read_object(status.get("message"))
     return FullTask(
-        id=_text(body, "id"),
-        context_id=_text(body, "contextId"),
+        id=read_text(body, "id"),
+        context_id=read_text(body, "contextId"),
         state=state_of(status.get("state", "unknown")),
         message=read_message(message) if message is not None else None,
-        history=[read_message(item) for item in _objects(body.get("history"))],
-        artifacts=[read_artifact(item) for item in _objects(body.get("artifacts"))],
-        metadata=_object(body.get("metadata")) or {},
-        at=_text(status, "timestamp"),
+        history=[read_message(item) for item in read_objects(body.get("history"))],
+        artifacts=[read_artifact(item) for item in read_objects(body.get("artifacts"))],
+        metadata=read_object(body.get("metadata")) or {},
+        at=read_text(status, "timestamp"),
     )
 
 
 def read_message(body: Json) -> Message:
     """Return the message for its JSON of either version; in ProtoJSON of 0.3 the parts are called `content`."""
     return Message(
-        id=_text(body, "messageId"),
-        role="user" if _text(body, "role").lower() in ("user", "role_user") else "agent",
-        parts=_objects(body.get("parts")) or _objects(body.get("content")),
-        task_id=_text(body, "taskId"),
-        context_id=_text(body, "contextId"),
-        metadata=_object(body.get("metadata")) or {},
+        id=read_text(body, "messageId"),
+        role="user" if read_text(body, "role").lower() in ("user", "role_user") else "agent",
+        parts=read_objects(body.get("parts")) or read_objects(body.get("content")),
+        task_id=read_text(body, "taskId"),
+        context_id=read_text(body, "contextId"),
+        metadata=read_object(body.get("metadata")) or {},
     )
 
 
 def read_artifact(body: Json) -> Artifact:
     """Return the artifact for its JSON of either version."""
     return Artifact(
-        id=_text(body, "artifactId"),
-        parts=_objects(body.get("parts")),
-        name=_text(body, "name"),
-        description=_text(body, "description"),
+        id=read_text(body, "artifactId"),
+        parts=read_objects(body.get("parts")),
+        name=read_text(body, "name"),
+        description=read_text(body, "description"),
     )
 
 
 def _read_status(body: Json) -> StatusUpdate:
-    status = _object(body.get("status")) or {}
-    message = _object(status.get("message"))
+    status = read_object(body.get("status")) or {}
+    message = read_object(status.get("message"))
     return StatusUpdate(
-        task_id=_text(body, "taskId"),
-        context_id=_text(body, "contextId"),
+        task_id=read_text(body, "taskId"),
+        context_id=read_text(body, "contextId"),
         state=state_of(status.get("state", "unknown")),
         message=read_message(message) if message is not None else None,
-        metadata=_object(body.get("metadata")) or {},
-        at=_text(status, "timestamp"),
+        metadata=read_object(body.get("metadata")) or {},
+        at=read_text(status, "timestamp"),
     )
 
 
 def _read_artifact_update(body: Json) -> ArtifactUpdate:
     return ArtifactUpdate(
-        task_id=_text(body, "taskId"),
-        context_id=_text(body, "contextId"),
-        artifact=read_artifact(_object(body.get("artifact")) or {}),
+        task_id=read_text(body, "taskId"),
+        context_id=read_text(body, "contextId"),
+        artifact=read_artifact(read_object(body.get("artifact")) or {}),
         append=body.get("append") is True,
         last=body.get("lastChunk") is True,
     )
 
 
-_WRAPPERS: Final[dict[str, Callable[[Json], Event]]] = {
-    "task": read_task,
-    "statusUpdate": _read_status,
-    "artifactUpdate": _read_artifact_update,
-    "message": read_message,
-}
-_KINDS: Final[dict[str, Callable[[Json], Event]]] = {
-    "task": read_task,
-    "status-update": _read_status,
-    "artifact-update": _read_artifact_update,
-    "message": read_message,
+# By the wrapper key of 1.0 and the `kind` of 0.3.
+_READERS: Final[dict[tuple[str, str], Callable[[Json], Event]]] = {
+    ("task", "task"): read_task,
+    ("statusUpdate", "status-update"): _read_status,
+    ("artifactUpdate", "artifact-update"): _read_artifact_update,
+    ("message", "message"): read_message,
 }
 
 
 def _tool(part: Json) -> Tool | None:
-    metadata = _object(part.get("metadata")) or {}
+    metadata = read_object(part.get("metadata")) or {}
     kind = next((metadata[key] for key in _TOOL_KEYS if key in metadata), None)
-    data = _object(part.get("data"))
+    data = read_object(part.get("data"))
     if kind not in ("function_call", "function_response") or data is None:
         return None
     called = kind == "function_call"
-    return Tool(called, _text(data, "id"), _text(data, "name"), data.get("args" if called else "response"))
+    return Tool(called, read_text(data, "id"), read_text(data, "name"), data.get("args" if called else "response"))
 
 
-def _object(value: object) -> Json | None:
+def read_object(value: object) -> Json | None:
+    """Return a JSON object; None for any other value."""
     return cast("Json", value) if isinstance(value, Mapping) else None
 
 
-def _objects(value: object) -> list[Json]:
+def read_objects(value: object) -> list[Json]:
+    """Return the objects in a JSON list; nothing for any other value."""
     if not isinstance(value, list):
         return []
-    return [item for item in map(_object, cast("list[object]", value)) if item is not None]
+    return [item for item in map(read_object, cast("list[object]", value)) if item is not None]
 
 
-def _text(body: Json, key: str) -> str:
+def read_text(body: Json, key: str) -> str:
+    """Return a string of a JSON object; empty for any other value."""
     value = body.get(key)
     return value if isinstance(value, str) else ""

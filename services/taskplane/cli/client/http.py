@@ -75,17 +75,9 @@ class Http:
 
         `timeout` is in seconds without a byte received; None: unlimited.
         """
-        with _as_failure(self.url):
-            response = await self._client.request(
-                method,
-                self.url + path,
-                content=orjson.dumps(body) if body is not None else None,
-                headers={**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
-                timeout=httpx.Timeout(timeout, connect=_CONNECT),
-            )
-        if response.status_code >= 400:
-            raise _refused(response)
-        return orjson.loads(response.content) if response.content else None
+        return await self._read(
+            self._request(method, path, _encoded(body), headers, httpx.Timeout(timeout, connect=_CONNECT))
+        )
 
     @asynccontextmanager
     async def stream(
@@ -96,18 +88,9 @@ class Http:
         The events end when the server closes the stream in good order, and at once for 204. They raise `Unreachable`
         when the connection breaks or is silent for `STREAM_SILENCE` seconds.
         """
-        request = self._client.build_request(
-            method,
-            self.url + path,
-            content=orjson.dumps(body) if body is not None else None,
-            headers={
-                **({"Content-Type": "application/json"} if body is not None else {}),
-                "Accept": "text/event-stream",
-                "Cache-Control": "no-store",
-                **(headers or {}),
-            },
-            timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT, read=STREAM_SILENCE),
-        )
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **(headers or {})}
+        timeout = httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT, read=STREAM_SILENCE)
+        request = self._request(method, path, _encoded(body), headers, timeout)
         async with self._answered(request) as response:
             yield EventStream(response.status_code == 204, self._events(response))
 
@@ -117,6 +100,27 @@ class Http:
         request = self._client.build_request("GET", self.url + path)
         async with self._answered(request) as response:
             yield self._pieces(response)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        content: bytes | AsyncIterator[bytes] | None,
+        headers: Mapping[str, str] | None,
+        timeout: httpx.Timeout,
+    ) -> httpx.Request:
+        headers = {**({"Content-Type": "application/json"} if content is not None else {}), **(headers or {})}
+        with _as_failure(self.url):
+            return self._client.build_request(
+                method, self.url + path, content=content, headers=headers, timeout=timeout
+            )
+
+    async def _read(self, request: httpx.Request) -> Any:
+        """Return the response as JSON; None for an empty one."""
+        async with self._answered(request) as response:
+            with _as_failure(self.url):
+                content = await response.aread()
+        return orjson.loads(content) if content else None
 
     @asynccontextmanager
     async def _answered(self, request: httpx.Request) -> AsyncGenerator[httpx.Response]:
@@ -140,16 +144,8 @@ class Http:
     async def upload(self, path: str, content: AsyncIterator[bytes], media_type: str, *, timeout: float) -> Any:
         """Send a body piece by piece and return the response as JSON, waiting for it up to `timeout` seconds. Raise
         `Failure` only."""
-        with _as_failure(self.url):
-            response = await self._client.post(
-                self.url + path,
-                content=content,
-                headers={"Content-Type": media_type},
-                timeout=httpx.Timeout(timeout, connect=_CONNECT),
-            )
-        if response.status_code >= 400:
-            raise _refused(response)
-        return orjson.loads(response.content)
+        limits = httpx.Timeout(timeout, connect=_CONNECT)
+        return await self._read(self._request("POST", path, content, {"Content-Type": media_type}, limits))
 
     async def _events(self, response: httpx.Response) -> AsyncIterator[SseEvent]:
         with _as_failure(self.url):
@@ -162,6 +158,10 @@ class Http:
             async for chunk in response.aiter_bytes():
                 for event in decoder.feed(chunk):
                     yield event
+
+
+def _encoded(body: object) -> bytes | None:
+    return None if body is None else orjson.dumps(body)
 
 
 @contextmanager

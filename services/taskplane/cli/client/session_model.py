@@ -3,10 +3,11 @@
 Messages are in `conversation`. `read_session` reads the JSON of a server's list and of what older clients stored.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
+from taskplane.cli.client.events import read_object, read_objects, read_text
 from taskplane.cli.client.states import ACTIVE, TERMINAL, State, state_of
 
 
@@ -100,42 +101,34 @@ def read_session(stored: object) -> Session:
     A client that knew one task per session stored its `taskId`; an older one stored none. Unreadable tasks are left
     out.
     """
-    body = _object(stored)
+    body = read_object(stored) or {}
     tasks = body.get("tasks")
     if not isinstance(tasks, list):
         tasks = [{"taskId": body.get("taskId"), "state": body.get("state")}]
     infos = map(read_task_info, cast("list[object]", tasks))
-    return Session(_text(body, "contextId"), _text(body, "agentEndpoint"), (info for info in infos if info is not None))
+    return Session(
+        read_text(body, "contextId"), read_text(body, "agentEndpoint"), (info for info in infos if info is not None)
+    )
 
 
 def read_task_info(stored: object) -> TaskInfo | None:
     """Return the TaskInfo for its JSON; None without an id. A working task that is `paused` waits for the user."""
-    body = _object(stored)
-    task_id = _text(body, "taskId") or _text(body, "id")
+    body = read_object(stored) or {}
+    task_id = read_text(body, "taskId") or read_text(body, "id")
     if not task_id:
         return None
     state = state_of(body.get("state"))
-    changes = body.get("changes")
     return TaskInfo(
         id=task_id,
         state="input-required" if body.get("paused") is True and state in ACTIVE else state,
-        error=_text(body, "error"),
-        created_at=_text(body, "createdAt"),
-        updated_at=_text(body, "updatedAt"),
-        completed_at=_text(body, "completedAt"),
+        error=read_text(body, "error"),
+        created_at=read_text(body, "createdAt"),
+        updated_at=read_text(body, "updatedAt"),
+        completed_at=read_text(body, "completedAt"),
         superseded=body.get("superseded") is True,
         changes=[
-            StateChange(state_of(change.get("state")), _text(change, "at"))
-            for change in map(_object, cast("list[object]", changes) if isinstance(changes, list) else [])
+            StateChange(state_of(change.get("state")), read_text(change, "at"))
+            for change in read_objects(body.get("changes"))
             if change
         ],
     )
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _text(body: Mapping[str, Any], key: str) -> str:
-    value = body.get(key)
-    return value if isinstance(value, str) else ""
