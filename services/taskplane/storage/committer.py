@@ -157,7 +157,7 @@ class Committer(Generic[Op, Answer]):
             batch = self._next()
             if not batch:
                 break
-            # What is logged of a batch belongs to no single request.
+            # Log lines of a batch belong to no single request.
             flight = self._loop.create_task(self._commit(batch), context=Context())
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
