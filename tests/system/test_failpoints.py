@@ -1,7 +1,6 @@
 """Processes die at the places where it hurts most; what was said stays, every turn comes to an end, nothing is lost."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
@@ -9,6 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES
+from tests.support.thorough import THOROUGH
 from tests.system.conftest import server_of
 from tests.system.judge import at_rest, held, judge
 from tests.system.plane import Plane, running
@@ -17,7 +17,7 @@ from tests.system.wire import client, request, text_message
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-THOROUGHLY = pytest.mark.skipif(not os.environ.get("THOROUGH"), reason="the ordinary run kills at each place once")
+THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="the ordinary run kills at each place once")
 CODE = 9
 # Process, failpoint, and at which of its passages the process ends.
 PLACES = [

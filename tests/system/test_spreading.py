@@ -1,7 +1,6 @@
 """Two executors, task stores and session histories, by any kind of address: all get calls, who leaves loses none."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,11 +10,12 @@ from time import monotonic
 import httpx
 import pytest
 from tests.support.postgres import Cluster
+from tests.support.thorough import THOROUGH
 from tests.system.plane import STEADY
 from tests.system.replicas import ROOMS, Form, Replicas, replicas
 from tests.system.wire import client, send
 
-thorough = pytest.mark.skipif(not os.environ.get("THOROUGH"), reason="takes half a minute for each kind of address")
+thorough = pytest.mark.skipif(not THOROUGH, reason="takes half a minute for each kind of address")
 
 SENDERS = 8
 SENDS = 100

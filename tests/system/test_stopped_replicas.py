@@ -1,7 +1,6 @@
 """One of two replicas is stopped without a word (SIGSTOP): what that costs its callers, and the runs of others."""
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,10 +11,11 @@ from time import monotonic
 import httpx
 import pytest
 from tests.support.postgres import Cluster
+from tests.support.thorough import THOROUGH
 from tests.system.replicas import Form, Replicas, replicas
 from tests.system.wire import Json, call, client, raw_log, result, send, text_message
 
-thorough = pytest.mark.skipif(not os.environ.get("THOROUGH"), reason="takes more than ten seconds")
+thorough = pytest.mark.skipif(not THOROUGH, reason="takes more than ten seconds")
 
 RUNS = 10
 SENDERS = 4

@@ -1,0 +1,6 @@
+"""How long tests may take: `THOROUGH=1` runs what takes long and fails rarely, and more rounds of what is random."""
+
+import os
+from typing import Final
+
+THOROUGH: Final = bool(os.environ.get("THOROUGH"))
