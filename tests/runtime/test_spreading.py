@@ -23,6 +23,7 @@ from taskplane.runtime.services import Services
 HELLO = BytesValue(value=b"hello")
 # What `serving` takes, in the time of a test.
 QUICK: dict[str, Any] = {"grace": 5.0, "connection_age": 1.0, "connection_grace": 1.0}
+LASTING: dict[str, Any] = {**QUICK, "connection_age": 600.0}
 
 
 def named(name: str) -> Services:
@@ -233,7 +234,7 @@ async def test_a_replica_that_leaves_a_tcp_balancer_loses_no_call_of_a_patient_c
                 await asked(stub, 1)
 
         async with asyncio.TaskGroup() as callers:
-            async with serving(named("b"), "127.0.0.1:0", **{**QUICK, "connection_age": 600.0}) as b:
+            async with serving(named("b"), "127.0.0.1:0", **LASTING) as b:
                 between.backends = [b.port, a.port]
                 assert set(await asked(stub, 10)) == {"b"}
                 for _ in range(4):

@@ -38,13 +38,12 @@ class PublicRoute:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route for authenticated callers. `rpcs` are the gRPC methods that the handler calls, each after the name of
-    its room; their policy decides who may do what. `writes`: only for callers that may write."""
+    """A route for authenticated callers; the policies of the services decide who may do what. `writes`: only for
+    callers that may write."""
 
     method: str
     path: str
     handler: Callable[[Plane, Request, Caller], Awaitable[Reply]]
-    rpcs: tuple[str, ...] = ()
     writes: bool = False
 
 
@@ -69,105 +68,33 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/metrics", probes.metrics),
     *(PublicRoute("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
-    Route(
-        "POST", "/api/tasks", tasks.put, ("tasks.PutTask", "sessions.GetSession", "executor.ApplySession"), writes=True
-    ),
-    Route("GET", "/api/tasks/{task}", tasks.get, ("tasks.GetTask", "sessions.GetSessionTask")),
-    Route("DELETE", "/api/tasks/{task}", tasks.delete, ("executor.DeleteTask",), writes=True),
-    Route("GET", "/api/tasks/{task}/messages", messages.of_task, ("tasks.GetTask", "tasks.ListEvents")),
-    Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all, ("tasks.GetTask", "tasks.ListEvents")),
-    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download, ("tasks.GetTask",)),
-    Route("GET", "/api/tasks/{task}/events", task_log.serve, ("tasks.ListEvents", "tasks.WatchTask")),
-    Route("GET", "/api/sessions", session_list.serve, ("sessions.ListSessions", "tasks.SummarizeSessions")),
-    Route(
-        "POST",
-        "/api/sessions/import",
-        session_import.serve,
-        (
-            "sessions.GetSession",
-            "sessions.StageImport",
-            "sessions.CommitImport",
-            "sessions.DropImport",
-            "tasks.StageImport",
-            "tasks.CommitImport",
-            "tasks.FinishImport",
-            "tasks.DropImport",
-        ),
-        writes=True,
-    ),
-    Route(
-        "GET",
-        "/api/sessions/{session}/export",
-        session_export.serve,
-        ("sessions.GetSession", "sessions.ListEntries", "tasks.ListTaskInfos", "tasks.ExportTask"),
-    ),
-    Route("POST", "/api/sessions", sessions.create, ("sessions.CreateSession",), writes=True),
-    Route("GET", "/api/sessions/{session}", sessions.get, ("sessions.ListEntries",)),
-    Route("PUT", "/api/sessions/{session}", sessions.update, ("sessions.UpdateSession",), writes=True),
-    Route("PATCH", "/api/sessions/{session}", sessions.update, ("sessions.UpdateSession",), writes=True),
-    Route("DELETE", "/api/sessions/{session}", sessions.delete, ("executor.DeleteSession",), writes=True),
-    Route(
-        "GET",
-        "/api/sessions/{session}/tasks",
-        tasks.of_session,
-        ("sessions.GetSession", "sessions.GetSessionTask", "tasks.ListTasks"),
-    ),
-    Route(
-        "GET",
-        "/api/sessions/{session}/messages",
-        messages.of_session,
-        (
-            "sessions.GetSession",
-            "sessions.GetSessionTask",
-            "sessions.ListEntries",
-            "sessions.ListMessageIds",
-            "tasks.GetTask",
-            "tasks.ListTasks",
-            "tasks.ListEvents",
-            "tasks.ListMessages",
-        ),
-    ),
-    Route(
-        "GET", "/api/sessions/{session}/task-infos", task_infos.list_all, ("sessions.GetSession", "tasks.ListTaskInfos")
-    ),
-    Route("GET", "/api/sessions/{session}/stats", task_infos.stats, ("sessions.GetSession", "tasks.GetSessionFigures")),
-    Route(
-        "GET",
-        "/api/sessions/{session}/watch",
-        session_watch.serve,
-        ("sessions.GetSession", "sessions.WatchEntries", "sessions.ListCut", "tasks.WatchSession"),
-    ),
-    Route("GET", "/api/sessions/{session}/effective_history", effective_history.get, ("sessions.ListEntries",)),
-    Route(
-        "PUT",
-        "/api/sessions/{session}/effective_history",
-        effective_history.push,
-        ("sessions.AppendEntries", "sessions.ListEntries", "executor.ApplySession"),
-        writes=True,
-    ),
-    Route("GET", "/api/sessions/{session}/state", effective_history.state, ("sessions.GetState",)),
-    Route(
-        "POST",
-        "/api/sessions/{session}/rewind",
-        rewinds.rewind,
-        ("sessions.GetSession", "executor.RewindSession"),
-        writes=True,
-    ),
-    Route(
-        "POST",
-        "/api/sessions/{session}/undo_rewind",
-        rewinds.undo,
-        ("sessions.GetSession", "executor.UndoRewind"),
-        writes=True,
-    ),
-    Route("POST", "/api/sessions/{session}/fork", rewinds.fork, ("sessions.Fork",), writes=True),
-    Route(
-        "POST",
-        "/api/sessions/{session}/events",
-        sessions.add_event,
-        ("sessions.GetSession", "sessions.AppendEntries", "executor.ApplySession"),
-        writes=True,
-    ),
+    Route("POST", "/api/tasks", tasks.put, writes=True),
+    Route("GET", "/api/tasks/{task}", tasks.get),
+    Route("DELETE", "/api/tasks/{task}", tasks.delete, writes=True),
+    Route("GET", "/api/tasks/{task}/messages", messages.of_task),
+    Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all),
+    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download),
+    Route("GET", "/api/tasks/{task}/events", task_log.serve),
+    Route("GET", "/api/sessions", session_list.serve),
+    Route("POST", "/api/sessions/import", session_import.serve, writes=True),
+    Route("GET", "/api/sessions/{session}/export", session_export.serve),
+    Route("POST", "/api/sessions", sessions.create, writes=True),
+    Route("GET", "/api/sessions/{session}", sessions.get),
+    Route("PUT", "/api/sessions/{session}", sessions.update, writes=True),
+    Route("PATCH", "/api/sessions/{session}", sessions.update, writes=True),
+    Route("DELETE", "/api/sessions/{session}", sessions.delete, writes=True),
+    Route("GET", "/api/sessions/{session}/tasks", tasks.of_session),
+    Route("GET", "/api/sessions/{session}/messages", messages.of_session),
+    Route("GET", "/api/sessions/{session}/task-infos", task_infos.list_all),
+    Route("GET", "/api/sessions/{session}/stats", task_infos.stats),
+    Route("GET", "/api/sessions/{session}/watch", session_watch.serve),
+    Route("GET", "/api/sessions/{session}/effective_history", effective_history.get),
+    Route("PUT", "/api/sessions/{session}/effective_history", effective_history.push, writes=True),
+    Route("GET", "/api/sessions/{session}/state", effective_history.state),
+    Route("POST", "/api/sessions/{session}/rewind", rewinds.rewind, writes=True),
+    Route("POST", "/api/sessions/{session}/undo_rewind", rewinds.undo, writes=True),
+    Route("POST", "/api/sessions/{session}/fork", rewinds.fork, writes=True),
+    Route("POST", "/api/sessions/{session}/events", sessions.add_event, writes=True),
 )
 
 _Methods = dict[str, PublicRoute | Route]
