@@ -1,5 +1,6 @@
 """The tasks of a session: the list of its turns, its counts, and the cost of reading them. M1 to M4, M7."""
 
+import asyncio
 import time
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,16 @@ async def test_a_session_shows_its_tasks_oldest_first_with_each_change_of_state(
     assert info.completed_at == info.changes[-1].at == info.task.status_at
     waiting = await one(plane, second)
     assert [change.state for change in waiting.changes] == [SUBMITTED] and waiting.completed_at is None
+
+
+async def test_tasks_that_one_session_gets_at_once_are_listed_in_the_order_in_which_they_came(plane: Plane) -> None:
+    """T6: however many transactions are in flight."""
+    made: list[asyncio.Task[Row]] = []
+    async with asyncio.TaskGroup() as group:
+        for _ in range(60):
+            made.append(group.create_task(plane.create()))
+            await asyncio.sleep(0)
+    assert [each.task.id for each in await shown(plane)] == [each.result().id for each in made]
 
 
 async def test_a_lost_attempt_is_a_change_back(plane: Plane) -> None:

@@ -24,7 +24,6 @@ from taskplane.tasks.sql.conversation import MessageIdCache
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
-from taskplane.tasks.sql.sessions import session_of
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.sql.writing import Writing
 from taskplane.tasks.store import (
@@ -304,14 +303,15 @@ class SqlTaskLog:
 
 
 def key_of(op: Operation) -> Hashable:
-    """Return the name that at most one operation of a batch may have: its task, or the turn that makes one.
+    """Return the name that at most one operation of a batch may have: its task, or the session of one on a session.
 
+    A new task counts as one on its session, so that the tasks of a session are listed in the order in which they came.
     If two operations name one task differently, `apply_batch` leaves the second for the next batch.
     """
-    if isinstance(op, commands.MarkSuperseded):
-        return session_of(op)
-    uid, name, turn = names_of(op)
-    return turn if isinstance(op, commands.Create) else name or uid
+    if isinstance(op, commands.MarkSuperseded | commands.Create):
+        return op.scope.tenant, op.scope.owner, op.context_id
+    uid, name, _ = names_of(op)
+    return name or uid
 
 
 def size_of(op: Operation) -> int:
