@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import httpx
 from prometheus_client import REGISTRY
-from tests.executor.plane import open_stores
+from tests.executor.plane import open_stores, until
 from tests.gateway.plane import Behind, Plane, said
 
 from taskplane.api.executor.v1 import executor_pb2
@@ -84,6 +84,8 @@ async def test_each_call_of_a_send_is_seen_by_its_own_name(tmp_path: Path) -> No
     seeing = Seeing()
     async with open_sockets(tmp_path, seeing) as plane:
         await plane.send("hello")
+        # The last call of the sweep with which an executor begins.
+        await until(lambda: "TaskStore/ListUnfinishedImports" in seeing.calls)
         before, metric = seeing.calls.copy(), answered()
         for _ in range(3):
             task = await plane.send("hello")
