@@ -15,7 +15,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Turn
-from taskplane.runtime import failpoints, retry
+from taskplane.runtime import retry
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 # One that goes without waiting for anything.
@@ -226,6 +226,17 @@ async def test_a_turn_that_was_taken_back_before_its_task_was_created_does_not_r
             assert [turn.text for turn in agent.turns] == ["one"]
 
 
+async def cut_before_its_task(stores: Stores, plane: Plane) -> pb.SubmitResponse:
+    """The turn that begins session c, which a rewind cuts after it is saved and before its task is created."""
+    held = Held(stores, "CreateTask")
+    call = asyncio.ensure_future(plane.submit("one", context_id="c", key="k"))
+    before = await saved(plane, "one")
+    await held.reached.wait()
+    await rewind(plane, before)
+    held.let_go.set()
+    return await call
+
+
 @pytest.mark.parametrize(
     "last",
     [Complete("said"), Complete(), AskInput("which?"), Fail("no"), ArtifactChunk("a", text="x")],
@@ -238,36 +249,28 @@ async def test_of_a_session_that_it_began_a_turn_finds_out_by_its_end(stores: St
         yield last
 
     async with open_plane(stores, ("a", Scripted(script))) as plane:
-        held = Held(stores, "CreateTask")
-        call = asyncio.ensure_future(plane.submit("one", context_id="c", key="k"))
-        before = await saved(plane, "one")
-        await held.reached.wait()
-        await rewind(plane, before)
-        held.let_go.set()
-        reference = await call
+        reference = await cut_before_its_task(stores, plane)
         await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
         assert await listed(plane) == [] and await plane.conversation("c") == []
 
 
 async def test_it_finds_out_although_it_never_heard_that_its_end_was_committed(stores: Stores) -> None:
-    """R4: its lease, which the end took, is known to be lost before the answer comes."""
+    """R4: its run is stopped, as by a drain, after the commit of its end and before the answer."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
-        failpoints.configure("append.after_commit_before_ack=sleep(1)")
         yield Fail("no")
 
+    async def never(request: object) -> None:
+        await asyncio.Event().wait()
+
+    stores.channel.after["AppendEvents"] = never
     async with open_plane(stores, ("a", Scripted(script))) as plane:
-        held = Held(stores, "CreateTask")
-        call = asyncio.ensure_future(plane.submit("one", context_id="c", key="k"))
-        before = await saved(plane, "one")
-        await held.reached.wait()
-        await rewind(plane, before)
-        held.let_go.set()
-        reference = await call
-        try:
-            await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
-        finally:
-            failpoints.configure("")
+        await swept_at_start(stores)
+        reference = await cut_before_its_task(stores, plane)
+        await plane.reaches(reference.task.task_id, a2a.TASK_STATE_FAILED)
+        (run,) = plane.room.runs.active
+        plane.room.runs.stop(run, "it is drained")
+        await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
         assert await listed(plane) == [] and await plane.conversation("c") == []
 
 

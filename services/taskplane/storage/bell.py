@@ -43,6 +43,8 @@ class Listener:
     Many rings between two waits are one. Listen first, then read, then wait: nothing is missed.
     """
 
+    __slots__ = ("_rung",)
+
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 

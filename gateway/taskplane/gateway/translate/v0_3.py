@@ -75,7 +75,8 @@ class _Dialect(Dialect):
         return {**empty, **super().status_update(found)}
 
     def artifact_update(self, found: a2a.TaskArtifactUpdateEvent) -> Encoded:
-        empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": self.artifact(a2a.Artifact())}
+        artifact: Encoded = {"artifactId": "", "parts": []}
+        empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": artifact}
         return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found)}
 
     def event(self, found: Payload, history_length: int | None = None) -> Encoded:
