@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 
 class Balancer:
@@ -18,42 +19,34 @@ class Balancer:
         self.port = 0
         self._next = 0
 
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(self, client: socket.socket) -> None:
         """Forward one connection until both sides have closed it."""
         backend = self.backends[self._next % len(self.backends)]
         self._next += 1
         self.connections[backend] = self.connections.get(backend, 0) + 1
-        async with _closing(writer):
+        with client, _stream_socket() as server:
             try:
-                to_reader, to_writer = await asyncio.open_connection("127.0.0.1", backend)
+                await asyncio.get_running_loop().sock_connect(server, ("127.0.0.1", backend))
             except OSError:
                 return
-            async with _closing(to_writer):
-                await asyncio.gather(self._pump(reader, to_writer), self._pump(to_reader, writer))
+            await asyncio.gather(self._pump(client, server), self._pump(server, client))
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
-            while data := await reader.read(65_536):
+            while data := await loop.sock_recv(source, 65_536):
                 if self.silent:
                     await asyncio.Event().wait()
                 self.passed += 1
-                writer.write(data)
-                await writer.drain()
-            writer.write_eof()
-
-
-@asynccontextmanager
-async def _closing(writer: asyncio.StreamWriter) -> AsyncGenerator[None]:
-    """Closes the connection and waits until it is; what a cancelled task did not send yet is dropped."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        writer.transport.abort()
-        raise
-    finally:
-        writer.close()
+                await loop.sock_sendall(target, data)
         with contextlib.suppress(OSError):
-            await writer.wait_closed()
+            target.shutdown(socket.SHUT_WR)
+
+
+def _stream_socket() -> socket.socket:
+    made = socket.socket()
+    made.setblocking(False)
+    return made
 
 
 @asynccontextmanager
@@ -61,18 +54,22 @@ async def balancer(*backends: int) -> AsyncGenerator[Balancer]:
     """A balancer on a free port of loopback, over servers on these ports."""
     made = Balancer(*backends)
     tasks: set[asyncio.Task[None]] = set()
+    with _stream_socket() as listener, ExitStack() as connections:
 
-    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(made.accept(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        def accept() -> None:
+            client = connections.enter_context(listener.accept()[0])
+            client.setblocking(False)
+            tasks.add(asyncio.create_task(made.forward(client)))
 
-    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
-    try:
-        yield made
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(100)
+        made.port = listener.getsockname()[1]
+        # `sock_accept` and `start_server` leave what they have just accepted open when they are cancelled.
+        asyncio.get_running_loop().add_reader(listener, accept)
+        try:
+            yield made
+        finally:
+            asyncio.get_running_loop().remove_reader(listener)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
