@@ -34,7 +34,7 @@ FIELDS: Final = (
     "attempt",
     "trace_id",
 )
-"""What a record may carry as `extra=`. Anything else is not written; payloads and addresses have no name here."""
+"""Fields that a record may carry as `extra=`; no other is written, and none of them holds a payload or an address."""
 
 _HIDDEN: Final = "[hidden]"
 _SECRETS: Final = (
