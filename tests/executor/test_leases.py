@@ -177,6 +177,23 @@ async def test_a_renewal_between_the_commit_of_an_end_and_its_answer_stops_no_ru
     assert closed == ["resumed"]
 
 
+async def test_a_run_whose_end_got_no_answer_is_over_with_its_lease(tmp_path: Path) -> None:
+    """C8: its end is committed; no store says so while the lease lasts, and then nobody may be asked. Its place is free
+    again."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Fail("no")
+
+    async def lose(response: object) -> None:
+        raise Unavailable("the connection broke")
+
+    async with open_stores(tmp_path, lease_ttl=1.5) as stores, open_plane(stores, ("a", Scripted(script))) as plane:
+        stores.channel.after["AppendEvents"] = lose
+        reference = await plane.submit("go")
+        await plane.reaches(reference.task.task_id, a2a.TASK_STATE_FAILED)
+        await until(lambda: not plane.room.runs.active)
+
+
 async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:
     """C11: neither a renewal nor a poll would tell it for a minute."""
     database = cluster.create()

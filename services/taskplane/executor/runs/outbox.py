@@ -225,8 +225,8 @@ class Outbox:
 
     @property
     def ending(self) -> bool:
-        """Return whether the store has the final change and was not heard yet: its answer says what became of it."""
-        return self._item is not None and self._item.final
+        """Return whether the final change was sent and its answer, which says what became of it, may still come."""
+        return self._item is not None and self._item.final and time.monotonic() <= self.until
 
     @property
     def blocked(self) -> bool:
