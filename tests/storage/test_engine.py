@@ -1,6 +1,8 @@
 """What both engines promise to store functions."""
 
 import asyncio
+import gc
+import logging
 import threading
 from collections.abc import AsyncGenerator
 
@@ -127,7 +129,9 @@ async def test_a_read_cannot_write(engine: Engine) -> None:
     assert await engine.read(count) == 0
 
 
-async def test_a_read_whose_caller_goes_away_is_interrupted_and_its_connection_serves_on(engine: Engine) -> None:
+async def test_a_read_whose_caller_goes_away_is_interrupted_and_its_connection_serves_on(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(3):
         started = threading.Event()
 
@@ -143,6 +147,8 @@ async def test_a_read_whose_caller_goes_away_is_interrupted_and_its_connection_s
     async with asyncio.timeout(60):
         # More reads than connections: all of them are free again.
         assert await asyncio.gather(*(engine.read(count) for _ in range(12))) == [0] * 12
+    gc.collect()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_concurrent_writers_lose_nothing(engine: Engine) -> None:

@@ -96,6 +96,9 @@ async def _interrupt(reading: _Reading, task: "asyncio.Task[Any]") -> None:
         if reading.driver is not None:
             await reading.driver.interrupt()
         await asyncio.wait([task], timeout=_INTERRUPT_AGAIN)
+    if not task.cancelled():
+        # Nobody waits for its error, and asyncio logs the errors that nobody retrieved.
+        task.exception()
 
 
 def _set_up(connection: Any, _record: object) -> None:
