@@ -108,6 +108,18 @@ class Counted:
         return True
 
 
+class Held:
+    """Calls of one method wait in front of the store until they are let go."""
+
+    def __init__(self, stores: Stores, method: str) -> None:
+        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
+        stores.channel.before[method] = self._hold
+
+    async def _hold(self, request: object) -> None:
+        self.reached.set()
+        await self.let_go.wait()
+
+
 class Plane:
     """One executor with its stores."""
 

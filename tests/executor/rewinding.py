@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.executor.plane import ANN, Plane, Stores, said, text
+from tests.executor.plane import ANN, Plane, said, text
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
@@ -80,21 +80,6 @@ async def listed(plane: Plane, context_id: str = "c", *, all_of_them: bool = Fal
 
 def texts(task: a2a.Task) -> list[str]:
     return [text(message) for message in task.history]
-
-
-class Held:
-    """Calls of one method wait in front of the store, from the `nth` one on, until they are let go."""
-
-    def __init__(self, stores: Stores, method: str, nth: int = 1) -> None:
-        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
-        self._left = nth
-        stores.channel.before[method] = self._hold
-
-    async def _hold(self, request: object) -> None:
-        self._left -= 1
-        if self._left <= 0:
-            self.reached.set()
-            await self.let_go.wait()
 
 
 async def gone(call: "asyncio.Future[Any]") -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
+from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -24,19 +24,6 @@ VOID = sessions.ENTRY_KIND_VOID
 
 async def answer(turn: Turn) -> AsyncIterator[Change]:
     yield Complete(f"answer to {turn.text}")
-
-
-class Held:
-    """Calls of one method wait before they are made, from the first one on, until they are let go."""
-
-    def __init__(self, stores: Stores, method: str) -> None:
-        self.reached = asyncio.Event()
-        self.go_on = asyncio.Event()
-        stores.channel.before[method] = self._hold
-
-    async def _hold(self, request: object) -> None:
-        self.reached.set()
-        await self.go_on.wait()
 
 
 class Thinking(Scripted):
@@ -158,7 +145,7 @@ async def test_a_task_that_was_created_later_than_the_sweep_waits_is_in_the_conv
         await held.reached.wait()
         await eventually(lambda: outcomes(plane, "c"), lambda found: found > 0)
         await eventually(lambda: voids(plane, "c"), lambda found: found == [False])
-        held.go_on.set()
+        held.let_go.set()
         await plane.at_rest(await call)
         assert await plane.conversation("c") == ["slow", "answer to slow"]
         await swept(stores)

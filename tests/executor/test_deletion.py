@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, text, until
+from tests.executor.plane import BOB, Held, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -31,18 +31,6 @@ def scripted(changes: list[Change]) -> Scripted:
             yield change
 
     return Scripted(run)
-
-
-class Held:
-    """Calls of one method wait in front of the store."""
-
-    def __init__(self, stores: Stores, method: str) -> None:
-        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
-        stores.channel.before[method] = self._hold
-
-    async def _hold(self, request: Any) -> None:
-        self.reached.set()
-        await self.let_go.wait()
 
 
 async def delete(plane: Plane, context_id: str = "c") -> None:

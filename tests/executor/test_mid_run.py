@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, text, until
+from tests.executor.plane import ANN, Held, Plane, Stores, eventually, open_plane, said, text, until
 from tests.executor.rewinding import answer, invocation, rewind, texts, turns
 from tests.executor.scripted import Scripted
-from tests.executor.test_deletion import Held as HeldOne
 from tests.executor.test_deletion import submit_under_deletion, there
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -307,7 +306,7 @@ async def test_a_turn_that_was_cut_before_its_task_was_there_is_stopped_by_its_f
     """R4: a run that did not read its history finds the rewind as soon as it has something to copy."""
     agent = Steps()
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
-        held = HeldOne(stores, "CreateTask")
+        held = Held(stores, "CreateTask")
         sending = asyncio.create_task(plane.submit("one", context_id="c"))
         await held.reached.wait()
         (user, _) = await eventually(lambda: saved(plane), lambda found: len(found) == 2)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, eventually, open_plane, said, swept_at_start, text
-from tests.executor.rewinding import Held, answer, applied, gone, invocation, listed, rewind, rewind_session, turns
+from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, said, swept_at_start, text
+from tests.executor.rewinding import answer, applied, gone, invocation, listed, rewind, rewind_session, turns
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -201,6 +201,20 @@ async def saved(plane: Plane, words: str) -> str:
     return await eventually(found, bool)
 
 
+async def cut_before_its_task(
+    stores: Stores, plane: Plane, words: str = "one", *, key: str = "k", **fields: Any
+) -> pb.SubmitResponse:
+    """A turn of session c, which a rewind cuts after it is saved and before its task is created."""
+    held = Held(stores, "CreateTask")
+    call = asyncio.ensure_future(plane.submit(words, context_id="c", key=key, **fields))
+    before = await saved(plane, words)
+    await held.reached.wait()
+    await rewind(plane, before)
+    assert await applied(plane)
+    held.let_go.set()
+    return await call
+
+
 @pytest.mark.parametrize("earlier", [True, False])
 @pytest.mark.parametrize("key", ["", "k"])
 async def test_a_turn_that_was_taken_back_before_its_task_was_created_does_not_run(
@@ -210,31 +224,13 @@ async def test_a_turn_that_was_taken_back_before_its_task_was_created_does_not_r
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         kept = [task.id for task in await turns(plane, *(["one"] if earlier else []))]
-        held = Held(stores, "CreateTask")
-        call = asyncio.ensure_future(plane.submit("two", context_id="c", key=key, message_id="m"))
-        before = await saved(plane, "two")
-        await held.reached.wait()
-        await rewind(plane, before)
-        assert await applied(plane)
-        held.let_go.set()
-        task = await plane.at_rest(await call)
+        task = await plane.at_rest(await cut_before_its_task(stores, plane, "two", key=key, message_id="m"))
         record = await eventually(lambda: plane.record(task.id), lambda found: found.superseded)
         assert await listed(plane) == kept
         assert len(await plane.conversation("c")) == 2 * len(kept)
         if earlier:
             assert record.state == a2a.TASK_STATE_CANCELED
             assert [turn.text for turn in agent.turns] == ["one"]
-
-
-async def cut_before_its_task(stores: Stores, plane: Plane) -> pb.SubmitResponse:
-    """The turn that begins session c, which a rewind cuts after it is saved and before its task is created."""
-    held = Held(stores, "CreateTask")
-    call = asyncio.ensure_future(plane.submit("one", context_id="c", key="k"))
-    before = await saved(plane, "one")
-    await held.reached.wait()
-    await rewind(plane, before)
-    held.let_go.set()
-    return await call
 
 
 @pytest.mark.parametrize(

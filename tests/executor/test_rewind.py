@@ -4,10 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.executor.plane import BOB, Plane, Stores, open_plane, text
+from tests.executor.plane import BOB, Held, Plane, Stores, open_plane, text
 from tests.executor.rewinding import (
     CONTROL,
-    Held,
     answer,
     applied,
     control,

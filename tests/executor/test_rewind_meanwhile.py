@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
+from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.rewinding import (
-    Held,
     answer,
     applied,
     gone,

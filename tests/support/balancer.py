@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 
 class Balancer:
@@ -24,7 +24,8 @@ class Balancer:
         backend = self.backends[self._next % len(self.backends)]
         self._next += 1
         self.connections[backend] = self.connections.get(backend, 0) + 1
-        with client, _stream_socket() as server:
+        with socket.socket() as server:
+            server.setblocking(False)
             try:
                 await asyncio.get_running_loop().sock_connect(server, ("127.0.0.1", backend))
             except OSError:
@@ -43,33 +44,31 @@ class Balancer:
             target.shutdown(socket.SHUT_WR)
 
 
-def _stream_socket() -> socket.socket:
-    made = socket.socket()
-    made.setblocking(False)
-    return made
-
-
 @asynccontextmanager
 async def balancer(*backends: int) -> AsyncGenerator[Balancer]:
     """A balancer on a free port of loopback, over servers on these ports."""
     made = Balancer(*backends)
     tasks: set[asyncio.Task[None]] = set()
-    with _stream_socket() as listener, ExitStack() as connections:
 
-        def accept() -> None:
-            client = connections.enter_context(listener.accept()[0])
-            client.setblocking(False)
-            tasks.add(asyncio.create_task(made.forward(client)))
+    def accept() -> None:
+        client, _ = listener.accept()
+        client.setblocking(False)
+        task = asyncio.create_task(made.forward(client))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        # Here, since a task that is cancelled before its first step closes nothing.
+        task.add_done_callback(lambda _: client.close())
 
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(100)
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
         made.port = listener.getsockname()[1]
         # `sock_accept` and `start_server` leave what they have just accepted open when they are cancelled.
-        asyncio.get_running_loop().add_reader(listener, accept)
+        loop.add_reader(listener, accept)
         try:
             yield made
         finally:
-            asyncio.get_running_loop().remove_reader(listener)
+            loop.remove_reader(listener)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

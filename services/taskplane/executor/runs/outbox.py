@@ -226,7 +226,7 @@ class Outbox:
     @property
     def ending(self) -> bool:
         """Return whether the final change was sent and its answer, which says what became of it, may still come."""
-        return self._item is not None and self._item.final and time.monotonic() <= self.until
+        return self._item is not None and self._item.final and not self._expired
 
     @property
     def blocked(self) -> bool:
@@ -236,7 +236,7 @@ class Outbox:
             or self._bytes >= MAX_WAITING_BYTES
             or self._refusal is not None
             or self._stopped
-            or time.monotonic() > self.until
+            or self._expired
         )
 
     async def room(self) -> None:
@@ -291,7 +291,7 @@ class Outbox:
 
         (0, 0) if there is nothing to take now.
         """
-        if self._stopped or time.monotonic() > self.until:
+        if self._stopped or self._expired:
             return 0, 0
         if self._item is not None:
             return len(self._item.entries), sum(entry.size for entry in self._item.entries)
@@ -365,11 +365,16 @@ class Outbox:
 
     def renewed(self, until: float) -> None:
         """Extend the certain time of the lease to `until`, on the monotonic clock."""
-        standing = time.monotonic() > self.until
+        standing = self._expired
         self.until = until
         if standing:
             self._wake()
             self._ring(self)
+
+    @property
+    def _expired(self) -> bool:
+        """Return whether the lease is no longer certain, so that nothing may be sent."""
+        return time.monotonic() > self.until
 
     def _add(self, entry: _Entry) -> None:
         self._waiting.append(entry)
