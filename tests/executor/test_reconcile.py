@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, said, swept_at_start, text
+from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, said, swept_at_start, text, until
 from tests.executor.rewinding import answer, applied, gone, invocation, listed, rewind, rewind_session, turns
 from tests.executor.scripted import Scripted
 
@@ -14,7 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Turn
+from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Policy, Turn
 from taskplane.runtime import retry
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
@@ -268,6 +268,38 @@ async def test_it_finds_out_although_it_never_heard_that_its_end_was_committed(s
         plane.room.runs.stop(run, "it is drained")
         await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
         assert await listed(plane) == [] and await plane.conversation("c") == []
+
+
+async def test_a_run_that_a_rewind_has_stopped_leaves_later_turns_alone(stores: Stores) -> None:
+    """R4: a refused message that is sent again after the rewind is a turn like any other, whatever the run had read."""
+    go_on = asyncio.Event()
+    marks = 0
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "one":
+            await asyncio.Event().wait()
+        yield Complete("done")
+
+    async def hold(request: object) -> None:
+        nonlocal marks
+        marks += 1
+        if marks > 1:
+            await go_on.wait()
+
+    stores.channel.before["MarkSuperseded"] = hold
+    async with open_plane(stores, ("a", Scripted(script, policy=Policy(strategy="reject")))) as plane:
+        await swept_at_start(stores)
+        reference = await plane.submit("one", context_id="c")
+        with pytest.raises(Refused, match="at work"):
+            await plane.submit("two", context_id="c", key="k", message_id="m")
+        looked = stores.calls.get("GetTask", 0)
+        await rewind(plane, await saved(plane, "one"))
+        assert (await plane.at_rest(reference)).status.state == a2a.TASK_STATE_CANCELED
+        await until(lambda: not plane.room.runs.active and stores.calls.get("GetTask", 0) > looked)
+        again = await plane.submit("two", context_id="c", key="k", message_id="m")
+        go_on.set()
+        assert (await plane.at_rest(again)).status.state == a2a.TASK_STATE_COMPLETED
+        assert marks == 1
 
 
 async def test_a_turn_that_was_taken_back_while_a_router_thought_does_not_run(stores: Stores) -> None:

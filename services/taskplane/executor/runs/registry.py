@@ -176,7 +176,7 @@ class Runs:
             record = response.record
             if record.state in AT_REST and record.copied_generation < record.message_generation:
                 await self.ports.copier.task(Source.of(record), record.copied_generation)
-            if run.unchecked:
+            if run.unchecked and not record.superseded:
                 # Its end may have been committed without an answer; then nobody else would supersede the task.
                 with suppress(NotFound):
                     await self.ports.reconciler.apply(record.context_id)
