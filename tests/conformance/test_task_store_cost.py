@@ -45,7 +45,7 @@ async def mixed(plane: Plane, size: int) -> tuple[list[commands.Operation], int]
         for row in rows[:3]:
             await plane.append(row, status(WORKING, message("so f", "m2", partial=True)))
         batch += [
-            plane.creation(context_id=f"c{size}-{number}"),
+            plane.creation(),
             plane.document(f"new{size}-{number}", "x"),
             await plane.item(rows[0], chunk("x"), chunk("y")),
             await plane.item(rows[1], status(COMPLETED), consumed_generation=1),

@@ -31,6 +31,7 @@ class Put:
     value: int
     refuse: bool = False
     size: int = 1
+    shares: bool = False
 
 
 @dataclass
@@ -88,6 +89,7 @@ async def committing(engine: Engine, journal: Journal, **bounds: int) -> AsyncGe
         name="test",
         key=lambda op: op.key,
         size=lambda op: op.size,
+        shares=lambda op: op.shares,
         committed=lambda batch: journal.told.append(batch.effects),
         **bounds,
     )
@@ -135,6 +137,51 @@ async def test_operations_of_one_key_are_carried_out_in_order_one_per_batch(engi
     for key in ("a", "b"):
         assert [op.value for batch in journal.batches for op in batch if op.key == key] == list(range(5))
     assert len(journal.batches) == 5
+
+
+async def test_operations_of_one_key_that_share_leave_in_one_batch_behind_what_is_ready(
+    engine: Engine, journal: Journal
+) -> None:
+    """Those of other keys do not wait behind a long line; one that does not share goes alone, in its place."""
+    ops = [Put("a", value, shares=value != 3) for value in range(6)]
+    async with committing(engine, journal, max_ops=4) as committer:
+        await asyncio.gather(*(committer.submit(op) for op in [*ops, Put("b", 0), Put("c", 0)]))
+    assert [[(op.key, op.value) for op in batch] for batch in journal.batches] == [
+        [("a", 0), ("b", 0), ("c", 0), ("a", 1)],
+        [("a", 2)],
+        [("a", 3)],
+        [("a", 4), ("a", 5)],
+    ]
+
+
+async def test_operations_that_share_hold_their_key_until_all_of_them_are_done(
+    engine: Engine, journal: Journal
+) -> None:
+    tries = iter([True, True, False])
+    journal.later = lambda op: op.value == 1 and next(tries)
+    async with committing(engine, journal) as committer:
+        await asyncio.gather(*(committer.submit(Put("a", value, shares=value < 2)) for value in range(4)))
+    assert [[op.value for op in batch] for batch in journal.batches] == [[0, 1], [1], [1], [2], [3]]
+
+
+async def test_operations_that_share_are_taken_apart_in_their_order(engine: Engine, journal: Journal) -> None:
+    ops = [Put("a", value, shares=True) for value in (0, 1, 1000, 2, 3)]
+    async with committing(engine, journal) as committer:
+        answers = await asyncio.gather(*(committer.submit(op) for op in ops), return_exceptions=True)
+    assert [str(answer) for answer in answers if not isinstance(answer, PlaneError)] == ["a=0", "a=1", "a=2", "a=3"]
+    assert await engine.read(stored) == [("a", 0), ("a", 1), ("a", 2), ("a", 3)]
+
+
+async def test_an_operation_that_shares_and_is_taken_back_does_not_hold_its_key(
+    engine: Engine, journal: Journal
+) -> None:
+    async with committing(engine, journal) as committer:
+        ops = [asyncio.create_task(committer.submit(Put("a", value, shares=value > 0))) for value in range(4)]
+        await begun(journal)
+        ops[2].cancel()
+        await asyncio.wait(ops)
+        assert await committer.submit(Put("a", 4)) == "a=4"
+    assert [[op.value for op in batch] for batch in journal.batches] == [[0], [1, 3], [4]]
 
 
 async def test_a_refusal_concerns_its_operation_only(engine: Engine, journal: Journal) -> None:

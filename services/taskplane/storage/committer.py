@@ -54,10 +54,15 @@ class Batch(Generic[Answer]):
     effects: Any = None
 
 
+def _never(_op: object) -> bool:
+    return False
+
+
 class Committer(Generic[Op, Answer]):
     """Commits operations in batches. For the tasks of one event loop; use it as `async with committer:`.
 
-    Operations of one key are carried out in the order in which they were submitted, at most one of them at a time.
+    Operations of one key are carried out in the order in which they were submitted, at most one of them at a time;
+    those that share, in one transaction.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class Committer(Generic[Op, Answer]):
         name: str,
         key: Callable[[Op], Hashable | None],
         size: Callable[[Op], int],
+        shares: Callable[[Op], bool] = _never,
         committed: Callable[[Batch[Answer]], None] | None = None,
         max_ops: int = 256,
         max_bytes: int = 4 * 1024 * 1024,
@@ -77,15 +83,17 @@ class Committer(Generic[Op, Answer]):
         """`apply` is a store function: it carries out a batch inside the transaction and may run more than once. `name`
         is the value of the label `store` of its metrics.
 
-        `key` names what an operation changes (None: it may run beside any other), `size` its bytes. A batch has at most
-        `max_ops` operations and `max_bytes` (one that is larger goes alone); at most `queue_ops` and `queue_bytes` are
-        waiting or in flight. `committed` is called on the loop for each batch, after its commit and before its answers
-        are delivered; it must not raise. An operation whose outcome is LATER is tried again, which delays no other.
+        `key` names what an operation changes (None: it may run beside any other), `size` its bytes, and `shares` tells
+        whether it may be in one batch with others of its key that share. A batch has at most `max_ops` operations and
+        `max_bytes` (one that is larger goes alone); at most `queue_ops` and `queue_bytes` are waiting or in flight.
+        `committed` is called on the loop for each batch, after its commit and before its answers are delivered; it must
+        not raise. An operation whose outcome is LATER is tried again, which delays no other.
         """
         self._engine = engine
         self._apply = apply
         self._key = key
         self._size = size
+        self._shares = shares
         self._committed = committed
         self._max_ops, self._max_bytes = max_ops, max_bytes
         # One connection is left for those who write beside the committer.
@@ -93,8 +101,9 @@ class Committer(Generic[Op, Answer]):
         self._queue: Queue[Op, Answer] = Queue(max_ops=queue_ops, max_bytes=queue_bytes)
         self._operations, self._seconds = metrics.OPERATIONS.labels(name), metrics.SECONDS.labels(name)
         self._failed, self._waiting = metrics.FAILED.labels(name), metrics.WAITING.labels(name)
-        # Operations of a transaction that failed, to be committed one by one.
+        # Operations of a transaction that failed, to be committed one by one, and the one that is in flight.
         self._suspects: deque[Waiting[Op, Answer]] = deque()
+        self._tried: Waiting[Op, Answer] | None = None
         self._flights: set[asyncio.Task[None]] = set()
         self._scheduled = False
         self._loop: asyncio.AbstractEventLoop
@@ -124,7 +133,7 @@ class Committer(Generic[Op, Answer]):
         if not self._open:
             raise closing()
         answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._queue.put(Waiting(op, self._key(op), self._size(op), answer))
+        self._queue.put(Waiting(op, self._key(op), self._size(op), answer, shares=self._shares(op)))
         self._schedule()
         return await answer
 
@@ -136,7 +145,8 @@ class Committer(Generic[Op, Answer]):
             try:
                 if not self._open:
                     raise closing()
-                self._queue.put(OneOf(op, self._key(op), self._size(op), together, place))
+                key, size, shares = self._key(op), self._size(op), self._shares(op)
+                self._queue.put(OneOf(op, key, size, together, place, shares=shares))
             except PlaneError as refusal:
                 together.settle(place, refusal)
         if together.missing:
@@ -170,9 +180,10 @@ class Committer(Generic[Op, Answer]):
         self._schedule()
 
     def _next(self) -> "list[Waiting[Op, Answer]]":
-        while self._suspects:
+        while self._suspects and self._tried is None:
             suspect = self._suspects.popleft()
             if not suspect.future.cancelled():
+                self._tried = suspect
                 return [suspect]
             self._queue.release(suspect)
         return self._queue.take(self._max_ops, self._max_bytes)
@@ -189,6 +200,9 @@ class Committer(Generic[Op, Answer]):
             self._fail(flight, error)
         else:
             self._deliver(flight, batch)
+        finally:
+            if flight[0] is self._tried:
+                self._tried = None
 
     def _carry_out(self, conn: Connection, ops: Sequence[Op]) -> Batch[Answer]:
         batch = self._apply(conn, ops)

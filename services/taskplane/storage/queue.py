@@ -18,16 +18,19 @@ _RETRY_AFTER: Final = 0.2
 class Waiting(Generic[Op, Answer]):
     """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
 
-    `suspect`: a transaction with it failed. `pause`: seconds to wait where its next batch comes to nothing. `span`:
-    that of its caller, if there is one.
+    `shares`: it may share a batch with others of its key that do. `suspect`: a transaction with it failed. `pause`:
+    seconds to wait where its next batch comes to nothing. `span`: that of its caller, if there is one.
     """
 
-    __slots__ = ("future", "key", "op", "pause", "size", "span", "suspect")
+    __slots__ = ("future", "key", "op", "pause", "shares", "size", "span", "suspect")
 
-    def __init__(self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]") -> None:
+    def __init__(
+        self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]", *, shares: bool = False
+    ) -> None:
         self.op = op
         self.key = key
         self.size = size
+        self.shares = shares
         self.future = future
         self.suspect = False
         self.pause = FIRST_PAUSE
@@ -67,8 +70,10 @@ class OneOf(Waiting[Op, Answer]):
 
     __slots__ = ("place", "together")
 
-    def __init__(self, op: Op, key: Hashable | None, size: int, together: Together[Answer], place: int) -> None:
-        super().__init__(op, key, size, together.future)
+    def __init__(
+        self, op: Op, key: Hashable | None, size: int, together: Together[Answer], place: int, *, shares: bool = False
+    ) -> None:
+        super().__init__(op, key, size, together.future, shares=shares)
         self.together = together
         self.place = place
 
@@ -76,15 +81,28 @@ class OneOf(Waiting[Op, Answer]):
         self.together.settle(self.place, outcome)
 
 
+class _Line(Generic[Op, Answer]):
+    """The operations of one key: how many are ready or taken, and those that wait behind these."""
+
+    __slots__ = ("ahead", "behind")
+
+    def __init__(self) -> None:
+        self.ahead = 1
+        self.behind: deque[Waiting[Op, Answer]] = deque()
+
+
 class Queue(Generic[Op, Answer]):
-    """Operations that are not answered yet, `size` of them. Those of one key leave it one by one, in their order."""
+    """Operations that are not answered yet, `size` of them. Those of one key leave it in their order.
+
+    They leave one by one, each when the one before it is released. Those that share leave together: as many as follow
+    each other in one batch, and the next when all of these are released.
+    """
 
     def __init__(self, *, max_ops: int, max_bytes: int) -> None:
         self._max_ops, self._max_bytes = max_ops, max_bytes
         self.size = self._bytes = 0
         self._ready: deque[Waiting[Op, Answer]] = deque()
-        # For each key that is ready or taken: those that wait behind it.
-        self._behind: dict[Hashable, deque[Waiting[Op, Answer]] | None] = {}
+        self._lines: dict[Hashable, _Line[Op, Answer]] = {}
 
     def put(self, waiting: Waiting[Op, Answer]) -> None:
         """Add an operation. Exhausted: there is no room; one that exceeds the bounds goes in when it is alone."""
@@ -93,22 +111,21 @@ class Queue(Generic[Op, Answer]):
         self.size += 1
         self._bytes += waiting.size
         key = waiting.key
-        if key is None:
-            self._ready.append(waiting)
-        elif key not in self._behind:
-            self._behind[key] = None
-            self._ready.append(waiting)
-        elif (behind := self._behind[key]) is not None:
-            behind.append(waiting)
-        else:
-            self._behind[key] = deque([waiting])
+        if key is not None:
+            line = self._lines.get(key)
+            if line is not None:
+                line.behind.append(waiting)
+                return
+            self._lines[key] = _Line()
+        self._ready.append(waiting)
 
     def take(self, max_ops: int, max_bytes: int) -> list[Waiting[Op, Answer]]:
-        """Return the next batch, at most one operation per key; one larger than `max_bytes` goes alone.
+        """Return the next batch; an operation larger than `max_bytes` goes alone.
 
         The operations stay counted, and hold their keys, until they are released.
         """
         batch: list[Waiting[Op, Answer]] = []
+        sharing: list[_Line[Op, Answer]] = []
         ready = self._ready
         while ready and len(batch) < max_ops:
             waiting = ready[0]
@@ -118,8 +135,24 @@ class Queue(Generic[Op, Answer]):
                 continue
             max_bytes -= waiting.size
             if batch and max_bytes < 0:
-                break
+                return batch
             batch.append(ready.popleft())
+            if waiting.shares and (line := self._lines.get(waiting.key)) is not None and line.ahead == 1:
+                sharing.append(line)
+        # What is ready goes first: a long line delays no other key.
+        for line in sharing:
+            while line.behind and line.behind[0].shares and len(batch) < max_ops:
+                waiting = line.behind[0]
+                cancelled = waiting.future.cancelled()
+                if not cancelled:
+                    max_bytes -= waiting.size
+                    if max_bytes < 0:
+                        return batch
+                    batch.append(waiting)
+                line.behind.popleft()
+                line.ahead += 1
+                if cancelled:
+                    self.release(waiting)
         return batch
 
     def put_back(self, taken: Iterable[Waiting[Op, Answer]]) -> None:
@@ -127,13 +160,15 @@ class Queue(Generic[Op, Answer]):
         self._ready.extendleft(reversed(list(taken)))
 
     def release(self, waiting: Waiting[Op, Answer]) -> None:
-        """Remove an operation that was taken: its room and its key are free for the next."""
+        """Remove an operation that was taken: its room is free, and its key with the last that holds it."""
         self.size -= 1
         self._bytes -= waiting.size
         if waiting.key is None:
             return
-        behind = self._behind[waiting.key]
-        if behind:
-            self._ready.append(behind.popleft())
+        line = self._lines[waiting.key]
+        if line.ahead > 1:
+            line.ahead -= 1
+        elif line.behind:
+            self._ready.append(line.behind.popleft())
         else:
-            del self._behind[waiting.key]
+            del self._lines[waiting.key]

@@ -17,7 +17,7 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
-from taskplane.tasks.domain.task import Event, Lease, Row, Scope
+from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope
 from taskplane.tasks.sql import conversation, counting, importing, infos, leases, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.conversation import MessageIdCache
@@ -80,6 +80,7 @@ class SqlTaskLog:
             name="tasks",
             key=key_of,
             size=size_of,
+            shares=shares,
             committed=self._committed,
             max_ops=max_ops,
             max_bytes=max_bytes,
@@ -303,7 +304,7 @@ class SqlTaskLog:
 
 
 def key_of(op: Operation) -> Hashable:
-    """Return the name that at most one operation of a batch may have: its task, or the session of one on a session.
+    """Return the name of what an operation changes: its task, or the session of one on a session.
 
     A new task counts as one on its session, so that the tasks of a session are listed in the order in which they came.
     If two operations name one task differently, `apply_batch` leaves the second for the next batch.
@@ -312,6 +313,11 @@ def key_of(op: Operation) -> Hashable:
         return op.scope.tenant, op.scope.owner, op.context_id
     uid, name, _ = names_of(op)
     return name or uid
+
+
+def shares(op: Operation) -> bool:
+    """Return whether one transaction may carry out several such operations on a session."""
+    return isinstance(op, commands.Create) and op.strategy <= PARALLEL
 
 
 def size_of(op: Operation) -> int:
