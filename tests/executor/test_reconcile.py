@@ -302,6 +302,39 @@ async def test_a_run_that_a_rewind_has_stopped_leaves_later_turns_alone(stores: 
         assert marks == 1
 
 
+async def test_a_refused_turn_that_is_sent_again_is_not_cut_by_a_rewind_that_is_slow(stores: Stores) -> None:
+    """R4: the rewind listed what it cuts while the message was refused, and marks the tasks when it has one."""
+    ended = {"one": asyncio.Event(), "two": asyncio.Event()}
+    marks: list[tasks.MarkSupersededRequest] = []
+    asked, let_go = asyncio.Event(), asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        await ended[turn.text].wait()
+        yield Complete("done")
+
+    async def hold(request: tasks.MarkSupersededRequest) -> None:
+        marks.append(request)
+        if len(marks) == 1:
+            asked.set()
+            await let_go.wait()
+
+    async with open_plane(stores, ("a", Scripted(script, policy=Policy(strategy="reject")))) as plane:
+        await swept_at_start(stores)
+        one = await plane.submit("one", context_id="c")
+        with pytest.raises(Refused, match="at work"):
+            await plane.submit("two", context_id="c", key="k", message_id="m")
+        stores.channel.before["MarkSuperseded"] = hold
+        rewinding = asyncio.ensure_future(rewind(plane, await saved(plane, "one")))
+        await asked.wait()
+        ended["one"].set()
+        await plane.at_rest(one)
+        two = await plane.submit("two", context_id="c", key="k", message_id="m")
+        let_go.set()
+        await rewinding
+        ended["two"].set()
+        assert (await plane.at_rest(two)).status.state == a2a.TASK_STATE_COMPLETED
+
+
 async def test_a_turn_that_was_taken_back_while_a_router_thought_does_not_run(stores: Stores) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 

@@ -137,6 +137,12 @@ class Naive:
                 found.append(name)
         return found
 
+    def superseded(self) -> list[str]:
+        """Return those that are cut whatever becomes of the voids."""
+        voided = self.voided()
+        of_voided = {line.name for line in self.of_turns() if voided & {line.name, line.group}}
+        return [name for name in self.cut() if name not in of_voided]
+
     def stands(self, name: str) -> bool:
         cut = self.cut()
         world = self.run()

@@ -183,9 +183,9 @@ class ReadLog(WatchLog, Protocol):
         ...
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first.
+        """Return the invocations with a message, an outcome or an event that are cut or replaced now, oldest first.
 
-        NotFound.
+        Voided ones are left out. NotFound.
         """
         ...
 

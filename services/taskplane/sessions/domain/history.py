@@ -128,9 +128,17 @@ def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
 
 
 def cut(lines: Iterable[Line]) -> list[str]:
-    """Return the invocations with a message, an outcome or an event that are not in effect, in the order of the log."""
+    """Return the invocations with a message, an outcome or an event that are cut or replaced, in the order of the log.
+
+    Those are left out that are voided, or whose task was begun by a voided one: a void can be taken back.
+    """
     lines = list(lines)
-    return list(_cut(Replayed(lines), lines))
+    log = Replayed(lines)
+    out = _cut(log, lines)
+    for line in lines:
+        if line.invocation_id in out and not log.voided.isdisjoint((line.name, line.group)):
+            del out[line.invocation_id]
+    return list(out)
 
 
 def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:
