@@ -139,7 +139,7 @@ class Queue(Generic[Op, Answer]):
             batch.append(ready.popleft())
             if waiting.shares and (line := self._lines.get(waiting.key)) is not None and line.ahead == 1:
                 sharing.append(line)
-        # What is ready goes first: a long line delays no other key.
+        # Behind all that is ready, so that a long line delays no other key.
         for line in sharing:
             while line.behind and line.behind[0].shares and len(batch) < max_ops:
                 waiting = line.behind[0]
