@@ -64,7 +64,7 @@ async def mark(sessions: Sessions, seq: int) -> int:
 
 
 async def cut(sessions: Sessions) -> list[str]:
-    return list((await sessions.log.cut(ADA, "s"))[1])
+    return list((await sessions.log.cut(ADA, "s"))[1].invocations)
 
 
 async def test_a_rewind_is_an_entry_that_cuts(sessions: Sessions) -> None:

@@ -137,11 +137,10 @@ class Naive:
                 found.append(name)
         return found
 
-    def superseded(self) -> list[str]:
-        """Return those that are cut whatever becomes of the voids."""
+    def cut_and_voided(self) -> list[str]:
         voided = self.voided()
         of_voided = {line.name for line in self.of_turns() if voided & {line.name, line.group}}
-        return [name for name in self.cut() if name not in of_voided]
+        return [name for name in self.cut() if name in of_voided]
 
     def stands(self, name: str) -> bool:
         cut = self.cut()

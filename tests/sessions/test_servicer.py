@@ -205,6 +205,7 @@ async def test_a_rewind_and_its_undo_over_the_wire(plane: Plane) -> None:
     assert not (await ann.Rewind(request)).rewound
     cut = await ann.ListCut(pb.ListCutRequest(context_id="s"))
     assert (list(cut.invocation_ids), cut.session) == (["B"], done.session)
+    assert list(cut.voided_invocation_ids) == []
     with pytest.raises(NotFound) as refused:
         await ann.Rewind(pb.RewindRequest(context_id="s", before_invocation_id="B", id="r2"))
     assert (refused.value.reason, refused.value.metadata["invocation_id"]) == ("INVOCATION_NOT_FOUND", "B")

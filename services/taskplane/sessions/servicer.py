@@ -125,8 +125,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.ForkResponse(session=wire.session(made.session), created=made.created)
 
     async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
-        session, invocations = await self._log.cut(_scope(), request.context_id)
-        return pb.ListCutResponse(invocation_ids=invocations, session=wire.session(session))
+        session, cut = await self._log.cut(_scope(), request.context_id)
+        return pb.ListCutResponse(
+            invocation_ids=cut.invocations, session=wire.session(session), voided_invocation_ids=cut.voided
+        )
 
     async def WatchEntries(
         self, request: pb.WatchEntriesRequest, context: Context

@@ -16,6 +16,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain import commands
+from taskplane.sessions.domain.history import CutTurns
 from taskplane.sessions.domain.session import Entry, Scope, Session
 
 MAX_PAGE_SIZE: Final = 1000
@@ -182,10 +183,10 @@ class ReadLog(WatchLog, Protocol):
         """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound."""
         ...
 
-    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
-        """Return the invocations with a message, an outcome or an event that are cut or replaced now, oldest first.
+    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:
+        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first.
 
-        Voided ones are left out. NotFound.
+        NotFound.
         """
         ...
 

@@ -32,16 +32,16 @@ class Reconciler:
         self._history = history
 
     async def apply(self, context_id: str) -> frozenset[str]:
-        """Cancel and supersedes the tasks with a cut invocation, restores the others; the cut invocations.
+        """Cancel and supersede the tasks with a cut invocation, restore the others; return the cut invocations.
 
-        Done again it changes nothing, but for tasks that were created since. NotFound: there is no such session.
+        Tasks of voided turns are not superseded, since a void can be taken back while this runs. Done again it changes
+        nothing, but for tasks that were created since. NotFound: there is no such session.
         """
         found = await self._history.ListCut(sessions.ListCutRequest(context_id=context_id))
         steered = found.session.steered_seq
+        cut = frozenset(found.invocation_ids).difference(found.voided_invocation_ids)
         if steered:
-            request = pb.MarkSupersededRequest(
-                context_id=context_id, steered_seq=steered, cut_invocation_ids=found.invocation_ids
-            )
+            request = pb.MarkSupersededRequest(context_id=context_id, steered_seq=steered, cut_invocation_ids=cut)
             marked = await self._store.MarkSuperseded(request)
             for record in marked.records:
                 done = "superseded" if record.superseded else "restored"
@@ -49,7 +49,7 @@ class Reconciler:
             await afp("rewind.after_mark")
         if is_behind(found.session):
             await self._history.MarkApplied(sessions.MarkAppliedRequest(context_id=context_id, seq=steered))
-        return frozenset(found.invocation_ids)
+        return cut
 
     async def sweep(self, actor: str) -> None:
         """Apply what nobody applied, in every session, each on behalf of its owner.

@@ -127,18 +127,23 @@ def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
     return _is_pushed(log, invocation_id) or invocation_id not in _cut(log, lines)
 
 
-def cut(lines: Iterable[Line]) -> list[str]:
-    """Return the invocations with a message, an outcome or an event that are cut or replaced, in the order of the log.
+class CutTurns(NamedTuple):
+    """The invocations with a message, an outcome or an event that are not in effect, in the order of the log.
 
-    Those are left out that are voided, or whose task was begun by a voided one: a void can be taken back.
+    `voided`: those of them that are voided, or stand in a task that a voided one began. A void can be taken back.
     """
+
+    invocations: Sequence[str] = ()
+    voided: Sequence[str] = ()
+
+
+def cut(lines: Iterable[Line]) -> CutTurns:
+    """Return the invocations that are not in effect."""
     lines = list(lines)
     log = Replayed(lines)
     out = _cut(log, lines)
-    for line in lines:
-        if line.invocation_id in out and not log.voided.isdisjoint((line.name, line.group)):
-            del out[line.invocation_id]
-    return list(out)
+    voided = {line.invocation_id for line in lines if line.group in log.voided} | log.voided
+    return CutTurns(list(out), [name for name in out if name in voided])
 
 
 def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:

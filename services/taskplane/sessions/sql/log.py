@@ -14,6 +14,7 @@ from taskplane.sessions import validation
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Operation, Write
 from taskplane.sessions.domain.errors import session_not_found
+from taskplane.sessions.domain.history import CutTurns
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.sql import effective, forking, importing, reads, retention, settling, statements, states
 from taskplane.sessions.sql.apply import apply_batch, key_of, size_of
@@ -163,7 +164,7 @@ class SqlSessionLog:
         validation.check_fork(op)
         return await self._engine.write(forking.fork, op, self._engine.dialect)
 
-    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+    async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:
         """Implement `SessionLog.cut`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(reads.list_cut, scope, context_id)

@@ -148,10 +148,10 @@ def bound_of(of: Session, query: EntryFilter) -> Bound:
     )
 
 
-def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Sequence[str]]:
+def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, history.CutTurns]:
     """Implement `SessionLog.cut`."""
     of = get_session(conn, scope, context_id)
-    return of, history.cut(read_lines(conn, of)) if of.seq else []
+    return of, history.cut(read_lines(conn, of)) if of.seq else history.CutTurns()
 
 
 def list_unapplied(conn: Connection, limit: int, after: UnappliedSession | None) -> Sequence[UnappliedSession]:

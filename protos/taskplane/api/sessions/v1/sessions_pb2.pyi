@@ -1164,21 +1164,29 @@ class ListCutResponse(_message.Message):
 
     INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    VOIDED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def session(self) -> Global___Session:
         """The session at the same point; they follow from its entry `steered_seq`."""
 
+    @_builtins.property
+    def voided_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of them that are voided, or stand in a task that a voided one began. A void can be taken back, and the turn
+        then begins again: their tasks are not superseded.
+        """
+
     def __init__(
         self,
         *,
         invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
         session: Global___Session | None = ...,
+        voided_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

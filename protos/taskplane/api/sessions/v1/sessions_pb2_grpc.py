@@ -301,8 +301,8 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCut(self, request, context):
-        """Lists the invocations with a message, an outcome or an event that are cut now, or replaced by a pushed history.
-        Voided ones are left out, since a void can be taken back. Oldest first. NOT_FOUND.
+        """Lists the invocations with a message, an outcome or an event that are not in effect now: cut, voided, or replaced by
+        a pushed history. Oldest first. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -87,8 +87,8 @@ class SessionHistoryStub:
     `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
     """
     ListCut: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListCutRequest, _sessions_pb2.ListCutResponse]
-    """Lists the invocations with a message, an outcome or an event that are cut now, or replaced by a pushed history.
-    Voided ones are left out, since a void can be taken back. Oldest first. NOT_FOUND.
+    """Lists the invocations with a message, an outcome or an event that are not in effect now: cut, voided, or replaced by
+    a pushed history. Oldest first. NOT_FOUND.
     """
     ListUnapplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnappliedRequest, _sessions_pb2.ListUnappliedResponse]
     """Lists sessions of all owners whose entry `steered_seq` was not applied to their tasks, oldest change first. For
@@ -298,8 +298,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListCutRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListCutRequest, _abc.Awaitable[_sessions_pb2.ListCutResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListCutResponse]:
-        """Lists the invocations with a message, an outcome or an event that are cut now, or replaced by a pushed history.
-        Voided ones are left out, since a void can be taken back. Oldest first. NOT_FOUND.
+        """Lists the invocations with a message, an outcome or an event that are not in effect now: cut, voided, or replaced by
+        a pushed history. Oldest first. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
