@@ -20,12 +20,16 @@ from tests.executor.rewinding import (
     undo,
 )
 from tests.executor.scripted import Scripted
+from tests.support.thorough import THOROUGH
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
 from taskplane.runtime.errors import Conflict, PlaneError, Refused
+
+# Of ten races each.
+BATCHES = 10 if THOROUGH else 3
 
 
 async def test_a_second_rewind_of_the_session_meanwhile_is_refused_with_its_version(
@@ -197,7 +201,7 @@ async def test_a_sweep_takes_no_rewind_for_a_turn_that_came_to_nothing(stores: S
 
 @pytest.mark.parametrize("executors", [1, 2])
 async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane, executors: int) -> None:
-    """R9: 100 races at one executor and at two; one effective history, and a typed conflict for the loser."""
+    """R9: many races at one executor and at two; one effective history, and a typed conflict for the loser."""
     lost: list[str] = []
 
     async def race(index: int) -> None:
@@ -223,7 +227,7 @@ async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane, exe
 
     async with open_plane(stores) as another:
         other = plane if executors == 1 else another
-        for batch in range(10):
+        for batch in range(BATCHES):
             await asyncio.gather(*(race(10 * batch + index) for index in range(10)))
     print(f"{executors} executors: {Counter(lost)}")
     assert set(lost) <= {"REWIND_IN_FLIGHT", "INVOCATION_NOT_FOUND"} and "REWIND_IN_FLIGHT" in lost

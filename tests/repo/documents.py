@@ -33,9 +33,10 @@ Each promise has a number. A test that verifies it has the number in its name or
 this list from the tests, and a test fails when it is out of date.
 
 `make test` is short enough for every change. Environment variables extend the same tests: with `THOROUGH=1` they also
-kill executors and gateways on PostgreSQL, start each process in an interpreter of its own instead of copying one that
-has imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills,
-`HISTORIES=500` the number of sessions.
+run on both engines where the engine makes no difference, as where executors and gateways are killed, run what takes
+long and fails rarely, race more often, start each process in an interpreter of its own instead of copying one that has
+imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills, `HISTORIES=500`
+the number of sessions.
 """
 
 _SETTINGS_HEAD: Final = """# Settings

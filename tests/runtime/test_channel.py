@@ -407,7 +407,7 @@ async def test_a_call_is_not_aborted_with_ok(dial: Dial) -> None:
 
     async with dial(echo_services(say)) as channel:
         with pytest.raises(errors.PlaneError):
-            await as_alice(channel).Say(HELLO)
+            await as_alice(channel).Say(HELLO, timeout=1.0)
 
 
 async def test_an_answer_that_cannot_be_sent_is_internal(kind: Kind, dial: Dial) -> None:

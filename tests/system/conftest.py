@@ -1,6 +1,5 @@
 """One plane per module for the tests that do not kill it."""
 
-import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,25 +7,35 @@ import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES
 from tests.support.postgres import Cluster
+from tests.support.thorough import THOROUGH
 from tests.system.plane import STEADY, Plane, running
 
 # Processes that hold no database.
 WITHOUT_DATABASE = {"executor", "gateway"}
+# The mode and the engine of tests that need not run in each mode on each engine.
+CROSSED = {("four", "sqlite"), ("one", "postgres")}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The deaths of processes without a database are the same on both engines: on SQLite only, but with THOROUGH=1."""
-    if os.environ.get("THOROUGH"):
+    """Run once what is the same twice, unless THOROUGH=1.
+
+    The deaths of processes without a database, and tests marked `one_engine`, run on SQLite only; other tests of one
+    process and of four run in one on SQLite and in four on PostgreSQL.
+    """
+    if THOROUGH:
         return
-    repeats = [item for item in items if _repeats(getattr(item, "callspec", None))]
+    repeats = [item for item in items if _repeats(item)]
     config.hook.pytest_deselected(items=repeats)
     items[:] = [item for item in items if item not in repeats]
 
 
-def _repeats(case: Any) -> bool:
+def _repeats(item: pytest.Item) -> bool:
+    case: Any = getattr(item, "callspec", None)
     values: dict[str, object] = case.params if case is not None else {}
-    dies = values.get("name") or values.get("target")
-    return dies in WITHOUT_DATABASE and "postgres" in (values.get("four"), values.get("server"))
+    engine, dies = values.get("four") or values.get("server"), values.get("name") or values.get("target")
+    if engine == "postgres" and (dies in WITHOUT_DATABASE or item.get_closest_marker("one_engine") is not None):
+        return True
+    return dies is None and (values.get("mode"), engine) in CROSSED
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite"])

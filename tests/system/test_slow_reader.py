@@ -10,7 +10,7 @@ from tests.system.wire import client, send, stream, text_message
 
 # Seconds between two sends of one of the others: many ask, but not with all that the machine has.
 PAUSE = 0.0 if THOROUGH else 0.1
-CHUNKS = 3000 if THOROUGH else 1000
+CHUNKS = 3000 if THOROUGH else 500
 
 
 def resident_bytes(pid: int) -> int:

@@ -81,6 +81,7 @@ async def artifact_update(events: Events) -> Sse:
     return await anext(event async for event in events if "artifactUpdate" in event.result)
 
 
+@pytest.mark.one_engine
 @pytest.mark.timeout(180)
 async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
     server: Cluster | None, tmp_path: Path
@@ -117,6 +118,7 @@ async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
         assert not [span for span in found if span.room == room and span.kind == "CLIENT"]
 
 
+@pytest.mark.one_engine
 @pytest.mark.timeout(180)
 async def test_a_takeover_goes_on_in_the_trace_and_a_resumed_stream_is_linked_to_it(
     server: Cluster | None, tmp_path: Path

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
 from tests.gateway.plane import Json, Plane, fresh, open_all, said
+from tests.support.thorough import THOROUGH
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.principal import Principal
 
 SEND = Way("1.0", False)
+EACH = 2 if THOROUGH else 6
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
@@ -211,9 +213,9 @@ async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
     last = len(lines) - 1
     for at in range(len(lines)):
         # Some of them, since each is a request, or four.
-        if at % 4 == 0 or at == last:
+        if at % EACH == 0 or at == last:
             await refused(b"".join(lines[:at]))
-        if 0 < at < last and at % 12 == 1:
+        if 0 < at < last and at % (3 * EACH) == 1:
             for wrong in (
                 lines[:at] + lines[at + 1 :],
                 lines[: at + 1] + lines[at:],
