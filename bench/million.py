@@ -23,8 +23,8 @@ from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks.domain.task import COMPLETED, INPUT_REQUIRED, WORKING, Scope
+from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
 TASKS: Final = 1_000_000
 SESSIONS: Final = 10_000

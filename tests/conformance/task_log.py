@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.storage.engine import Engine, open_engine
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import Change, read_message
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import WORKING, Event, Row, Scope
+from taskplane.tasks.pages import MAX_EVENTS, EventFilter
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import MAX_EVENTS, Committed, EventFilter, Renewed
+from taskplane.tasks.store import Renewed
 from taskplane.tasks.wire import read_changes
 
 ADA = Scope(tenant="", owner="ada", actor="ada")

@@ -13,7 +13,7 @@ from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, s
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import COMPLETED, WORKING
-from taskplane.tasks.store import EventFilter, InfoFilter, MessageFilter, TaskFilter
+from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
 PARTIAL = "task_ready|lease_by_owner|task_uncopied|task_uncopied_in_context|task_trimmable"
 Executed = list[tuple[str, Any]]

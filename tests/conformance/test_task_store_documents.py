@@ -9,7 +9,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, REPLACED, WORKING, Row
-from taskplane.tasks.store import EventFilter
+from taskplane.tasks.pages import EventFilter
 
 
 async def test_each_replacement_of_a_document_is_one_generation(plane: Plane) -> None:

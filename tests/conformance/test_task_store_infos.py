@@ -23,7 +23,7 @@ from taskplane.tasks.domain.task import (
     WORKING,
     Row,
 )
-from taskplane.tasks.store import InfoFilter
+from taskplane.tasks.pages import InfoFilter
 
 
 async def shown(plane: Plane, context_id: str = "c1", **fields: Any) -> list[Info]:

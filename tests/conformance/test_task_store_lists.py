@@ -10,7 +10,7 @@ from tests.conftest import Migrated
 
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.task import COMPLETED, WORKING, Scope
-from taskplane.tasks.store import TaskFilter, TaskPage
+from taskplane.tasks.pages import TaskFilter, TaskPage
 
 
 async def walk(plane: Plane, query: TaskFilter, scope: Scope = ADA) -> list[TaskPage]:

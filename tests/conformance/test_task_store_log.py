@@ -13,8 +13,8 @@ from taskplane.storage.committer import LATER
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, CREATED, STATUS, WORKING
+from taskplane.tasks.pages import EventFilter
 from taskplane.tasks.sql.apply import Parts, apply_batch
-from taskplane.tasks.store import EventFilter
 
 
 async def test_a_new_task_and_its_first_changes_are_one_commit(plane: Plane) -> None:

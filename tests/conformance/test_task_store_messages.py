@@ -10,9 +10,9 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import WORKING
+from taskplane.tasks.pages import MessageFilter, TaskFilter
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.sql import conversation as sql
-from taskplane.tasks.store import MessageFilter, TaskFilter
 
 
 @pytest.fixture

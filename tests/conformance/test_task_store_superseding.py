@@ -10,7 +10,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Refused
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, INPUT_REQUIRED, REPLACED, RESTORED, SUPERSEDED, WORKING
-from taskplane.tasks.store import TaskFilter
+from taskplane.tasks.pages import TaskFilter
 
 
 async def listed(plane: Plane, *, superseded: bool = False) -> list[str]:

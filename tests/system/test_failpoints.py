@@ -51,9 +51,18 @@ async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 async def arm(plane: Plane, name: str, place: str, nth: int) -> None:
-    """Starts a process again that ends at the `nth` passage of a failpoint."""
-    await plane.kill(name)
-    await plane.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})@{nth}")
+    """Starts a process again that ends at the `nth` passage of a failpoint.
+
+    Renewals pass by themselves: if the process ends before the plane is ready, it is started once more.
+    """
+    while True:
+        await plane.kill(name)
+        await plane.start(name, wait=False, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})@{nth}")
+        try:
+            return await plane.ready()
+        except AssertionError:
+            if plane.processes[name].returncode != CODE:
+                raise
 
 
 @pytest.mark.parametrize(("name", "place", "nth"), PLACES)

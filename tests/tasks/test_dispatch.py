@@ -13,11 +13,12 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Unavailable
 from taskplane.storage.engine import open_engine
 from taskplane.tasks import wire
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.commands import Cancel, Done, Orphan
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import Changed, Claimable, Committed
+from taskplane.tasks.store import Claimable
 
 Stream = AsyncGenerator[pb.ClaimResponse, None]
 SCOPE: Final = Scope(tenant="tenant", owner="ann", actor="executor")

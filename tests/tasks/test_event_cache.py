@@ -4,8 +4,8 @@ from tests.tasks.test_wire import created
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks import wire
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.task import Event, Row
-from taskplane.tasks.store import Changed, Committed
 from taskplane.tasks.watch import EventCache
 from taskplane.tasks.watch.ring import Ring
 

@@ -33,8 +33,8 @@ from taskplane.storage.engine import Engine
 from taskplane.tasks import wire
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.pages import PAGE_EVENTS
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import PAGE_EVENTS
 from taskplane.tasks.watch import EventCache, Watch, Watched
 from taskplane.tasks.wire import read_changes
 

@@ -11,6 +11,7 @@ from taskplane.runtime.services import Services
 from taskplane.storage.bell import Bell
 from taskplane.storage.engine import LONGEST_IDLE, Engine, make_bell, open_engine
 from taskplane.tasks import session_wire, wire
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.rings import keys_of, read
@@ -18,7 +19,6 @@ from taskplane.tasks.sampling import Sampler
 from taskplane.tasks.servicer import TaskQueue, TaskStore
 from taskplane.tasks.settings import TasksSettings
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import Committed
 from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
 from taskplane.tasks.watch import EventCache, Following, Watch, Watched

@@ -7,8 +7,8 @@ from prometheus_client import Counter, Histogram
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import tracing
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.task import CREATED, MANAGED, TERMINAL, Event, Row
-from taskplane.tasks.store import Committed
 
 _log = logging.getLogger(__name__)
 

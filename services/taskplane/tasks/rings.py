@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from taskplane.storage.bell import key_of
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.task import MANAGED, MARKS, MESSAGE
-from taskplane.tasks.store import Changed, Committed, Session
+from taskplane.tasks.store import Session
 
 # A task may be claimed now or soon; it is of those that wait in turn; one gave up its slot, or its turn is over.
 QUEUED: Final = "queued"

@@ -8,7 +8,7 @@ from taskplane.runtime.times import set_time
 from taskplane.tasks.domain.figures import Figures, Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import DOCUMENT
-from taskplane.tasks.store import MAX_INFOS, InfoFilter, MessageFilter
+from taskplane.tasks.pages import MAX_INFOS, InfoFilter, MessageFilter
 
 # Characters of an error text; a list shows its beginning.
 MAX_ERROR: Final = 8192

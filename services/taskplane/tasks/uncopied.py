@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.task import AT_REST, MANAGED, Row
-from taskplane.tasks.store import Committed, CopyLog
+from taskplane.tasks.store import CopyLog
 
 Context = tuple[str, str, str]
 _MAX_KNOWN: Final = 1000

@@ -18,7 +18,7 @@ from taskplane.tasks.depth import check_depth, check_groups, surely_shallow, val
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.task import STATES
-from taskplane.tasks.store import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
+from taskplane.tasks.pages import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
 
 MAX_CHANGES: Final = 1000
 MAX_SESSIONS: Final = 1000

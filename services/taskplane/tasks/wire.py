@@ -22,7 +22,8 @@ from taskplane.tasks.domain.task import (
     cursor_of,
     incarnation,
 )
-from taskplane.tasks.store import EventFilter, Renewed, TaskFilter
+from taskplane.tasks.pages import EventFilter, TaskFilter
+from taskplane.tasks.store import Renewed
 
 
 @dataclass(frozen=True, slots=True)

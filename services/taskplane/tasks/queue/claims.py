@@ -11,11 +11,12 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.storage.bell import Listener, key_of
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.commands import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, Row
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.rings import Rung, is_news_to_its_holder
-from taskplane.tasks.store import Committed, QueueLog
+from taskplane.tasks.store import QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64

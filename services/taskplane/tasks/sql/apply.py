@@ -15,6 +15,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Internal, PlaneError
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Trimmed, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
@@ -28,7 +29,6 @@ from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.texts import nul_in_write
 from taskplane.tasks.sql.trimming import trim
 from taskplane.tasks.sql.writing import Writing
-from taskplane.tasks.store import Changed, Committed
 
 # Bytes of the tasks that one transaction reads and folds; operations on more than that wait for the next one.
 _CONTENT_BYTES: Final = 64 * 1024 * 1024

@@ -17,13 +17,13 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, messages_of, without_repeats
 from taskplane.tasks.domain.task import MANAGED, Scope
+from taskplane.tasks.pages import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.pages import check_page_size
 from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.store import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.tables import task
 
 # The most ids of all sessions together, those of tasks among them; one takes about a hundred bytes.

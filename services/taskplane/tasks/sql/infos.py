@@ -11,12 +11,13 @@ from taskplane.storage.lists import one_of, table_of
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Brief, Change, Info, changes_of, text_of
 from taskplane.tasks.domain.task import DOCUMENT, FAILED, REJECTED, TERMINAL, Scope
+from taskplane.tasks.pages import MAX_INFOS, InfoFilter, InfoPage
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.store import MAX_INFOS, InfoFilter, InfoPage, Session
+from taskplane.tasks.store import Session
 from taskplane.tasks.tables import STATE_CHANGES, among, event, task
 
 _BRIEF: Final = tuple(task.c[name] for name in Brief._fields)

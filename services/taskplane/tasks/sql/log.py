@@ -13,11 +13,24 @@ from taskplane.storage import staging
 from taskplane.storage.committer import Batch, Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope
+from taskplane.tasks.pages import (
+    PAGE_BYTES,
+    PAGE_EVENTS,
+    EventFilter,
+    InfoFilter,
+    InfoPage,
+    MessageFilter,
+    MessagePage,
+    Page,
+    TaskFilter,
+    TaskPage,
+)
 from taskplane.tasks.sql import conversation, counting, importing, infos, leases, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.conversation import MessageIdCache
@@ -26,26 +39,7 @@ from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.sql.writing import Writing
-from taskplane.tasks.store import (
-    PAGE_BYTES,
-    PAGE_EVENTS,
-    Changed,
-    Claimable,
-    Committed,
-    EventFilter,
-    Held,
-    InfoFilter,
-    InfoPage,
-    MessageFilter,
-    MessagePage,
-    OpenTasks,
-    Page,
-    Renewed,
-    Session,
-    TaskFilter,
-    TaskPage,
-    Unfinished,
-)
+from taskplane.tasks.store import Claimable, Held, OpenTasks, Renewed, Session, Unfinished
 from taskplane.tasks.tables import task_import
 
 

@@ -10,11 +10,11 @@ from taskplane.runtime.errors import Invalid
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.pages import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.store import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.tables import event, task
 
 Ts = TypeVarTuple("Ts")

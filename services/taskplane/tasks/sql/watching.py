@@ -9,9 +9,10 @@ from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import trimmed
 from taskplane.tasks.domain.task import Row
+from taskplane.tasks.pages import Page
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, IN_UIDS, ROW_COLUMNS, to_event, to_row
-from taskplane.tasks.store import Claimable, Page
+from taskplane.tasks.store import Claimable
 from taskplane.tasks.tables import UNCOPIED, event, task
 
 _ROW: Final = select(*ROW_COLUMNS).where(task.c.uid == bindparam("uid"))

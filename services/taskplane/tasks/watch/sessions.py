@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
 from taskplane.storage.bell import Listener, key_of
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.infos import Info, fingerprint
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.metrics import WATCHERS
 from taskplane.tasks.rings import Rung, is_told, session_key
-from taskplane.tasks.store import Changed, Committed, Session, WatchLog
+from taskplane.tasks.store import Session, WatchLog
 
 _SESSIONS: Final = WATCHERS.labels("session")
 # Changed tasks of one session are read by name up to this many; the whole session otherwise.

@@ -11,7 +11,8 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, cursor_of
-from taskplane.tasks.store import PAGE_BYTES, PAGE_EVENTS, ReadLog
+from taskplane.tasks.pages import PAGE_BYTES, PAGE_EVENTS
+from taskplane.tasks.store import ReadLog
 from taskplane.tasks.watch import cursor as cursors
 from taskplane.tasks.watch.event_cache import EventCache
 from taskplane.tasks.watch.ring import Ring, batch

@@ -8,10 +8,11 @@ from typing import Final
 from taskplane.storage import watching
 from taskplane.storage.bell import key_of
 from taskplane.storage.watching import Watching
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.task import REPLACED, Event
 from taskplane.tasks.metrics import WATCHERS
 from taskplane.tasks.rings import Rung
-from taskplane.tasks.store import Committed, WatchLog
+from taskplane.tasks.store import WatchLog
 from taskplane.tasks.watch.sessions import WatchedSessions
 
 _log = logging.getLogger(__name__)
