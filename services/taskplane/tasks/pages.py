@@ -1,4 +1,4 @@
-"""What is asked of the task log and answered in pages: filters, pages, and their bounds."""
+"""Filters of the task log, and the pages with which it answers them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
