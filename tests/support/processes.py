@@ -18,10 +18,12 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Protocol
 
+from tests.support.thorough import THOROUGH
+
 from taskplane.runtime import failpoints, settings
 
 PROGRAM = (sys.executable, "-X", "faulthandler", "-m", "taskplane.cli")
-COPIES = sys.platform == "linux" and not os.environ.get("THOROUGH")
+COPIES = sys.platform == "linux" and not THOROUGH
 
 _forkserver = get_context("forkserver")
 _forkserver.set_forkserver_preload(["tests.support.imported"])

@@ -37,6 +37,10 @@ STEADY: Mapping[str, str] = {"TASKPLANE_TASKS_LEASE_TTL": "30.0"}
 on_both_engines = pytest.mark.parametrize("plane", ["sqlite", "postgres"], indirect=True, scope="module")
 
 
+# The exit code of a process that ends at a failpoint.
+CODE = 9
+
+
 @dataclass
 class Plane:
     """The processes of one plane, by name: `dev`, or `tasks`, `sessions`, `executor` and `gateway`.
@@ -90,6 +94,20 @@ class Plane:
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)
         await process.wait()
+
+    async def arm(self, name: str, place: str, nth: int = 1) -> None:
+        """Kills a process and starts it again, to end with `CODE` at the `nth` passage of a failpoint.
+
+        Renewals pass by themselves: if the process ends before the plane is ready, it is started once more.
+        """
+        while True:
+            await self.kill(name)
+            await self.start(name, wait=False, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})@{nth}")
+            try:
+                return await self.ready()
+            except AssertionError:
+                if self.processes[name].returncode != CODE:
+                    raise
 
     async def terminate(self, name: str) -> int:
         """SIGTERM; the exit code."""

@@ -9,7 +9,7 @@ import httpx
 from tests.repo.tree import ROOT
 from tests.support.postgres import Cluster
 from tests.system.judge import held, judge
-from tests.system.plane import Plane, running
+from tests.system.plane import CODE, Plane, running
 from tests.system.wire import Json, client, request, result, text_message, until
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -18,7 +18,6 @@ from taskplane.runtime.channel import client as wrapped
 from taskplane.runtime.channel import connect
 from taskplane.runtime.principal import Principal
 
-CODE = 9
 KEY = {"Idempotency-Key": "order-17"}
 FAILPOINT = {"TASKPLANE_FAILPOINTS": f"submit.after_outcome=exit({CODE})"}
 SOON = "0.5"

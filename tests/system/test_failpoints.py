@@ -11,14 +11,13 @@ from tests.conftest import ENGINES
 from tests.support.thorough import THOROUGH
 from tests.system.conftest import server_of
 from tests.system.judge import at_rest, held, judge
-from tests.system.plane import Plane, running
+from tests.system.plane import CODE, Plane, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, request, text_message
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="the ordinary run kills at each place once")
-CODE = 9
 # Process, failpoint, and at which of its passages the process ends.
 PLACES = [
     ("tasks", "append.before_begin", 7),
@@ -50,27 +49,12 @@ async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         yield started
 
 
-async def arm(plane: Plane, name: str, place: str, nth: int) -> None:
-    """Starts a process again that ends at the `nth` passage of a failpoint.
-
-    Renewals pass by themselves: if the process ends before the plane is ready, it is started once more.
-    """
-    while True:
-        await plane.kill(name)
-        await plane.start(name, wait=False, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})@{nth}")
-        try:
-            return await plane.ready()
-        except AssertionError:
-            if plane.processes[name].returncode != CODE:
-                raise
-
-
 @pytest.mark.parametrize(("name", "place", "nth"), PLACES)
 async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, name: str, place: str, nth: int) -> None:
     """C1, C2, C6, C8, C9, C10: streams, sends, a pause, an answer and a cancel go on over the death of one process."""
     async with client(four.url) as http:
         recorder = Recorder(http)
-        await arm(four, name, place, nth)
+        await four.arm(name, place, nth)
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             # More than may wait to be committed, twice over: so it is copied while the agent goes on.
             for text in ("echo hello", "slow 6", "rerun 6", *(("flood 600",) if place.startswith("copy.") else ())):
@@ -106,7 +90,7 @@ async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: P
     message = text_message("flood 600" if place.startswith("copy.") else "echo gone")
     key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
     before = len((await held(four)).tasks)
-    await arm(four, name, place, 1)
+    await four.arm(name, place, 1)
     async with client(four.url) as http:
         body = request("SendMessage", {"message": message})
         sending = asyncio.create_task(http.post("/", json=body, headers=key))

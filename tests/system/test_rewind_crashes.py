@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.conftest import ENGINES
 from tests.system.conftest import server_of
 from tests.system.judge import at_rest, held, judge
-from tests.system.plane import STEADY, Plane, running
+from tests.system.plane import CODE, STEADY, Plane, running
 from tests.system.steering import Steerer, invocation, steering
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
@@ -21,7 +21,6 @@ from taskplane.runtime.retry import retry_briefly
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-CODE = 9
 # Process and failpoint; the entry is stored there, but not at the first.
 PLACES = [
     ("sessions", "append.before_commit"),
@@ -61,8 +60,7 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
         # What it was not answered yet it would repeat, and that would come past the failpoint first.
         await four.kill("executor")
         await four.start("executor")
-    await four.kill(name)
-    await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
+    await four.arm(name, place)
     await user.connected()
     call = asyncio.ensure_future(user.rewind(invocation(second), context, words, key=key))
     assert await four.death(name) == CODE
@@ -124,8 +122,7 @@ async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_swee
         for task in reversed(tasks):
             await user.rewind(invocation(task), context)
         await at_rest(four)
-        await four.kill(name)
-        await four.start(name, TASKPLANE_FAILPOINTS=f"{place}=exit({CODE})")
+        await four.arm(name, place)
         undo = xb.UndoRewindRequest(context_id=context, idempotency_key=context)
         call = asyncio.ensure_future(retry_briefly(lambda: _undone(user.executor, undo)))
         assert await four.death(name) == CODE

@@ -24,9 +24,7 @@ class Waiting(Generic[Op, Answer]):
 
     __slots__ = ("future", "key", "op", "pause", "shares", "size", "span", "suspect")
 
-    def __init__(
-        self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]", *, shares: bool = False
-    ) -> None:
+    def __init__(self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]", *, shares: bool) -> None:
         self.op = op
         self.key = key
         self.size = size
@@ -71,7 +69,7 @@ class OneOf(Waiting[Op, Answer]):
     __slots__ = ("place", "together")
 
     def __init__(
-        self, op: Op, key: Hashable | None, size: int, together: Together[Answer], place: int, *, shares: bool = False
+        self, op: Op, key: Hashable | None, size: int, together: Together[Answer], place: int, *, shares: bool
     ) -> None:
         super().__init__(op, key, size, together.future, shares=shares)
         self.together = together
@@ -143,16 +141,14 @@ class Queue(Generic[Op, Answer]):
         for line in sharing:
             while line.behind and line.behind[0].shares and len(batch) < max_ops:
                 waiting = line.behind[0]
-                cancelled = waiting.future.cancelled()
-                if not cancelled:
-                    max_bytes -= waiting.size
-                    if max_bytes < 0:
-                        return batch
-                    batch.append(waiting)
-                line.behind.popleft()
+                if waiting.future.cancelled():
+                    self._make_room(line.behind.popleft())
+                    continue
+                max_bytes -= waiting.size
+                if max_bytes < 0:
+                    return batch
+                batch.append(line.behind.popleft())
                 line.ahead += 1
-                if cancelled:
-                    self.release(waiting)
         return batch
 
     def put_back(self, taken: Iterable[Waiting[Op, Answer]]) -> None:
@@ -161,8 +157,7 @@ class Queue(Generic[Op, Answer]):
 
     def release(self, waiting: Waiting[Op, Answer]) -> None:
         """Remove an operation that was taken: its room is free, and its key with the last that holds it."""
-        self.size -= 1
-        self._bytes -= waiting.size
+        self._make_room(waiting)
         if waiting.key is None:
             return
         line = self._lines[waiting.key]
@@ -172,3 +167,7 @@ class Queue(Generic[Op, Answer]):
             self._ready.append(line.behind.popleft())
         else:
             del self._lines[waiting.key]
+
+    def _make_room(self, waiting: Waiting[Op, Answer]) -> None:
+        self.size -= 1
+        self._bytes -= waiting.size

@@ -142,6 +142,8 @@ def cut(lines: Iterable[Line]) -> CutTurns:
     lines = list(lines)
     log = Replayed(lines)
     out = _cut(log, lines)
+    if not log.voided:
+        return CutTurns(list(out), [])
     voided = {line.invocation_id for line in lines if line.group in log.voided} | log.voided
     return CutTurns(list(out), [name for name in out if name in voided])
 
