@@ -10,6 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Payload
+from taskplane.gateway.translate.metadata import RESYNC
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 
 # A cursor and the element before it; the cursor is empty for an element that is in no log.
@@ -24,8 +25,6 @@ TERMINAL: Final[States] = frozenset(
         a2a.TASK_STATE_REJECTED,
     }
 )
-# Metadata key of a Task that replaces events which are no longer available; its value is the reason.
-RESYNC: Final = "taskplane.dev/resync"
 
 # Kinds of events in the log of a document task.
 _DOCUMENT_KINDS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED})
@@ -203,6 +202,11 @@ async def _batches(
                 yield items
             if ended:
                 return
+
+
+def cursor_of(record: pb.TaskRecord) -> str:
+    """Return the cursor after which a subscription sends everything that the task of `record` does not contain."""
+    return f"{record.incarnation}-{record.generation}"
 
 
 def total_bytes(items: Iterable[Item]) -> int:

@@ -12,7 +12,7 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.disconnect import cancel_on_disconnect
 from taskplane.gateway.errors import error_0_3, error_1_0
-from taskplane.gateway.follow import Item, PayloadStream, total_bytes
+from taskplane.gateway.follow import Item, PayloadStream, cursor_of, total_bytes
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
@@ -102,7 +102,7 @@ async def _events(call: Call, flow: PayloadStream, history_length: int | None) -
 
     def written(items: Sequence[Item], length: int | None) -> bytes:
         return b"".join(
-            [sse.event(head + orjson.dumps(write(payload, length)) + b"}", cursor) for cursor, payload in items]
+            [sse.event(head + orjson.dumps(write(payload, length, cursor)) + b"}", cursor) for cursor, payload in items]
         )
 
     length = None if flow.whole else history_length
@@ -173,8 +173,9 @@ async def _send_streaming(call: Call) -> Reply:
 
 async def _get(call: Call) -> Reply:
     query = call.dialect.read_query(call.params)
-    task = await operations.get(call.plane, query.task_id, query.history_length)
-    return await _result(call, task.ByteSize(), call.dialect.task, task, query.history_length)
+    record = await operations.get(call.plane, query.task_id, query.history_length)
+    write = call.dialect.task
+    return await _result(call, record.ByteSize(), write, record.task, query.history_length, cursor_of(record))
 
 
 async def _list(call: Call) -> Reply:

@@ -68,7 +68,7 @@ async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
 
 async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, accepted: float) -> a2a.Task:
     if wait is Wait.EXISTS:
-        return reference.task if reference.HasField("task") else await get(plane, reference.task_id, None)
+        return reference.task if reference.HasField("task") else (await get(plane, reference.task_id, None)).task
     if wait is Wait.AT_REST:
         return await _wait_until(plane, reference, _UNTIL_AT_REST)
     until = accepted + plane.settings.v03_send_grace_ms / 1000
@@ -76,7 +76,7 @@ async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, 
         async with asyncio.timeout_at(until):
             return await _wait_until(plane, reference, _UNTIL_BEGUN)
     except TimeoutError:
-        return await get(plane, reference.task_id, None)
+        return (await get(plane, reference.task_id, None)).task
 
 
 async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> PayloadStream:
@@ -129,10 +129,9 @@ async def _first_cursor(plane: Plane, reference: xb.TaskReference) -> str:
     return f"{incarnation}-0"
 
 
-async def get(plane: Plane, task_id: str, history_length: int | None) -> a2a.Task:
+async def get(plane: Plane, task_id: str, history_length: int | None) -> pb.TaskRecord:
     """Return a task with at most `history_length` messages of its history. Raise NotFound."""
-    request = pb.GetTaskRequest(task_id=task_id, history_length=history_length)
-    return (await plane.tasks.GetTask(request)).record.task
+    return (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
 
 
 async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:
@@ -219,7 +218,7 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
                 reconnect.reset()
                 if response.HasField("end"):
                     record = response.end.record
-                    return record.task if record.HasField("task") else await get(plane, reference.task_id, None)
+                    return record.task if record.HasField("task") else (await get(plane, reference.task_id, None)).task
         except Unavailable as error:
             lost = error
         finally:

@@ -60,8 +60,8 @@ async def _newest_status_texts(plane: Plane, context_id: str, limit: int, before
     page: deque[a2a.Message] = deque(maxlen=limit)
     count = 0
     async with aclosing(iterate_tasks(plane, context_id, artifacts=False)) as listed:
-        async for task, _ in listed:
-            texts = await _of_kind(plane, task, STATUS_TEXT)
+        async for one in listed:
+            texts = await _of_kind(plane, one.task, STATUS_TEXT)
             stop = next((at for at, one in enumerate(texts) if one.message_id == before), None) if before else None
             page.extend(texts[:stop])
             count += len(texts) if stop is None else stop

@@ -8,6 +8,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
+from taskplane.gateway.follow import cursor_of
 from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound
 
@@ -16,9 +17,10 @@ _EVENTS: Final = 1_000
 
 
 class Listed(NamedTuple):
-    """A task of a session. `superseded`: it is hidden by a rewind."""
+    """A task of a session and its cursor, empty for the session task. `superseded`: it is hidden by a rewind."""
 
     task: a2a.Task
+    cursor: str = ""
     superseded: bool = False
 
 
@@ -43,7 +45,7 @@ async def iterate_tasks(
     async with aclosing(paging.pages(plane.tasks.ListTasks, asked)) as pages:
         async for page in pages:
             for record in page.records:
-                yield Listed(record.task, record.superseded)
+                yield Listed(record.task, cursor_of(record), record.superseded)
 
 
 async def iterate_events(plane: Plane, task_id: str, kind: pb.EventKind.ValueType) -> AsyncGenerator[pb.Event, None]:

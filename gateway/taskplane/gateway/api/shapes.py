@@ -51,9 +51,10 @@ def flatten(tasks: Iterable[a2a.Task], seen: set[str] | None = None) -> list[a2a
     return messages
 
 
-def task_json(task: a2a.Task) -> dict[str, Any]:
-    """Return the JSON of a task, with its status message as the last entry of its history."""
-    found = V0_3.task(task, 0)
+def task_json(task: a2a.Task, cursor: str = "") -> dict[str, Any]:
+    """Return the JSON of a task, with its status message as the last entry of its history, and with its cursor; the
+    session task has none."""
+    found = V0_3.task(task, 0, cursor)
     found["history"] = [V0_3.message(message) for message in shown_messages(task)]
     return found
 

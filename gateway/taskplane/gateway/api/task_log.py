@@ -10,7 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import sse
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import error_api
-from taskplane.gateway.follow import TERMINAL, WatchedBatch, mark_resync, watch
+from taskplane.gateway.follow import TERMINAL, WatchedBatch, cursor_of, mark_resync, watch
 from taskplane.gateway.http import Reply, Request, empty_reply
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
@@ -37,7 +37,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     check_cursor(cursor)
     task_id = request.arguments["task"]
     record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
-    if record.state in TERMINAL and cursor == f"{record.incarnation}-{record.generation}":
+    if record.state in TERMINAL and cursor == cursor_of(record):
         return empty_reply(204)
     return sse.event_stream(plane, caller, _events(plane, task_id, cursor or f"{record.incarnation}-0"))
 

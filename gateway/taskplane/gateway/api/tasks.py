@@ -14,6 +14,7 @@ from taskplane.gateway.api.session_tasks import iterate_tasks
 from taskplane.gateway.api.shapes import task_json
 from taskplane.gateway.api.task_infos import wants_superseded
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.follow import cursor_of
 from taskplane.gateway.http import Headers, Reply, Request, empty_reply
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_task
@@ -42,8 +43,8 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     record = stored.record
     if stored.created:
         await _keep_in_line(plane, record.task.context_id)
-    shown = await _shown(plane, record.task)
-    return data_reply(shown, "Successfully stored task", status=201, headers=_etag(record))
+    shown = await _shown(plane, record.task, cursor_of(record))
+    return data_reply(shown, "Successfully stored task", status=201, headers=_headers(record))
 
 
 async def _keep_in_line(plane: Plane, context_id: str) -> None:
@@ -67,7 +68,8 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
         except NotFound:
             raise missing from None
         return data_reply(await _shown(plane, session.task), "Successfully retrieved task")
-    return data_reply(await _shown(plane, record.task), "Successfully retrieved task", headers=_etag(record))
+    shown = await _shown(plane, record.task, cursor_of(record))
+    return data_reply(shown, "Successfully retrieved task", headers=_headers(record))
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -84,15 +86,15 @@ async def of_session(plane: Plane, request: Request, caller: Caller) -> Reply:
     listed = iterate_tasks(plane, request.arguments["session"], artifacts=True, superseded=superseded)
     async with aclosing(listed):
         async for one in listed:
-            shown.append(await _shown(plane, one.task))
+            shown.append(await _shown(plane, one.task, one.cursor))
             if one.superseded:
                 shown[-1]["superseded"] = True
     return list_reply(shown, "Successfully retrieved session tasks")
 
 
-async def _shown(plane: Plane, task: a2a.Task) -> dict[str, Any]:
-    return await plane.worker.run(task.ByteSize(), task_json, task)
+async def _shown(plane: Plane, task: a2a.Task, cursor: str = "") -> dict[str, Any]:
+    return await plane.worker.run(task.ByteSize(), task_json, task, cursor)
 
 
-def _etag(record: pb.TaskRecord) -> Headers:
-    return [(b"etag", etags.from_number(record.generation))]
+def _headers(record: pb.TaskRecord) -> Headers:
+    return [(b"etag", etags.from_number(record.generation)), (b"taskplane-cursor", cursor_of(record).encode())]

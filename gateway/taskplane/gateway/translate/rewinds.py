@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.metadata import EXPECTED_VERSION
 
 REWIND: Final = "kagent_rewind_before_invocation_id"
 """Key in the metadata of a message that rewinds its session; its value names the first turn that is cut."""
-EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
-"""Key in the metadata of a message whose session must have this version."""
 
 _MAX_DIGITS: Final = 18
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
+from taskplane.gateway.translate import metadata
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.validation import MAX_METADATA_BYTES, MAX_VALUE_DEPTH, MAX_VALUES, Violations
 from taskplane.runtime.errors import Invalid
@@ -119,8 +120,8 @@ def _admit(count: int, at: str, bad: Violations, depth: int) -> bool:
 
 
 def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> None:
-    """Copy the object in the field `name`, of at most 64 KiB, into `struct`, which stays unset without one. Raise
-    Invalid as `fill_value` does."""
+    """Copy the object in the field `name`, of at most 64 KiB, into `struct`, which stays unset without one. Keys of
+    this server are left out. Raise Invalid as `fill_value` does."""
     source = fields.inner(name)
     if source is None:
         return
@@ -128,7 +129,7 @@ def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> Non
     # More values than this cannot fit, whatever they are.
     bad.max_values = min(MAX_VALUES, bad.values + MAX_METADATA_BYTES // _MIN_BYTES)
     try:
-        _fill_struct(struct, dict(source.source), source.at, bad, 1)
+        _fill_struct(struct, metadata.of_client(source.source), source.at, bad, 1)
         large = struct.ByteSize() > MAX_METADATA_BYTES
     except Invalid:
         if bad.values > MAX_VALUES:

@@ -65,9 +65,9 @@ class _Dialect(Dialect):
     def status(self, found: a2a.TaskStatus) -> Encoded:
         return {"state": _UNKNOWN, **super().status(found)}
 
-    def task(self, found: a2a.Task, history_length: int | None = None) -> Encoded:
+    def task(self, found: a2a.Task, history_length: int | None = None, cursor: str = "") -> Encoded:
         empty = {"kind": "task", "id": "", "contextId": "", "status": {"state": _UNKNOWN}}
-        return {**empty, **super().task(found, history_length)}
+        return {**empty, **super().task(found, history_length, cursor)}
 
     def status_update(self, found: a2a.TaskStatusUpdateEvent) -> Encoded:
         final = found.status.state in _FINAL
@@ -79,10 +79,10 @@ class _Dialect(Dialect):
         empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": artifact}
         return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found)}
 
-    def event(self, found: Payload, history_length: int | None = None) -> Encoded:
+    def event(self, found: Payload, history_length: int | None = None, cursor: str = "") -> Encoded:
         # An element is identified by its `kind`, so it is written without the wrapper.
         written: Encoded
-        (written,) = super().event(found, history_length).values()
+        (written,) = super().event(found, history_length, cursor).values()
         return written
 
     def _read_plain(self, source: Any, into: a2a.Message) -> bool:

@@ -12,6 +12,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.translate.dialect import Encoded, Listing, Payload, Send, TaskQuery, Wait, newest
 from taskplane.gateway.translate.fields import Fields, is_object, is_plain_id, params_of
+from taskplane.gateway.translate.metadata import CURSOR, add_metadata
 from taskplane.gateway.translate.parts import Parts, plain_texts, read_1_0, to_1_0
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_metadata, to_dict
@@ -105,8 +106,8 @@ class Dialect:
             out["timestamp"] = to_text(found.timestamp)
         return out
 
-    def task(self, found: a2a.Task, history_length: int | None = None) -> Encoded:
-        """Write a Task with at most `history_length` messages of its history."""
+    def task(self, found: a2a.Task, history_length: int | None = None, cursor: str = "") -> Encoded:
+        """Write a Task with at most `history_length` messages of its history, and with its cursor if that is given."""
         out: Encoded = {}
         if task_id := found.id:
             out["id"] = task_id
@@ -121,6 +122,7 @@ class Dialect:
             out["history"] = [self.message(one) for one in history]
         if found.HasField("metadata"):
             out["metadata"] = to_dict(found.metadata)
+        add_metadata(out, CURSOR, cursor)
         return out
 
     def status_update(self, found: a2a.TaskStatusUpdateEvent) -> Encoded:
@@ -153,12 +155,12 @@ class Dialect:
             out["metadata"] = to_dict(found.metadata)
         return out
 
-    def event(self, found: Payload, history_length: int | None = None) -> Encoded:
-        """Write a StreamResponse, which has exactly one wrapper key."""
+    def event(self, found: Payload, history_length: int | None = None, cursor: str = "") -> Encoded:
+        """Write a StreamResponse, which has exactly one wrapper key; a Task with its cursor if that is given."""
         if isinstance(found, a2a.TaskArtifactUpdateEvent):
             return {"artifactUpdate": self.artifact_update(found)}
         if isinstance(found, a2a.Task):
-            return {"task": self.task(found, history_length)}
+            return {"task": self.task(found, history_length, cursor)}
         if isinstance(found, a2a.TaskStatusUpdateEvent):
             return {"statusUpdate": self.status_update(found)}
         return {"message": self.message(found)}

@@ -1,0 +1,85 @@
+"""A page that joins a live task: it loads the session's tasks, subscribes some time later, and has missed nothing."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from tests.gateway.plane import Event, Plane, events, fresh
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CURSOR = "taskplane.dev/cursor"
+
+
+def generation(cursor: str) -> int:
+    return int(cursor.rpartition("-")[2])
+
+
+async def log(plane: Plane, task_id: str, cursor: str = "") -> list[Event]:
+    """The log of a task until its end."""
+    headers = {"Last-Event-ID": cursor} if cursor else {}
+    async with plane.http.stream("GET", f"/api/tasks/{task_id}/events", headers=headers) as reply:
+        return [event async for event in events(reply)] if reply.status_code == 200 else []
+
+
+async def loaded(plane: Plane, how: str, context_id: str, task_id: str) -> dict[str, Any]:
+    """The task as a page loads it, in one of the ways."""
+    if how == "session":
+        (task,) = (await plane.http.get(f"/api/sessions/{context_id}/tasks")).json()["data"]
+    elif how == "task":
+        reply = await plane.http.get(f"/api/tasks/{task_id}")
+        task = reply.json()["data"]
+        assert reply.headers["taskplane-cursor"] == task["metadata"][CURSOR]
+    else:
+        task = await plane.result(how, {"id": task_id})
+    return task
+
+
+async def join(plane: Plane, how: str, method: str) -> None:
+    """Load a live task at some moment, subscribe at a later one, and compare with the log."""
+    context_id = fresh()
+    sent = await plane.send("slow 3", message={"contextId": context_id}, returnImmediately=True)
+    await asyncio.sleep(random.uniform(0, 0.6))
+    task = await loaded(plane, how, context_id, sent["id"])
+    cursor = task["metadata"][CURSOR]
+    await asyncio.sleep(random.uniform(0, 0.6))
+    if method == "events":
+        seen = [event.data["generation"] for event in await log(plane, sent["id"], cursor)]
+        told = await log(plane, sent["id"])
+    else:
+        followed = await plane.streamed(method, {"id": sent["id"]}, last_event_id=cursor)
+        seen = [generation(event.id) for event in followed]
+        told = [event for event in await log(plane, sent["id"]) if event.data["event"] is not None]
+    numbers = [event.data["generation"] for event in told]
+    assert seen == [number for number in numbers if number > generation(cursor)]
+
+
+@pytest.mark.parametrize("method", ["tasks/resubscribe", "SubscribeToTask", "events"])
+async def test_whoever_loads_and_subscribes_later_gets_each_event_once(plane: Plane, method: str) -> None:
+    """T10: the cursor of what was loaded is taken by every subscription, whichever way it was loaded."""
+    hows = ["session", "task", "tasks/get", "GetTask"] * 3
+    await asyncio.gather(*(join(plane, how, method) for how in hows))
+
+
+async def test_the_first_task_of_a_stream_names_its_cursor(plane: Plane) -> None:
+    """T10."""
+    for method, key in (("SendStreamingMessage", "task"), ("message/stream", "")):
+        message = {"messageId": fresh(), "role": "user", "parts": [{"kind": "text", "text": "hello"}]}
+        if key:
+            message = {"messageId": fresh(), "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+        first = (await plane.streamed(method, {"message": message}))[0]
+        task = first.result[key] if key else first.result
+        assert task["metadata"][CURSOR] == first.id
+
+
+async def test_what_the_server_adds_is_not_stored_when_it_comes_back(plane: Plane) -> None:
+    """A runtime that reads a task and saves it again stores none of it."""
+    task_id, context_id = fresh(), fresh()
+    given = {"id": task_id, "contextId": context_id, "status": {"state": "working"}, "metadata": {"own": 1}}
+    first = (await plane.http.post("/api/tasks", json=given)).json()["data"]
+    assert generation(first["metadata"][CURSOR]) == 1
+    second = (await plane.http.post("/api/tasks", json=first)).json()["data"]
+    assert second["metadata"] == {"own": 1, CURSOR: second["metadata"][CURSOR]}
+    (shown,) = (await plane.result("ListTasks", {"contextId": context_id}))["tasks"]
+    assert shown["metadata"] == {"own": 1}
