@@ -33,7 +33,7 @@ async def loaded(plane: Plane, how: str, context_id: str, task_id: str) -> dict[
         assert reply.headers["taskplane-cursor"] == task["metadata"][CURSOR]
     else:
         task = await plane.result(how, {"id": task_id})
-    return task
+    return dict(task)
 
 
 async def join(plane: Plane, how: str, method: str) -> None:
