@@ -5,7 +5,8 @@ import random
 from typing import Any
 
 import pytest
-from tests.gateway.plane import Event, Plane, events, fresh
+from tests.gateway.api.test_watch import ended, named, watching
+from tests.gateway.plane import Event, Plane, events, fresh, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -83,3 +84,26 @@ async def test_what_the_server_adds_is_not_stored_when_it_comes_back(plane: Plan
     assert second["metadata"] == {"own": 1, CURSOR: second["metadata"][CURSOR]}
     (shown,) = (await plane.result("ListTasks", {"contextId": context_id}))["tasks"]
     assert shown["metadata"] == {"own": 1}
+
+
+@pytest.mark.parametrize("method", ["tasks/resubscribe", "SubscribeToTask"])
+async def test_a_second_client_sees_both_sides(plane: Plane, method: str) -> None:
+    """T10: a message to a task that runs, and the answer to it, in the stream of another client and in a watch."""
+    context_id = fresh()
+    sent = await plane.send("slow 4", message={"contextId": context_id}, returnImmediately=True)
+    async with watching(plane, context_id) as told, plane.stream(method, {"id": sent["id"]}) as second:
+        await anext(second)
+        message = said("and this", contextId=context_id, taskId=sent["id"])
+        await plane.result("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
+        updates = [event.result.get("statusUpdate", event.result) async for event in second]
+        watched = await ended(told, sent["id"], messages=2)
+    statuses = [update["status"] for update in updates if "status" in update]
+    messages = {status["message"]["messageId"]: status["message"] for status in statuses if "message" in status}
+    texts = [(each["role"], each["parts"][0]["text"]) for each in messages.values()]
+    user, agent = ("user", "agent") if method == "tasks/resubscribe" else ("ROLE_USER", "ROLE_AGENT")
+    assert texts == [(user, "and this"), (agent, 'You said: "and this"')]
+    (of_user,) = [status for status in statuses if status.get("message", {}).get("role") == user]
+    assert of_user["state"] in ("working", "TASK_STATE_WORKING") and of_user["timestamp"].endswith("Z")
+    assert of_user["message"]["messageId"] == message["messageId"]
+    entries = [entry["message"]["parts"][0]["text"] for entry in named(watched, "entry-added") if "message" in entry]
+    assert entries[-2:] == ["and this", 'You said: "and this"']

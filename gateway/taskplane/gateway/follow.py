@@ -151,9 +151,10 @@ async def follow(
     """Yield the visible events of a task after `cursor`, until one leads to a state in `stop`, or the task is in one
     and no event is left.
 
-    Without a cursor a Task comes first. `begin` is the Task at `cursor`, if the caller has it. `task_sent`: the stream
-    has sent a Task already, so this task begins with a status update. A cursor that cannot be honoured yields a Task
-    marked with `RESYNC`. The deletion of the task yields a canceled status. Reconnect and raise as `watch` does.
+    A further message of the user is a status update with that message. Without a cursor a Task comes first. `begin` is
+    the Task at `cursor`, if the caller has it. `task_sent`: the stream has sent a Task already, so this task begins
+    with a status update. A cursor that cannot be honoured yields a Task marked with `RESYNC`. The deletion of the task
+    yields a canceled status. Reconnect and raise as `watch` does.
     """
     about: Payload | None = begin
     batches = _batches(tasks, task_id, cursor, stop, patience=patience, begin=begin, task_sent=task_sent)
@@ -179,6 +180,8 @@ async def _batches(
     task_sent: bool,
 ) -> AsyncGenerator[list[Item], None]:
     emitted = begin is not None
+    # Of a task that is followed from a cursor nothing is known but that a message to it finds it at work.
+    state = begin.status.state if begin is not None else a2a.TASK_STATE_WORKING
     # Ids of the messages that were sent of a document; slow readers skip versions of it.
     sent_ids: set[str] = set()
     if begin is not None:
@@ -187,7 +190,7 @@ async def _batches(
         async for one in seen:
             items: list[Item]
             if one.response.WhichOneof("response") == "events":
-                items, ended = _visible(one, stop, first=not emitted, task_sent=task_sent)
+                items, state = _visible(one, stop, state, first=not emitted, task_sent=task_sent)
             else:
                 snapshot = one.response.snapshot
                 task = snapshot.record.task
@@ -196,11 +199,11 @@ async def _batches(
                 else:
                     items = [(snapshot.cursor, mark_resync(task, one.resync))]
                 sent_ids.update(message.message_id for message in (*task.history, task.status.message))
-                ended = task.status.state in stop
+                state = task.status.state
             if items:
                 emitted = True
                 yield items
-            if ended:
+            if state in stop:
                 return
 
 
@@ -219,24 +222,34 @@ def state_values(states: Iterable[int]) -> list[a2a.TaskState.ValueType]:
     return [a2a.TaskState.ValueType(state) for state in states]
 
 
-def _visible(seen: WatchedBatch, stop: States, *, first: bool, task_sent: bool) -> tuple[list[Item], bool]:
-    """Return the elements for a batch of events, up to the one that ends the stream, and whether there is one."""
+def _visible(
+    seen: WatchedBatch, stop: States, state: a2a.TaskState.ValueType, *, first: bool, task_sent: bool
+) -> tuple[list[Item], a2a.TaskState.ValueType]:
+    """Return the elements for a batch of events, up to the one that leads to a state in `stop`, and the state after
+    them. `state` is the one before."""
     incarnation = seen.before.rpartition("-")[0]
     items: list[Item] = []
     for event in seen.response.events.events:
         content = event.event
         which = content.WhichOneof("payload")
+        element: Payload
         if which == "status_update":
-            update = content.status_update
-            items.append((f"{incarnation}-{event.generation}", update))
-            if update.status.state in stop:
-                return items, True
+            element = content.status_update
+            state = element.status.state
         elif which == "artifact_update":
-            items.append((f"{incarnation}-{event.generation}", content.artifact_update))
+            element = content.artifact_update
+        elif which == "message":
+            said = a2a.TaskStatus(state=state, message=content.message, timestamp=event.created_at)
+            element = _update(content.message.task_id, content.message.context_id, said)
         elif which == "task" and first and not items:
-            beginning = _submitted(content.task) if task_sent else content.task
-            items.append((f"{incarnation}-{event.generation}", beginning))
-    return items, False
+            element = _submitted(content.task) if task_sent else content.task
+            state = content.task.status.state
+        else:
+            continue
+        items.append((f"{incarnation}-{event.generation}", element))
+        if which == "status_update" and state in stop:
+            break
+    return items, state
 
 
 def _deleted(task_id: str, context_id: str) -> a2a.TaskStatusUpdateEvent:
@@ -250,7 +263,7 @@ def _deleted(task_id: str, context_id: str) -> a2a.TaskStatusUpdateEvent:
 
 def _submitted(task: a2a.Task) -> a2a.TaskStatusUpdateEvent:
     """Return the beginning of a task as a status update, with the user's message."""
-    update = a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)
+    update = _update(task.id, task.context_id, task.status)
     if task.history:
         update.status.message.CopyFrom(task.history[-1])
     return update
@@ -262,21 +275,23 @@ def _updates(task: a2a.Task, before: str, after: str, sent_ids: Set[str]) -> lis
     nothing."""
     items: list[Item] = []
 
-    def update(status: a2a.TaskStatus) -> a2a.TaskStatusUpdateEvent:
-        return a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=status)
-
     told = {*sent_ids, task.status.message.message_id, ""}
     for message in task.history:
         if message.message_id not in told:
             told.add(message.message_id)
-            items.append((before, update(a2a.TaskStatus(state=a2a.TASK_STATE_WORKING, message=message))))
+            said = a2a.TaskStatus(state=a2a.TASK_STATE_WORKING, message=message)
+            items.append((before, _update(task.id, task.context_id, said)))
     for artifact in task.artifacts:
         whole = a2a.TaskArtifactUpdateEvent(
             task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True
         )
         items.append((before, whole))
-    items.append((after, update(task.status)))
+    items.append((after, _update(task.id, task.context_id, task.status)))
     return items
+
+
+def _update(task_id: str, context_id: str, status: a2a.TaskStatus) -> a2a.TaskStatusUpdateEvent:
+    return a2a.TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=status)
 
 
 def mark_resync(task: a2a.Task, resync: str) -> a2a.Task:
