@@ -66,7 +66,11 @@ class Agents:
                 return agent
         agent = self._found.get(name)
         if agent is None:
-            raise NotFound(f"there is no agent {name or '(default)'}", reason="AGENT_NOT_FOUND")
+            raise NotFound(
+                f"there is no agent {name or '(default)'}",
+                reason="AGENT_NOT_FOUND",
+                suggestion=f"the agents are {', '.join(filter(None, self._found))}" if self._found else "",
+            )
         return agent
 
     async def _ask(self) -> None:

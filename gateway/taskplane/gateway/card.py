@@ -39,9 +39,10 @@ async def find(plane: Plane, name: str) -> Agent:
     try:
         return await plane.agents.find(name)
     except NotFound:
-        if "/" not in name:
+        namespace, _, plain = name.partition("/")
+        if not namespace or not plain:
             raise
-        return await plane.agents.find(name.rpartition("/")[2])
+        return await plane.agents.find(plain)
 
 
 def agent_name(request: Request) -> str:

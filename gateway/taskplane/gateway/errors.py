@@ -23,6 +23,9 @@ class A2AError:
 INTERNAL: Final = A2AError("InternalError", -32603)
 INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602)
 TASK_NOT_FOUND: Final = A2AError("TaskNotFoundError", -32001, "TASK_NOT_FOUND")
+# Codes of this server, from the range that JSON-RPC leaves to servers; their last digits are those of the HTTP status.
+PERMISSION_DENIED: Final = A2AError("PermissionDeniedError", -32043)
+RESOURCE_EXHAUSTED: Final = A2AError("ResourceExhaustedError", -32029)
 UNSUPPORTED: Final = A2AError("UnsupportedOperationError", -32004, "UNSUPPORTED_OPERATION")
 
 # By the reason of a PlaneError; other reasons are mapped by its code.
@@ -54,6 +57,8 @@ _BY_CODE: Final[dict[str, A2AError]] = {
     "ABORTED": INVALID_PARAMS,
     "NOT_FOUND": TASK_NOT_FOUND,
     "FAILED_PRECONDITION": UNSUPPORTED,
+    "PERMISSION_DENIED": PERMISSION_DENIED,
+    "RESOURCE_EXHAUSTED": RESOURCE_EXHAUSTED,
 }
 # HTTP status of the routes under /api, by reason and then by code (the mapping of google.rpc.Code).
 _STATUS_BY_REASON: Final[dict[str, int]] = {

@@ -1,9 +1,11 @@
 """HTTP requests and responses on ASGI."""
 
 import asyncio
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import orjson
 from starlette.types import Receive, Scope, Send
@@ -15,6 +17,9 @@ Headers = list[tuple[bytes, bytes]]
 JSON: Final = b"application/json"
 # Media types of a JSON body (the second one: A2A 1.0 section 11.1).
 _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
+# In ASCII: `int` reads digits of other scripts, spaces and underscores as well.
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+_MAX_NAME: Final = 100
 
 
 class Reply(Protocol):
@@ -53,6 +58,18 @@ def empty_reply(status: int) -> Content:
     reply = Content(status, b"")
     reply.headers = []
     return reply
+
+
+def attachment(name: str) -> tuple[bytes, bytes]:
+    """Return the header with which a browser saves the body as a file called `name` (RFC 6266).
+
+    Path separators, control characters and those that change the direction of writing are replaced.
+    """
+    told = "".join(
+        ["_" if each in "/\\" or unicodedata.category(each)[0] == "C" else each for each in name[:_MAX_NAME]]
+    )
+    plain = re.sub(r"[^\w. -]", "_", told, flags=re.ASCII)
+    return b"content-disposition", f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(told, safe='')}".encode()
 
 
 class Request:
@@ -105,10 +122,9 @@ class Request:
         text = self.query.get(name, "")
         if not text:
             return default
-        try:
-            return int(text[:20])
-        except ValueError:
-            raise Invalid(f"{name} must be a whole number", fields={name: "must be a whole number"}) from None
+        if not _NUMBER.fullmatch(text):
+            raise Invalid(f"{name} must be a whole number", fields={name: "must be a whole number"})
+        return int(text)
 
     def check_json(self) -> None:
         """Raise Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none.

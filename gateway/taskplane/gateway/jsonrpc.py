@@ -76,7 +76,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
     if isinstance(error, BodyTooLarge):
         error, status = PlaneError(error.message, reason="INVALID_REQUEST", metadata=error.metadata), 413
     elif isinstance(error, NotFound) and error.reason == "AGENT_NOT_FOUND":
-        error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND"), 404
+        error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND", suggestion=error.suggestion), 404
     elif isinstance(error, PermissionDenied):
         status = 403
     answered(name if name in METHODS else "unknown", error.reason)

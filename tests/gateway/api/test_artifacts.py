@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.gateway.plane import Plane, fresh
@@ -53,6 +54,21 @@ async def test_an_artifact_is_downloaded_under_its_own_type_and_never_shown_as_a
     assert "sandbox" in table.headers["content-security-policy"]
     for path in (f"{base}/none", "/api/tasks/none/artifacts/a"):
         assert (await plane.http.get(path)).status_code == 404
+
+
+async def test_a_file_name_leads_nowhere_and_reads_as_it_is(plane: Plane) -> None:
+    """Path separators, control characters and those that reverse what follows are replaced."""
+    for given, told in (
+        ("../a\\b.txt", ".._a_b.txt"),
+        ("x\u202efdp.exe", "x_fdp.exe"),
+        ("a\r\nb", "a__b"),
+        ("é/.txt", "é_.txt"),
+    ):
+        document = await stored(plane, {"raw": "AAE=", "filename": given})
+        (one,) = await listed(plane, document)
+        reply = await plane.http.get(f"/api/tasks/{document}/artifacts/{one['artifactId']}")
+        disposition = reply.headers["content-disposition"]
+        assert disposition.endswith(f"filename*=UTF-8''{quote(told, safe='')}"), disposition
 
 
 async def test_chunks_are_downloaded_as_one_whole(plane: Plane) -> None:

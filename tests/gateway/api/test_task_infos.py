@@ -196,7 +196,7 @@ async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:
     assert (again.status_code, len(again.json()["data"])) == (200, 2)
 
 
-@pytest.mark.parametrize("query", ["latest=complete", "latest=1", "include=all", "include=deleted"])
+@pytest.mark.parametrize("query", ["latest=complete", "latest=1", "include=all", "limit=٣", "limit=1_0", "limit=+1"])
 async def test_a_wrong_question_is_400(plane: Plane, query: str) -> None:
     context = fresh()
     await say(plane, SEND, context, "A")

@@ -2,7 +2,6 @@
 
 import re
 from typing import Any, Final
-from urllib.parse import quote
 
 import orjson
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,7 +11,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.api.session_tasks import iterate_events
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.http import Content, Headers, Reply, Request
+from taskplane.gateway.http import Content, Headers, Reply, Request, attachment
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.struct import to_json
 from taskplane.gateway.translate.timestamps import to_text
@@ -92,10 +91,8 @@ def _content(artifact: a2a.Artifact) -> tuple[bytes, str, str]:
 
 
 def _headers(name: str) -> Headers:
-    plain = re.sub(r"[^\w. -]", "_", name, flags=re.ASCII)[:100] or "artifact"
-    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name[:100] or 'artifact', safe='')}"
     return [
-        (b"content-disposition", disposition.encode()),
+        attachment(name or "artifact"),
         (b"x-content-type-options", b"nosniff"),
         (b"content-security-policy", b"sandbox; default-src 'none'"),
     ]

@@ -3,14 +3,13 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
-from urllib.parse import quote
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.export_format import FORMAT, MEDIA_TYPE, VERSION, Tally, format_line
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.http import Headers, Reply, Request
+from taskplane.gateway.http import Headers, Reply, Request, attachment
 from taskplane.gateway.ndjson import LineStream
 from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound, PlaneError
@@ -89,10 +88,9 @@ def _written(tally: Tally, counted: str, kind: str, messages: Sequence[Any]) -> 
 
 
 def _headers(context_id: str) -> Headers:
-    name = quote(f"{context_id}.ndjson", safe="")
     return [
         (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-disposition", f"attachment; filename*=UTF-8''{name}".encode()),
+        attachment(f"{context_id[:80]}.ndjson"),
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
     ]

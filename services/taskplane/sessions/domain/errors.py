@@ -11,7 +11,7 @@ def session_not_found(context_id: str) -> NotFound:
 def key_reused(entry_id: str) -> Refused:
     """Return the error for an id that another entry has."""
     return Refused(
-        f"entry {entry_id} is stored already, for another request or in another session",
+        "this idempotency key was used with another request, or in another session",
         reason="KEY_REUSED",
         suggestion="repeat the first request unchanged, or use a new key",
         metadata={"entry_id": entry_id},
