@@ -151,16 +151,17 @@ async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_task_an
     ahead = events[0].id.partition("-")[0] + "-999"
     done = events[0].result["task"]["id"]
     (one,) = await plane.streamed("SubscribeToTask", {"id": done}, last_event_id=ahead)
-    assert one.result["task"]["metadata"] == {"taskplane.dev/resync": "CURSOR_AHEAD"}
+    marks = {"taskplane.dev/resync": "CURSOR_AHEAD", "taskplane.dev/cursor": one.id}
+    assert one.result["task"]["metadata"] == marks
     assert one.result["task"]["history"]
     assert one.id == events[-1].id
     async with plane.stream("SubscribeToTask", {"id": task["id"]}, last_event_id=events[0].id) as tail:
         first = await anext(tail)
-        assert first.result["task"]["metadata"] == {"taskplane.dev/resync": "CURSOR_FOREIGN"}
+        assert first.result["task"]["metadata"]["taskplane.dev/resync"] == "CURSOR_FOREIGN"
         await plane.send("Ann", message={"taskId": task["id"]})
         assert states([event async for event in tail])[-1] == "COMPLETED"
     # What was marked was a copy.
-    assert "metadata" not in await plane.result("GetTask", {"id": done})
+    assert list((await plane.result("GetTask", {"id": done}))["metadata"]) == ["taskplane.dev/cursor"]
 
 
 @pytest.mark.parametrize("cursor", ["5", "abc", "abc-", "-1", "abc-x", "ABC-1", "abc-1-2", "abc-01", "abc-" + "9" * 30])

@@ -180,7 +180,7 @@ async def _batches(
     task_sent: bool,
 ) -> AsyncGenerator[list[Item], None]:
     emitted = begin is not None
-    # Of a task that is followed from a cursor nothing is known but that a message to it finds it at work.
+    # After a cursor the state is unknown; a message that reopens nothing finds the task at work.
     state = begin.status.state if begin is not None else a2a.TASK_STATE_WORKING
     # Ids of the messages that were sent of a document; slow readers skip versions of it.
     sent_ids: set[str] = set()

@@ -155,7 +155,8 @@ async def _send(call: Call) -> Reply:
     else:
         answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)
     history_length = None if answer.whole else send.history_length
-    return await _result(call, answer.payload.ByteSize(), call.dialect.event, answer.payload, history_length)
+    size = answer.payload.ByteSize()
+    return await _result(call, size, call.dialect.event, answer.payload, history_length, answer.cursor)
 
 
 async def _read_send(call: Call) -> Send:

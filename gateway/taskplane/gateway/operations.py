@@ -13,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.follow import TERMINAL, PayloadStream, States, follow, prepend, single, state_values
+from taskplane.gateway.follow import TERMINAL, PayloadStream, States, cursor_of, follow, prepend, single, state_values
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
@@ -40,10 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """The response to a send. `whole`: it is the result of a rewind and written with its whole history, whatever
-    `historyLength` is."""
+    """The response to a send. `cursor`: that of a task; empty for one that is in no log. `whole`: it is the result of a
+    rewind and written with its whole history, whatever `historyLength` is."""
 
     payload: a2a.Task | a2a.Message
+    cursor: str = ""
     whole: bool = False
 
 
@@ -63,12 +64,14 @@ async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
         if not reply.rewound.HasField("next"):
             return Answer(reply.rewound.task, whole=True)
         reference = reply.rewound.next
-    return Answer(await _wait_for_task(plane, sent.wait, reference, accepted))
+    return await _wait_for_task(plane, sent.wait, reference, accepted)
 
 
-async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, accepted: float) -> a2a.Task:
+async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, accepted: float) -> Answer:
     if wait is Wait.EXISTS:
-        return reference.task if reference.HasField("task") else (await get(plane, reference.task_id, None)).task
+        if reference.HasField("task"):
+            return Answer(reference.task, reference.cursor)
+        return await _answer_now(plane, reference.task_id)
     if wait is Wait.AT_REST:
         return await _wait_until(plane, reference, _UNTIL_AT_REST)
     until = accepted + plane.settings.v03_send_grace_ms / 1000
@@ -76,7 +79,12 @@ async def _wait_for_task(plane: Plane, wait: Wait, reference: xb.TaskReference, 
         async with asyncio.timeout_at(until):
             return await _wait_until(plane, reference, _UNTIL_BEGUN)
     except TimeoutError:
-        return (await get(plane, reference.task_id, None)).task
+        return await _answer_now(plane, reference.task_id)
+
+
+async def _answer_now(plane: Plane, task_id: str) -> Answer:
+    record = await get(plane, task_id, None)
+    return Answer(record.task, cursor_of(record))
 
 
 async def stream(plane: Plane, sent: Send, size: int, cursor: str = "") -> PayloadStream:
@@ -203,7 +211,7 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
     return reply
 
 
-async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> a2a.Task:
+async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> Answer:
     """Wait until the task is in one of the states of `end`, a request made by `_watch_until`, and return it. Raise
     Unavailable if the store cannot be reached for `store_patience` seconds."""
     request = pb.WatchTaskRequest.FromString(end)
@@ -217,8 +225,9 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
             async for response in call:
                 reconnect.reset()
                 if response.HasField("end"):
-                    record = response.end.record
-                    return record.task if record.HasField("task") else (await get(plane, reference.task_id, None)).task
+                    if response.end.record.HasField("task"):
+                        return Answer(response.end.record.task, response.end.cursor)
+                    return await _answer_now(plane, reference.task_id)
         except Unavailable as error:
             lost = error
         finally:

@@ -106,12 +106,14 @@ async def push(plane: Plane, context: str, text: str) -> None:
 
 
 async def readings(plane: Plane, context: str) -> list[Any]:
-    """What a client reads of a session, however it asks."""
+    """What a client reads of a session, however it asks; cursors belong to one server."""
     found: list[Any] = [await flat(plane, context)]
     for path in ("effective_history", "state", "task-infos?include=superseded", "tasks?include=superseded", "stats"):
         found.append(await data(plane, f"/api/sessions/{context}/{path}"))
     # How long the tasks that wait do so by now.
     found[-1].pop("timeInStateSeconds")
+    for task in found[4]:
+        task.get("metadata", {}).pop("taskplane.dev/cursor", None)
     return found
 
 
