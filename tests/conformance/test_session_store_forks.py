@@ -22,6 +22,7 @@ from tests.conformance.session_log import (
     user,
 )
 from tests.conftest import Migrated
+from tests.support.additions import time_of, untimed
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
@@ -93,7 +94,9 @@ async def test_a_fork_reads_like_what_it_was_made_of(sessions: Sessions) -> None
     assert (last.invocation_id, last.task_invocation_id, last.generation, last.task_id) == ("C", "C", 4, "")
     said = message("A?", invocation="A")
     said.context_id = "f"
-    assert wire.entry(first).message == said
+    was = (await sessions.entries("s"))[0]
+    assert untimed(wire.entry(first).message) == said
+    assert time_of(wire.entry(first).message) == time_of(wire.entry(was).message)
     assert await sessions.said("s") == before
     assert (await sessions.log.session(ADA, "s")).seq == 10
 

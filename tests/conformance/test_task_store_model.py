@@ -194,7 +194,9 @@ class Life(RuleBasedStateMachine):
         if model.last is not None:
             op, answer = model.last
             again = only(commands.Appended, self.submit(op))
-            assert again == dataclasses.replace(answer, input_generation=model.said)
+            # The time of an item is known as long as no event came after it.
+            known = answer.created_at if answer.last_generation == model.generation else 0
+            assert again == dataclasses.replace(answer, input_generation=model.said, created_at=known)
 
     @rule(model=tasks)
     def send(self, model: Model) -> None:

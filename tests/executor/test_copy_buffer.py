@@ -12,7 +12,9 @@ from taskplane.executor.runs.copy_buffer import MAX_REMEMBERED_BYTES, CopyBuffer
 from taskplane.executor.runs.outbox import Committed
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.sweeps.copying import Copier, Source
+from taskplane.runtime import message_times
 from taskplane.runtime.channel import client
+from taskplane.runtime.times import micros
 
 SERVICE = ANN._replace(service=True)
 
@@ -45,7 +47,8 @@ class Task:
         (result,) = (await self.store.AppendEvents(tasks.AppendEventsRequest(items=[item]))).results
         assert not result.HasField("refusal")
         generation = result.first_generation
-        return Committed(generation, generation, 1, [(generation, message)])
+        message_times.add_time(message.metadata, micros(result.created_at))
+        return Committed(generation, generation, 1, True, [(generation, message)])
 
     async def ask(self, words: str) -> None:
         """A message of the user, of which the run hears only by the generations that its own items get."""

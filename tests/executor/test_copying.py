@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.executor.plane import Stores, eventually, open_plane, swept_at_start, text, until
 from tests.executor.scripted import Scripted
+from tests.support.additions import untimed
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
@@ -48,7 +49,7 @@ async def test_a_copy_is_named_by_its_event(stores: Stores) -> None:
     for entry, event in zip(entries[1:], events[1:], strict=True):
         assert entry.message == event.event.status_update.status.message
         assert entry.actor == event.actor
-    assert entries[0].message == events[0].event.task.history[0]
+    assert untimed(entries[0].message) == untimed(events[0].event.task.history[0])
     assert entries[0].actor == "user:ann"
 
 

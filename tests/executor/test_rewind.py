@@ -25,6 +25,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.executor.agent import Turn
+from taskplane.runtime import message_times
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, Refused
 
 
@@ -114,7 +115,7 @@ async def test_a_rewind_with_words_begins_a_turn_that_is_always_a_task(stores: S
         assert await plane.conversation("c") == ["one", text(first.message), "instead", "answer to instead"]
         kinds = {e.invocation_id: e.kind for e in await plane.entries("c") if e.kind == sessions.ENTRY_KIND_REWIND}
     (turn,) = agent.turns
-    assert set(turn.message.metadata.fields) == {"mine", "kagent_invocation_id"}
+    assert set(turn.message.metadata.fields) == {"mine", "kagent_invocation_id", message_times.KEY}
     assert turn.message.message_id == "m"
     assert turn.invocation_id not in kinds and invocation(task) == turn.invocation_id
     assert [text(message) for message in turn.history] == ["one", text(first.message)]

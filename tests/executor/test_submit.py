@@ -14,7 +14,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AskInput, Change, Complete, Turn
-from taskplane.runtime import retry
+from taskplane.runtime import message_times, retry
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, Refused, Unavailable
 
 CREATED = tasks.EVENT_KIND_CREATED
@@ -48,7 +48,7 @@ async def test_a_new_task_is_shown_as_it_began_with_the_place_to_watch_from(plan
     assert [text(message) for message in reference.task.history] == ["hello"]
     (message,) = reference.task.history
     assert message.task_id == reference.task_id and message.context_id == reference.context_id
-    assert set(message.metadata.fields) == {"mine", "kagent_invocation_id"}
+    assert set(message.metadata.fields) == {"mine", "kagent_invocation_id", message_times.KEY}
     record = await plane.record(reference.task_id)
     assert reference.cursor == f"{record.incarnation}-1"
     watch = plane.stores.tasks().WatchTask(

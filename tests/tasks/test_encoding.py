@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,10 +97,14 @@ def artifact_updates(draw: st.DrawFn) -> a2a.TaskArtifactUpdateEvent:
     return made
 
 
-def of_task(message: a2a.Message, task_id: str, context_id: str) -> a2a.Message:
+def of_task(message: a2a.Message, task_id: str, context_id: str, at: int | None = None) -> a2a.Message:
     made = a2a.Message()
     made.CopyFrom(message)
     made.task_id, made.context_id = task_id, context_id
+    if at is not None:
+        stamp = Timestamp()
+        stamp.FromMicroseconds(at)
+        made.metadata.fields["taskplane.dev/time"].string_value = stamp.ToJsonString()
     return made
 
 
@@ -111,7 +116,7 @@ def read(payload: bytes) -> a2a.StreamResponse:
 def test_a_new_task(
     message: a2a.Message, task_id: str, context_id: str, state: int, at: int, metadata: Struct | None
 ) -> None:
-    expected = a2a.Task(id=task_id, context_id=context_id, history=[of_task(message, task_id, context_id)])
+    expected = a2a.Task(id=task_id, context_id=context_id, history=[of_task(message, task_id, context_id, at)])
     expected.status.state = state  # type: ignore[assignment]
     expected.status.timestamp.FromMicroseconds(at)
     if metadata is not None:
@@ -122,10 +127,15 @@ def test_a_new_task(
     assert read(encoding.task_payload(task)) == a2a.StreamResponse(task=expected)
 
 
-@given(messages(), ids, ids)
-def test_a_message(message: a2a.Message, task_id: str, context_id: str) -> None:
-    payload = encoding.message_payload(message.SerializeToString(), encoding.ids_of(task_id, context_id))
-    assert read(payload) == a2a.StreamResponse(message=of_task(message, task_id, context_id))
+@given(messages(), ids, ids, TIMES)
+def test_a_message(message: a2a.Message, task_id: str, context_id: str, at: int) -> None:
+    """A time that it brings along gives way to the store's."""
+    payload = encoding.message_payload(message.SerializeToString(), encoding.ids_of(task_id, context_id), at)
+    expected = a2a.StreamResponse(message=of_task(message, task_id, context_id, at))
+    assert read(payload) == expected
+    assert read(encoding.message_payload(expected.message.SerializeToString(), encoding.ids_of("t", "c"), 0)) == (
+        a2a.StreamResponse(message=of_task(message, "t", "c", 0))
+    )
 
 
 @given(artifact_updates(), ids, ids)
@@ -136,20 +146,25 @@ def test_an_artifact_update(update: a2a.TaskArtifactUpdateEvent, task_id: str, c
     assert read(payload) == expected
 
 
-@given(status_updates(), ids, ids, TIMES, st.none() | roles)
+@given(status_updates(), ids, ids, TIMES, st.none() | roles, st.booleans())
 def test_a_status_update(
-    update: a2a.TaskStatusUpdateEvent, task_id: str, context_id: str, at: int, role: int | None
+    update: a2a.TaskStatusUpdateEvent, task_id: str, context_id: str, at: int, role: int | None, timed: bool
 ) -> None:
     """Its own time, even one of more nanoseconds, gives way to the store's."""
     has_message = update.status.HasField("message")
     payload = encoding.status_payload(
-        update.SerializeToString(), encoding.ids_of(task_id, context_id), at, has_message=has_message, role=role
+        update.SerializeToString(),
+        encoding.ids_of(task_id, context_id),
+        at,
+        has_message=has_message,
+        timed=timed,
+        role=role,
     )
     expected = a2a.StreamResponse(status_update=update)
     expected.status_update.task_id, expected.status_update.context_id = task_id, context_id
     expected.status_update.status.timestamp.FromMicroseconds(at)
     if has_message:
-        said = of_task(update.status.message, task_id, context_id)
+        said = of_task(update.status.message, task_id, context_id, None if timed else at)
         said.role = said.role if role is None else role  # type: ignore[assignment]
         expected.status_update.status.message.CopyFrom(said)
     assert read(payload) == expected
@@ -169,7 +184,7 @@ def test_lengths_at_the_borders_of_a_varint(length: int) -> None:
     name = "x" * length
     ids_ = encoding.ids_of(name, "c")
     said = a2a.Message(message_id="m", parts=[a2a.Part(text=name)])
-    assert read(encoding.message_payload(said.SerializeToString(), ids_)).message == of_task(said, name, "c")
+    assert read(encoding.message_payload(said.SerializeToString(), ids_, 0)).message == of_task(said, name, "c", 0)
     task = a2a.Task.FromString(encoding.new_task(name, "c", 1, 0, said.SerializeToString(), None))
     assert (task.id, task.history[0].parts[0].text) == (name, name)
     for whole in range(max(length - 12, 0), length + 1):

@@ -11,6 +11,7 @@ from google.protobuf.struct_pb2 import Value
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
+from taskplane.runtime import message_times
 
 INVOCATION: Final = "kagent_invocation_id"
 PARTIAL: Final = "kagent_adk_partial"
@@ -50,7 +51,7 @@ class MessageFactory:
             made.parts.add().text = given
         elif isinstance(given, a2a.Message):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
             made.CopyFrom(given)
-            for key in PARTIAL_KEYS:
+            for key in (*PARTIAL_KEYS, message_times.KEY):
                 if key in made.metadata.fields:
                     del made.metadata.fields[key]
             _check_readable(made)

@@ -6,7 +6,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.times import micros, set_time
 from taskplane.sessions.domain import commands
-from taskplane.sessions.domain.payload import listed, pack, read_event
+from taskplane.sessions.domain.payload import listed, pack, read_event, unpack
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
 from taskplane.sessions.store import (
@@ -42,9 +42,7 @@ def session(of: Session) -> pb.Session:
 
 def entry(stored: Entry) -> pb.Entry:
     """Convert an entry of the log; its payload is parsed here."""
-    message = pb.Entry()
-    if stored.payload:
-        message.ParseFromString(stored.payload)
+    message = unpack(stored.payload, stored.created_at)
     message.seq = stored.seq
     message.id = stored.id
     message.kind = stored.kind  # type: ignore[assignment]

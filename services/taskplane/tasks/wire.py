@@ -150,6 +150,8 @@ def append_result(result: pb.AppendResult, item: commands.Append, answer: Answer
         result.first_generation = answer.first_generation
         result.last_generation = answer.last_generation
         result.input_generation = answer.input_generation
+        if answer.created_at:
+            set_time(result.created_at, answer.created_at)
         refusal = answer.refusal
     else:
         refusal = answer if isinstance(answer, PlaneError) else None

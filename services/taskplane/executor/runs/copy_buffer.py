@@ -37,7 +37,7 @@ class CopyBuffer:
         if item.count == 0 or item.last <= self._head:
             # The second: the log was read further than the answers to appends had come.
             return
-        if item.first != self._head + 1 or item.last - item.first + 1 != item.count:
+        if item.first != self._head + 1 or item.last - item.first + 1 != item.count or not item.timed:
             self._remembered = False
         self._head = item.last
         for generation, message in item.spoken:

@@ -20,6 +20,8 @@ from taskplane.executor.changes import (
     parts_of,
     text_size,
 )
+from taskplane.runtime import message_times
+from taskplane.runtime.times import micros
 
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
@@ -44,11 +46,15 @@ class ItemRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An item that is in the log: its generations, how many changes it had, and the messages among them."""
+    """An item that is in the log: its generations, how many changes it had, and the messages among them.
+
+    `timed`: the messages have their times, as in the log.
+    """
 
     first: int
     last: int
     count: int
+    timed: bool
     spoken: Sequence[tuple[int, a2a.Message]]
 
 
@@ -341,7 +347,13 @@ class Outbox:
                 for index, entry in enumerate(item.entries)
                 if entry.spoken is not None
             ]
-            self._committed(Committed(result.first_generation, result.last_generation, len(item.entries), spoken))
+            timed = result.HasField("created_at")
+            if timed:
+                # A task ends with the message that was said before, which keeps its time.
+                for _, message in spoken:
+                    message_times.add_time(message.metadata, micros(result.created_at))
+            first, last = result.first_generation, result.last_generation
+            self._committed(Committed(first, last, len(item.entries), timed, spoken))
         elif result.refusal.reason == "PENDING_INPUT" and item.final:
             self._pending = True
             sent = zip(item.request.changes, item.entries, strict=True)

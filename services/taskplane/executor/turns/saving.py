@@ -8,7 +8,9 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.executor.session_entries import OPENING, title_of, unvoid
 from taskplane.executor.session_log import MAX_CALL_BYTES, SessionLog, outcome_id
 from taskplane.executor.turns.routing import Routing
+from taskplane.runtime import message_times
 from taskplane.runtime.retry import retry_briefly
+from taskplane.runtime.times import micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A new turn, before it is a task. `message` is the executor's own copy."""
+    """A new turn, before it is a task. `message` is the executor's own copy; that of a repeat gets the time of the
+    first."""
 
     invocation_id: str
     request_hash: bytes
@@ -77,7 +80,12 @@ class Opening:
         self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int = 0
     ) -> pb.AppendEntriesResponse:
         create = pb.NewSession(agent=self.agent, title=title_of(self.message))
-        return await retry_briefly(lambda: log.append(self.context_id, entries, create, expected_version))
+        stored = await retry_briefly(lambda: log.append(self.context_id, entries, create, expected_version))
+        for entry in stored.known:
+            if entry.id == self.invocation_id:
+                time = entry.message.metadata.fields[message_times.KEY]
+                self.message.metadata.fields[message_times.KEY].CopyFrom(time)
+        return stored
 
     async def _history(self, log: SessionLog) -> list[a2a.Message]:
         return (await log.conversation(self.context_id)).messages(self.task_id, without={self.invocation_id})
@@ -112,4 +120,7 @@ def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | N
     `ours`: the one that was sent.
     """
     first = next((entry for entry in stored.known if entry.id == ours.id), ours)
-    return first.message if first.HasField("message") else None
+    if not first.HasField("message"):
+        return None
+    message_times.add_time(first.message.metadata, micros(stored.updated_at))
+    return first.message

@@ -30,6 +30,7 @@ from taskplane.executor.turns.invocations import derived, identify
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.routing import Proposal, Routing
 from taskplane.executor.turns.saving import Decision, Opening
+from taskplane.runtime import message_times
 from taskplane.runtime.errors import (
     AlreadyExists,
     Conflict,
@@ -42,6 +43,7 @@ from taskplane.runtime.errors import (
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.retry import RETRYABLE, retry_briefly
+from taskplane.runtime.times import micros
 
 log = logging.getLogger(__name__)
 
@@ -247,6 +249,7 @@ class Submits:
                 entry = source.user_entry(
                     generation, send.message, send.invocation_id, send.caller.actor, send.request_hash
                 )
+                message_times.add_time(entry.message.metadata, micros(record.updated_at))
                 await self._copier.write(source, [entry])
                 await self._copier.mark(source, generation)
             else:
@@ -258,6 +261,8 @@ class Submits:
         """Save and decide a new turn, and create its task unless it was answered."""
         send.message.context_id = send.context_id
         send.message.ClearField("task_id")
+        # Both stores keep it, in whichever order they write.
+        message_times.add_time(send.message.metadata, time.time_ns() // 1000)
         opening = Opening(
             invocation_id=send.invocation_id,
             request_hash=send.request_hash,

@@ -54,7 +54,7 @@ def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
         names = listed.replace(REDUCED, "").split("\n")
         payload, listed = keep_messages(payload, one.kept), "".join(f"{names[index]}\n" for index in one.kept)
     if one.kind != EVENT:
-        payload = move_messages(payload, into.context_id)
+        payload = move_messages(payload, into.context_id, stored.created_at)
     return stored._replace(
         context_id=into.context_id,
         seq=seq,

@@ -12,6 +12,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.validation import is_id
@@ -66,17 +67,36 @@ MESSAGE_TAG: Final = _MESSAGE << 3 | 2
 """The first byte of a stored payload that is a message."""
 
 
-def move_messages(payload: bytes | None, context_id: str) -> bytes:
-    """Return a stored payload with its messages in another session, and in no task."""
+def unpack(payload: bytes | None, created_at: int) -> pb.Entry:
+    """Return an entry with a stored payload, in which each message has a time.
+
+    A copy from a task has the time of its commit there; any other message has that of its entry (microseconds).
+    """
     entry = pb.Entry.FromString(payload or b"")
-    for message in [entry.message] if entry.HasField("message") else entry.pushed.messages:
+    for message in _messages(entry):
+        message_times.add_time(message.metadata, created_at)
+    return entry
+
+
+def move_messages(payload: bytes | None, context_id: str, created_at: int) -> bytes:
+    """Return a stored payload with its messages in another session, and in no task; they keep their times."""
+    entry = unpack(payload, created_at)
+    for message in _messages(entry):
         message.context_id, message.task_id = context_id, ""
     return entry.SerializeToString()
 
 
 def messages(payload: bytes | None) -> Sequence[a2a.Message]:
-    """Return the A2A messages in a stored payload, in order."""
-    entry = pb.Entry.FromString(payload or b"")
+    """Return the A2A messages in a stored payload, in order, as they are stored: not all of them have times."""
+    return _messages(pb.Entry.FromString(payload or b""))
+
+
+def timed_messages(payload: bytes | None, created_at: int) -> Sequence[a2a.Message]:
+    """Return the A2A messages in a stored payload, in order, with times as in `unpack`."""
+    return _messages(unpack(payload, created_at))
+
+
+def _messages(entry: pb.Entry) -> Sequence[a2a.Message]:
     if entry.HasField("message"):
         return [entry.message]
     return list(entry.pushed.messages)

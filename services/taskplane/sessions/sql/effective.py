@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, bindparam, select
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.history import Reading, conversation, effective
-from taskplane.sessions.domain.payload import keep_messages, messages
+from taskplane.sessions.domain.payload import keep_messages, messages, timed_messages
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
 from taskplane.sessions.sql.history_index import HistoryIndex, HistoryIndexCache, ids_in, made, read_index
 from taskplane.sessions.sql.loading import (
@@ -182,4 +182,4 @@ def read_conversation(conn: Connection, scope: Scope, context_id: str) -> tuple[
         stored._replace(payload=keep_messages(stored.payload, one.kept)) if one.kind == PUSHED else stored
         for one, stored in zip(said, entries, strict=True)
     ]
-    return of, conversation(message for one in shown for message in messages(one.payload))
+    return of, conversation(message for one in shown for message in timed_messages(one.payload, one.created_at))

@@ -84,7 +84,9 @@ def _refusal(row: Row, op: Append) -> PlaneError | None:
 
 
 def _answer(row: Row, first: int, last: int) -> Appended:
-    return Appended(first, last, row.input_generation)
+    # Events after the item moved the time of the row.
+    created_at = row.updated_at if last and last == row.generation else 0
+    return Appended(first, last, row.input_generation, created_at)
 
 
 def _refused(row: Row | None, refusal: PlaneError) -> Appended:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError, EncodeError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.messages import message_flags
 
@@ -23,6 +24,8 @@ class StatusUpdate:
     role: int = 0
     partial: bool = False
     status_text: bool = False
+    # It has its time.
+    timed: bool = False
 
     def update(self, field: str) -> a2a.TaskStatusUpdateEvent:
         """Return the whole update. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
@@ -54,10 +57,11 @@ class ArtifactUpdate:
 
 @dataclass(slots=True)
 class UserMessage:
-    """A message of a user. `serialized` is the Message as it was sent."""
+    """A message of a user. `serialized` is the Message as it was sent; `timed`: it has its time already."""
 
     serialized: bytes
     message_id: str
+    timed: bool = False
 
 
 # None: an empty change.
@@ -72,7 +76,9 @@ def read_status(update: a2a.TaskStatusUpdateEvent, field: str = "status") -> Sta
         return StatusUpdate(serialized, status.state)
     message = status.message
     partial, status_text = message_flags(message)
-    return StatusUpdate(serialized, status.state, message.message_id, message.role, partial, status_text)
+    return StatusUpdate(
+        serialized, status.state, message.message_id, message.role, partial, status_text, _is_timed(message)
+    )
 
 
 def read_artifact(update: a2a.TaskArtifactUpdateEvent, field: str) -> ArtifactUpdate:
@@ -85,7 +91,7 @@ def read_artifact(update: a2a.TaskArtifactUpdateEvent, field: str) -> ArtifactUp
 
 def read_message(message: a2a.Message, field: str = "message") -> UserMessage:
     """Read a message of a user. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
-    return UserMessage(_serialized(message, field), message.message_id)
+    return UserMessage(_serialized(message, field), message.message_id, _is_timed(message))
 
 
 def too_deep(field: str) -> Invalid:
@@ -96,6 +102,10 @@ def too_deep(field: str) -> Invalid:
         suggestion="send the data with fewer levels, or as a file",
         fields={field: "is nested too deeply"},
     )
+
+
+def _is_timed(message: a2a.Message) -> bool:
+    return message.HasField("metadata") and message_times.KEY in message.metadata.fields
 
 
 def _serialized(message: a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent | a2a.Message, field: str) -> bytes:

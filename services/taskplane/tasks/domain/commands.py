@@ -181,11 +181,15 @@ class Created:
 
 @dataclass(slots=True)
 class Appended:
-    """Answer to Append: the generations of the item and of the newest user message, or its `refusal`."""
+    """Answer to Append: the generations of the item and of the newest user message, or its `refusal`.
+
+    `created_at` is the time of its events (microseconds); 0: there are none, or it is a repeat whose time is not known.
+    """
 
     first_generation: int
     last_generation: int
     input_generation: int
+    created_at: int = 0
     refusal: PlaneError | None = None
 
 
@@ -279,14 +283,15 @@ class Found:
     `needs.needs_turn` says so; elsewhere the row has it. `others`: the data of each task that an operation on a session
     concerns; `cut`: such a task has one of the operation's invocations. `busy`: the creation time of the newest task
     that a new one must not run beside; 0: there is none. `waits`: another task is before a queued one that is in turn.
-    `lease_until`: the end of the lease of `row`, read if `needs.needs_lease` says so; None: there is no lease, or it is
-    being renewed by another transaction.
+    `document` is the content of a document that is replaced. `lease_until`: the end of the lease of `row`, read if
+    `needs.needs_lease` says so; None: there is no lease, or it is being renewed by another transaction.
     """
 
     row: Row | None
     known: Known | None = None
     known_row: Row | None = None
     open_text: a2a.Message | None = None
+    document: a2a.Task | None = None
     lost_messages: Sequence[str] = ()
     artifacts: Set[str] = frozenset()
     turn: str = ""

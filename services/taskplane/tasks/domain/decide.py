@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
+from taskplane.tasks.domain.documents import stored_document
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan
-from taskplane.tasks.domain.messages import is_partial, turn_of
+from taskplane.tasks.domain.messages import turn_of
 from taskplane.tasks.domain.strategy import interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
 from taskplane.tasks.domain.task import (
@@ -192,7 +192,7 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     state = int(op.task.status.state)
     if state not in STATES and state != 0:
         return Invalid(f"there is no task state {state}", fields={"status.state": "is unknown"})
-    task = _document(op.task, now)
+    task = stored_document(op.task, found.document, now)
     content = task.SerializeToString()
     if row is None:
         row = _new_document(op, now)
@@ -209,19 +209,6 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     draft.new["snapshot_bytes"] = len(content)
     new = draft.finished()
     return Write(new, draft.events, commands.Done(new, created=at == 0), draft.new, document=content)
-
-
-def _document(task: a2a.Task, now: int) -> a2a.Task:
-    """Copy a document as it is stored: without partial messages, with a time of its status."""
-    document = a2a.Task()
-    document.CopyFrom(task)
-    if any(is_partial(message) for message in document.history):
-        kept = [message for message in document.history if not is_partial(message)]
-        del document.history[:]
-        document.history.extend(kept)
-    if not document.status.HasField("timestamp"):
-        document.status.timestamp.FromMicroseconds(now)
-    return document
 
 
 def _new_document(op: commands.Put, now: int) -> Row:

@@ -117,7 +117,15 @@ class Draft:
 
     def created(self, op: Create) -> bytes:
         """Add the first event of a managed task; return the task as it begins, serialized."""
-        task = encoding.new_task(op.task_id, op.context_id, self.state, self._now, op.message.serialized, op.metadata)
+        task = encoding.new_task(
+            op.task_id,
+            op.context_id,
+            self.state,
+            self._now,
+            op.message.serialized,
+            op.metadata,
+            timed=op.message.timed,
+        )
         payload = encoding.task_payload(task)
         self._add(
             CREATED,
@@ -144,7 +152,7 @@ class Draft:
             self.new["ready_at"] = self._ready
             self.new["attempt"] = 0
         else:
-            payload = encoding.message_payload(message.serialized, self._ids)
+            payload = encoding.message_payload(message.serialized, self._ids, self._now)
         self._add(
             MESSAGE,
             payload,
@@ -217,6 +225,7 @@ class Draft:
             self._ids,
             self._now,
             has_message=message_id is not None,
+            timed=update.timed or update.partial,
             role=None if update.role else a2a.ROLE_AGENT,
         )
         changes = state != self.state

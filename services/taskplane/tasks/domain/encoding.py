@@ -7,9 +7,11 @@ last one counts; a message that comes twice is merged. So the store writes its f
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from taskplane.runtime import message_times
+
 _SECOND: Final = 1_000_000
 # The numbers of the fields that are written here; a test compares them with the contract.
-_MESSAGE_CONTEXT, _MESSAGE_TASK, _MESSAGE_ROLE = 2, 3, 4
+_MESSAGE_CONTEXT, _MESSAGE_TASK, _MESSAGE_ROLE, _MESSAGE_METADATA = 2, 3, 4, 6
 _STATUS_STATE, _STATUS_MESSAGE, _STATUS_TIMESTAMP = 1, 2, 3
 _UPDATE_TASK, _UPDATE_CONTEXT, _UPDATE_STATUS = 1, 2, 3
 _TASK_ID, _TASK_CONTEXT, _TASK_STATUS, _TASK_HISTORY, _TASK_METADATA = 1, 2, 3, 5, 6
@@ -33,13 +35,26 @@ def ids_of(task_id: str, context_id: str) -> Ids:
     )
 
 
-def new_task(task_id: str, context_id: str, state: int, at: int, message: bytes, metadata: bytes | None) -> bytes:
-    """Return a serialized Task that begins with one serialized message, at `at` (microseconds)."""
+def new_task(
+    task_id: str,
+    context_id: str,
+    state: int,
+    at: int,
+    message: bytes,
+    metadata: bytes | None,
+    *,
+    timed: bool = False,
+) -> bytes:
+    """Return a serialized Task that begins with one serialized message, at `at` (microseconds).
+
+    So does the message, unless it is `timed` already.
+    """
+    said = ids_of(task_id, context_id).message if timed else ids_of(task_id, context_id).message + _said(at)
     return (
         field(_TASK_ID, task_id.encode())
         + field(_TASK_CONTEXT, context_id.encode())
         + field(_TASK_STATUS, number(_STATUS_STATE, state) + _time(at))
-        + field(_TASK_HISTORY, message + ids_of(task_id, context_id).message)
+        + field(_TASK_HISTORY, message + said)
         + (field(_TASK_METADATA, metadata) if metadata is not None else b"")
     )
 
@@ -49,9 +64,9 @@ def task_payload(task: bytes) -> bytes:
     return field(_OF_TASK, task)
 
 
-def message_payload(message: bytes, ids: Ids) -> bytes:
-    """Return the StreamResponse of a serialized Message."""
-    return field(_OF_MESSAGE, message + ids.message)
+def message_payload(message: bytes, ids: Ids, at: int) -> bytes:
+    """Return the StreamResponse of a serialized Message, at `at` (microseconds)."""
+    return field(_OF_MESSAGE, message + ids.message + _said(at))
 
 
 def artifact_payload(update: bytes, ids: Ids) -> bytes:
@@ -59,15 +74,18 @@ def artifact_payload(update: bytes, ids: Ids) -> bytes:
     return field(_OF_ARTIFACT_UPDATE, update + ids.update)
 
 
-def status_payload(update: bytes, ids: Ids, at: int, *, has_message: bool, role: int | None = None) -> bytes:
+def status_payload(
+    update: bytes, ids: Ids, at: int, *, has_message: bool, timed: bool = False, role: int | None = None
+) -> bytes:
     """Return the StreamResponse of a serialized TaskStatusUpdateEvent, at `at` (microseconds).
 
-    The message, if it `has_message`, gets the `role`, if one is given.
+    The message, if it `has_message`, gets the `role`, if one is given, and the time, unless it is `timed` already
+    or has none.
     """
     message = b""
     if has_message:
         said = ids.message if role is None else ids.message + number(_MESSAGE_ROLE, role)
-        message = field(_STATUS_MESSAGE, said)
+        message = field(_STATUS_MESSAGE, said if timed else said + _said(at))
     return field(_OF_STATUS_UPDATE, update + ids.update + field(_UPDATE_STATUS, message + _time(at)))
 
 
@@ -104,6 +122,11 @@ _NUMBER_TAGS: Final = [bytes((place << 3,)) for place in range(16)]
 _NESTED_TAGS: Final = [bytes((place << 3 | 2,)) for place in range(16)]
 _LAST: Final = [bytes((group,)) for group in range(0x80)]
 _FOLLOWED: Final = [bytes((group | 0x80,)) for group in range(0x80)]
+
+
+def _said(at: int) -> bytes:
+    """Return the time of a message, as a field of the message."""
+    return field(_MESSAGE_METADATA, message_times.serialized(at))
 
 
 @lru_cache(64)

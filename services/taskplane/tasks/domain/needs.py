@@ -3,7 +3,7 @@
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import ArtifactUpdate
 from taskplane.tasks.domain.commands import Operation
-from taskplane.tasks.domain.task import ACTIVE, AT_REST, RERUN_ON_ORPHAN, Row
+from taskplane.tasks.domain.task import ACTIVE, AT_REST, DOCUMENT, RERUN_ON_ORPHAN, Row
 
 
 def needs_open_text(row: Row, op: Operation) -> bool:
@@ -17,6 +17,11 @@ def needs_open_text(row: Row, op: Operation) -> bool:
     if isinstance(op, commands.Create):
         return row.state in ACTIVE and row.id != op.task_id
     return isinstance(op, (commands.Cancel, commands.Delete, commands.Orphan))
+
+
+def needs_document(row: Row, op: Operation) -> bool:
+    """Return whether deciding `op` on `row` needs the content of the task (`Found.document`)."""
+    return isinstance(op, commands.Put) and row.origin == DOCUMENT
 
 
 def needs_artifacts(row: Row, op: Operation) -> list[str]:

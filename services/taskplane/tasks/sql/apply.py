@@ -19,7 +19,14 @@ from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Trimmed, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.needs import needs_artifacts, needs_lost_messages, needs_open_text, needs_order, needs_turn
+from taskplane.tasks.domain.needs import (
+    needs_artifacts,
+    needs_document,
+    needs_lost_messages,
+    needs_open_text,
+    needs_order,
+    needs_turn,
+)
 from taskplane.tasks.domain.task import Event, Lease, Row, changed
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
@@ -155,6 +162,7 @@ class _Decided:
             return found
         if uid in self._stored and target.row is not None:
             found.open_text = self._open_text(target.row)
+            found.document = self._stored[uid]
         found.lost_messages = self._lost.get(uid, ())
         found.artifacts = self._artifacts.get(uid, set[str]())
         found.turn = self._turns.get(uid, "")
@@ -169,7 +177,7 @@ class _Decided:
         return text
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
-        """Read what operations need of the log: open texts, messages of lost attempts, artifacts, turns, order."""
+        """Read what operations need of the log: open texts, documents, lost messages, artifacts, turns, order."""
         texts: set[str] = set()
         lost: set[str] = set()
         turns: set[str] = set()
@@ -180,7 +188,7 @@ class _Decided:
             row = target.row
             if row is None:
                 continue
-            if needs_open_text(row, op) and row.uid not in texts:
+            if (needs_open_text(row, op) or needs_document(row, op)) and row.uid not in texts:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)

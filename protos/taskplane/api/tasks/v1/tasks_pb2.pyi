@@ -583,6 +583,7 @@ class AppendResult(_message.Message):
     LAST_GENERATION_FIELD_NUMBER: _builtins.int
     INPUT_GENERATION_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
     task_uid: _builtins.str
     first_generation: _builtins.int
     """Generations of the item's first and last event; 0 for an item without changes."""
@@ -591,6 +592,10 @@ class AppendResult(_message.Message):
     """The generation of the newest user message, also if the item was refused."""
     @_builtins.property
     def refusal(self) -> Global___Refusal: ...
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """The time of the item's events, UTC; not set for an item without changes, or if it is no longer known."""
+
     def __init__(
         self,
         *,
@@ -599,10 +604,11 @@ class AppendResult(_message.Message):
         last_generation: _builtins.int = ...,
         input_generation: _builtins.int = ...,
         refusal: Global___Refusal | None = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "refusal", b"refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_generation", b"first_generation", "input_generation", b"input_generation", "last_generation", b"last_generation", "refusal", b"refusal", "task_uid", b"task_uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "first_generation", b"first_generation", "input_generation", b"input_generation", "last_generation", b"last_generation", "refusal", b"refusal", "task_uid", b"task_uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
