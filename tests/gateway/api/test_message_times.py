@@ -56,6 +56,8 @@ async def test_every_message_has_the_time_of_its_commit(plane: Plane) -> None:
         await plane.send(text, message={"contextId": context})
     asked = (await data(plane, f"/api/sessions/{context}/tasks"))[-1]
     await plane.send("That one", message={"taskId": asked["id"], "contextId": context})
+    messages: list[Json] = []
+    times: list[datetime] = []
     for _ in range(2):
         await say(plane, SEND, context, "B")
         assert "direct" in await shown(plane, context)
@@ -65,7 +67,8 @@ async def test_every_message_has_the_time_of_its_commit(plane: Plane) -> None:
         await rewind(plane, SEND, context, await invocation(plane, context, "B"))
     pushed = [*messages[:2], said("Pushed", messageId=fresh())]
     reply = await plane.http.put(f"/api/sessions/{context}/effective_history", json={"messages": pushed})
-    assert all(time_of(message) >= times[-1] for message in reply.json()["data"]["messages"])
+    stored: list[Json] = reply.json()["data"]["messages"]
+    assert all(time_of(message) >= times[-1] for message in stored)
     assert (await shown(plane, context))[-1] == "Pushed"
 
 
