@@ -407,7 +407,9 @@ class CreateTaskRequest(_message.Message):
     """
     @_builtins.property
     def message(self) -> _a2a_pb2.Message:
-        """The user's message; it becomes the first entry of `history`."""
+        """The user's message; it becomes the first entry of `history`. If its metadata has a `taskplane.dev/time`, it keeps
+        that one; otherwise the store adds the time of the commit, as it does to every whole message.
+        """
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
