@@ -64,9 +64,9 @@ class PayloadStream:
         await self._batches.aclose()
 
 
-async def single(payload: Payload) -> AsyncGenerator[list[Item], None]:
-    """Yield one element that has no cursor."""
-    yield [("", payload)]
+async def single(*payloads: Payload) -> AsyncGenerator[list[Item], None]:
+    """Yield one batch of elements that have no cursors."""
+    yield [("", payload) for payload in payloads]
 
 
 async def prepend(payload: Payload, batches: AsyncGenerator[list[Item], None]) -> AsyncGenerator[list[Item], None]:
@@ -208,8 +208,10 @@ async def _batches(
 
 
 def cursor_of(record: pb.TaskRecord) -> str:
-    """Return the cursor after which a subscription sends everything that the task of `record` does not contain."""
-    return f"{record.incarnation}-{record.generation}"
+    """Return the cursor after which a subscription sends everything that the task of `record` does not contain. The
+    session task has no log and no cursor: "".
+    """
+    return f"{record.incarnation}-{record.generation}" if record.incarnation else ""
 
 
 def total_bytes(items: Iterable[Item]) -> int:

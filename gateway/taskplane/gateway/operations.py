@@ -5,20 +5,31 @@ The principal of the calls decides which tasks are visible; no rule about tasks 
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.follow import TERMINAL, PayloadStream, States, cursor_of, follow, prepend, single, state_values
+from taskplane.gateway.follow import (
+    TERMINAL,
+    Payload,
+    PayloadStream,
+    States,
+    cursor_of,
+    follow,
+    prepend,
+    single,
+    state_values,
+)
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Listing, Send, Wait
 from taskplane.gateway.validation import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
-from taskplane.runtime.errors import Invalid, Refused, Unavailable
+from taskplane.runtime.errors import Invalid, NotFound, Refused, Unavailable
 
 
 def _watch_until(states: Iterable[int]) -> bytes:
@@ -35,6 +46,10 @@ _UNTIL_BEGUN: Final = _watch_until(AT_REST | {a2a.TASK_STATE_WORKING})
 _SEND_ENDS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 
 _SUBMIT_DEADLINE: Final = 30.0
+_MINTED: Final = (
+    "leave taskId out to begin a task; for 0.3 clients that make task ids themselves, start the gateway with "
+    "TASKPLANE_GATEWAY_CLIENT_TASK_IDS=create"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -121,11 +136,19 @@ async def _rewind_stream(plane: Plane, rewound: xb.Rewound, cursor: str) -> Payl
     """Return the session task after a rewind, then the new task from its first event on. With a cursor, which belongs
     to the new task, only the events after it."""
     if not rewound.HasField("next"):
-        return PayloadStream(single(rewound.task), whole=True)
+        return PayloadStream(single(*_told(rewound.task)), whole=True)
     task_id = rewound.next.task_id
     place = cursor or await _first_cursor(plane, rewound.next)
     events = follow(plane.tasks, task_id, place, _SEND_ENDS, patience=plane.settings.store_patience, task_sent=True)
     return PayloadStream(events) if cursor else PayloadStream(prepend(rewound.task, events), whole=True)
+
+
+def _told(task: a2a.Task) -> Sequence[Payload]:
+    """Return the result of a rewind. A refusal is told by a status update, too: clients take a Task without history for
+    the beginning of a turn, and would show no reason."""
+    if task.status.state != a2a.TASK_STATE_FAILED:
+        return [task]
+    return [task, a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)]
 
 
 async def _first_cursor(plane: Plane, reference: xb.TaskReference) -> str:
@@ -138,8 +161,19 @@ async def _first_cursor(plane: Plane, reference: xb.TaskReference) -> str:
 
 
 async def get(plane: Plane, task_id: str, history_length: int | None) -> pb.TaskRecord:
-    """Return a task with at most `history_length` messages of its history. Raise NotFound."""
-    return (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
+    """Return a task or, under the id of a session, its session task, with at most `history_length` messages of its
+    history. Raise NotFound."""
+    try:
+        return (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
+    except NotFound as missing:
+        try:
+            found = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=task_id))
+        except NotFound:
+            raise missing from None
+    task = found.task
+    if history_length is not None:
+        del task.history[: max(len(task.history) - history_length, 0)]
+    return pb.TaskRecord(id=task.id, context_id=task.context_id, task=task)
 
 
 async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:
@@ -205,7 +239,12 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
     check_key(request.idempotency_key)
     if size * MAX_GROWTH > MAX_REQUEST_BYTES:
         check_size(request.request)
-    reply = await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
+    try:
+        reply = await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
+    except NotFound as error:
+        if error.reason == "TASK_NOT_FOUND" and request.request.message.task_id:
+            error.suggestion = _MINTED
+        raise
     if _log.isEnabledFor(logging.DEBUG) and reply.HasField("task") and not request.request.message.task_id:
         _log.debug("created task %s of session %s", reply.task.task_id, reply.task.context_id)
     return reply

@@ -2,7 +2,7 @@
 called."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -50,12 +50,16 @@ def dev(
     grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="gRPC; 0 takes any free one.")] = 50050,
     data: Annotated[Path | None, typer.Option(help="Folder of the SQLite files; ./.taskplane if not given.")] = None,
     database_url: Annotated[str, typer.Option(metavar="URL", help="A PostgreSQL database instead of --data.")] = "",
+    client_task_ids: Annotated[
+        Literal["reject", "create"] | None,
+        typer.Option(help="create: an unknown task id of a 0.3 client begins a task; for clients that make ids."),
+    ] = None,
 ) -> None:
     """Run the whole plane in this process."""
     from taskplane.cli.dev import DevOptions
     from taskplane.cli.dev import dev as command
 
-    options = DevOptions(tuple(agent or ()), host, port, grpc_port, data, database_url)
+    options = DevOptions(tuple(agent or ()), host, port, grpc_port, data, database_url, client_task_ids)
     raise typer.Exit(command(options))
 
 

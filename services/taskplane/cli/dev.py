@@ -33,6 +33,7 @@ class DevOptions:
     grpc_port: int = 50050
     data: Path | None = None
     database_url: str = ""
+    client_task_ids: str | None = None
 
 
 def dev(options: DevOptions) -> int:
@@ -82,7 +83,9 @@ def plane_settings(options: DevOptions) -> "PlaneSettings":
 
     check_unknown(None, KNOWN, ALSO)
     executor = load(ExecutorSettings, EXECUTOR, agents=options.agents or None)
-    gateway = load(GatewaySettings, GATEWAY, host=options.host, port=options.port)
+    gateway = load(
+        GatewaySettings, GATEWAY, host=options.host, port=options.port, client_task_ids=options.client_task_ids
+    )
     tasks = load(TasksSettings, TASKS, database_url=_database(options, "tasks.db"))
     sessions = load(SessionsSettings, SESSIONS, database_url=_database(options, "sessions.db"))
     rooms = (tasks, sessions, executor, gateway)

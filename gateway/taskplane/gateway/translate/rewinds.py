@@ -13,10 +13,10 @@ _MAX_DIGITS: Final = 18
 
 
 def is_rewind(message: Fields) -> bool:
-    """Return whether the message is a rewind, which needs no id and no parts. A value that names no turn is a
-    violation, since the message must not become an ordinary turn."""
+    """Return whether the message is a rewind, which needs no id and no parts. Null and an empty text ask for none; any
+    other value that names no turn is a violation, since the message must not become an ordinary turn."""
     metadata = _metadata(message)
-    if metadata is None or REWIND not in metadata:
+    if metadata is None or metadata.get(REWIND) in (None, ""):
         return False
     Fields(metadata, message.path("metadata"), message.bad).id(REWIND, required=True)
     return True

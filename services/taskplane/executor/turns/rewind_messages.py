@@ -2,16 +2,22 @@
 
 from typing import Final
 
+from google.protobuf.struct_pb2 import Value
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.changes import INVOCATION
 from taskplane.executor.turns.invocations import derived
 
 REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
+_EMPTY: Final = Value(string_value="")
 
 
 def is_rewind(message: a2a.Message) -> bool:
-    """Return whether the metadata of a message asks for a rewind, validly or not."""
-    return message.HasField("metadata") and REWIND_BEFORE in message.metadata.fields
+    """Return whether the metadata of a message asks for a rewind, validly or not. Null and an empty text do not."""
+    if not message.HasField("metadata") or REWIND_BEFORE not in message.metadata.fields:
+        return False
+    value = message.metadata.fields[REWIND_BEFORE]
+    return value.WhichOneof("kind") != "null_value" and value != _EMPTY
 
 
 def before(message: a2a.Message) -> str:
@@ -20,8 +26,8 @@ def before(message: a2a.Message) -> str:
 
 
 def says_something(message: a2a.Message) -> bool:
-    """Return whether the message has content for a new turn. An empty text is none."""
-    return any(part.WhichOneof("content") != "text" or part.text for part in message.parts)
+    """Return whether the message has content for a new turn. A blank text is none."""
+    return any(part.WhichOneof("content") != "text" or part.text.strip() for part in message.parts)
 
 
 def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:

@@ -79,8 +79,8 @@ def _of_rewind(message: a2a.Message) -> dict[str, str]:
         wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = problem
     if not message.context_id:
         wrong["message.context_id"] = "is empty: it names the session to rewind"
-    if message.task_id:
-        wrong["message.task_id"] = "must be empty: a rewind concerns the whole session"
+    if message.task_id not in ("", message.context_id):
+        wrong["message.task_id"] = "must be empty or the id of the context: a rewind concerns the whole session"
     return wrong
 
 

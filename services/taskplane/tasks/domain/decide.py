@@ -1,8 +1,8 @@
 """The decision about one operation on one task: the new row and its events, the answer of a repeat, or a refusal.
 
 Every rule about tasks is here and nowhere else; the database triggers are a second wall. Of several refusals the first
-is given, in this order: not found, managed / not managed, key reused, superseded, terminal, fenced, illegal transition
-or append, invalid argument, pending input. A repeat is answered before any refusal.
+is given, in this order: not found, managed / not managed, key reused, another context, superseded, terminal, fenced,
+illegal transition or append, invalid argument, pending input. A repeat is answered before any refusal.
 """
 
 from collections.abc import Callable
@@ -154,6 +154,12 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
         if known.task_uid != row.uid or known.generation == 1 or known.request_hash != op.request_hash:
             return _key_reused()
         return commands.Added(row=row, generation=known.generation, added=False)
+    if op.expected_context and op.expected_context != row.context_id:
+        return Invalid(
+            f"task {row.id} belongs to another context",
+            reason="CONTEXT_MISMATCH",
+            fields={"message.context_id": "is not the context of the task that message.task_id names"},
+        )
     if row.superseded:
         return Refused(
             f"task {row.id} was cut by a rewind of its session",
@@ -162,12 +168,6 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
         )
     if row.state in TERMINAL:
         return terminal(row)
-    if op.expected_context and op.expected_context != row.context_id:
-        return Invalid(
-            f"task {row.id} belongs to another context",
-            reason="CONTEXT_MISMATCH",
-            fields={"message.context_id": "is not the context of the task that message.task_id names"},
-        )
     draft = Draft(row, op.scope.actor, now, trace=op.scope.trace)
     draft.user_message(op.message, op.invocation_id, op.request_hash, reopens=row.state in PAUSED)
     new = draft.finished()

@@ -1,0 +1,109 @@
+"""Rewinds as clients really ask for them, and answers that each of them understands."""
+
+from typing import Any
+
+import pytest
+from tests.gateway.api.conversing import (
+    REWIND,
+    WAYS,
+    Way,
+    data,
+    flat,
+    invocation,
+    name_of,
+    rewind,
+    say,
+    shown,
+    state_of,
+    told,
+)
+from tests.gateway.plane import Json, Plane, fresh, said, said_0_3
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+every_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
+streaming = pytest.mark.parametrize("way", [way for way in WAYS if way.streams], ids=name_of)
+
+
+async def talked(plane: Plane, way: Way) -> str:
+    context = fresh()
+    for text in ("A", "B"):
+        await say(plane, way, context, text)
+    return context
+
+
+@streaming
+async def test_a_refused_rewind_ends_with_a_status_update_that_says_why(plane: Plane, way: Way) -> None:
+    """R9: for clients that take a Task without history for the beginning of a turn."""
+    context = await talked(plane, way)
+    events = await plane.streamed(way.method, way.params(context, "", {REWIND: "nobody"}))
+    task, update = (event.result for event in events)
+    if way.version == "0.3":
+        assert (task["kind"], update["kind"], update["final"]) == ("task", "status-update", True), update
+    else:
+        task, update = task["task"], update["statusUpdate"]
+    assert (update["taskId"], update["contextId"]) == (task["id"], context)
+    assert update["status"] == task["status"] and "nobody" in str(update["status"]["message"])
+    assert await shown(plane, context) == ["A", "A", "B", "B"]
+
+
+@every_way
+@pytest.mark.parametrize("value", [None, ""])
+async def test_a_key_that_names_nothing_is_no_rewind(plane: Plane, way: Way, value: Any) -> None:
+    """R9."""
+    context = await talked(plane, way)
+    found = await told(plane, way, way.params(context, "C", {REWIND: value}))
+    assert state_of(found[-1][1]) == "completed"
+    assert await shown(plane, context) == ["A", "A", "B", "B", "C", "C"]
+
+
+@every_way
+@pytest.mark.parametrize("blank", [" ", "\n\t "])
+async def test_a_blank_text_beside_a_rewind_is_no_turn(plane: Plane, way: Way, blank: str) -> None:
+    """R9, R2."""
+    context = await talked(plane, way)
+    await rewind(plane, way, context, await invocation(plane, context, "B"), blank)
+    assert await shown(plane, context) == ["A", "A"]
+
+
+@every_way
+async def test_a_rewind_may_name_the_session_as_its_task(plane: Plane, way: Way) -> None:
+    """R9: as clients do that go on with the task which they were shown last."""
+    context = await talked(plane, way)
+    params = way.params(context, "", {REWIND: await invocation(plane, context, "B")})
+    params["message"]["taskId"] = context
+    await told(plane, way, params)
+    assert await shown(plane, context) == ["A", "A"]
+    params["message"]["taskId"] = fresh()
+    assert (await plane.error(way.method, params))["code"] == -32602
+
+
+@every_way
+async def test_the_task_of_a_rewind_is_found_under_its_id(plane: Plane, way: Way) -> None:
+    """R5: by the method of either dialect, as it was streamed."""
+    context = await talked(plane, way)
+    ((_, task),) = await rewind(plane, way, context, await invocation(plane, context, "B"))
+    assert task["id"] == context
+    found = await plane.result("tasks/get" if way.version == "0.3" else "GetTask", {"id": task["id"]})
+    assert found == task
+    short = await plane.result("GetTask", {"id": context, "historyLength": 1})
+    assert [message["parts"][0]["text"] for message in short["history"]] == ["A"]
+    assert (await plane.error("GetTask", {"id": fresh()}))["code"] == -32001
+
+
+async def test_an_unknown_task_id_is_refused_with_the_setting_that_allows_it(plane: Plane) -> None:
+    """I1."""
+    for method, message in (("message/send", said_0_3("hi", taskId=fresh())), ("SendMessage", said("hi", taskId="x"))):
+        error = await plane.error(method, {"message": message})
+        assert error["code"] == -32001
+        assert "TASKPLANE_GATEWAY_CLIENT_TASK_IDS=create" in str(error["data"])
+
+
+async def test_another_context_is_told_before_the_end(plane: Plane) -> None:
+    """I2: InvalidParams, whatever the state of the task."""
+    done = await plane.send("hello")
+    for method, make in (("SendMessage", said), ("message/send", said_0_3)):
+        message: Json = make("more", taskId=done["id"], contextId=fresh())
+        assert (await plane.error(method, {"message": message}))["code"] == -32602
+    assert len(await flat(plane, done["contextId"])) == 2
+    assert await data(plane, f"/api/tasks/{done['id']}")
