@@ -28,6 +28,13 @@ class Needy(Greeter):
     def __init__(self, model):
         self.model = model
 
+class Nameless(Greeter):
+    card = AgentCard(version="1")
+
+class Quitter(Greeter):
+    def __init__(self):
+        raise SystemExit(3)
+
 class Cardless:
     async def run(self, turn):
         yield Complete("hello")
@@ -72,6 +79,8 @@ def test_without_any_the_demo_agent_is_loaded() -> None:
         ("{module}_broken:x", "could not be imported: No module named 'nothing_like_this'", "install"),
         ("{module}:Needy", "it could not be made: TypeError", "without arguments"),
         ("{module}:Cardless", "a Cardless is not an agent", "`card`"),
+        ("{module}:Nameless", "its card has no name", "AgentCard(name="),
+        ("{module}:Quitter", "it could not be made: SystemExit", "without arguments"),
         ("{module}:Coroutine", "`run` is a coroutine", "yield"),
         ("a/b={module}:greeter", "'a/b' is not a name", "letters"),
     ],

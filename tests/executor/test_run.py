@@ -365,8 +365,8 @@ async def test_a_run_that_takes_too_long_fails(stores: Stores) -> None:
         (Text("lone \ud800 surrogate"), "surrogates"),
     ],
 )
-async def test_what_cannot_be_stored_fails_the_task_with_its_reason(
-    stores: Stores, change: Change, reason: str
+async def test_what_cannot_be_stored_fails_the_task_with_its_reason_in_the_log(
+    stores: Stores, caplog: pytest.LogCaptureFixture, change: Change, reason: str
 ) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Text("before")
@@ -375,10 +375,10 @@ async def test_what_cannot_be_stored_fails_the_task_with_its_reason(
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         task = await plane.run("go")
     assert task.status.state == a2a.TASK_STATE_FAILED
-    assert reason in text(task.status.message)
+    assert reason in caplog.text and reason not in text(task.status.message)
 
 
-async def test_data_too_deep_to_be_read_again_fails_the_task(stores: Stores) -> None:
+async def test_data_too_deep_to_be_read_again_fails_the_task(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
     deep: object = 1
     for _ in range(30):
         deep = {"in": deep}
@@ -388,7 +388,8 @@ async def test_data_too_deep_to_be_read_again_fails_the_task(stores: Stores) -> 
 
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         task = await plane.run("go")
-    assert "nested deeper" in text(task.status.message)
+    assert task.status.state == a2a.TASK_STATE_FAILED
+    assert "nested deeper" in caplog.text
 
 
 async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(stores: Stores) -> None:

@@ -11,6 +11,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.plane import Event, Json, Plane, open_all, said, said_0_3
 
 from taskplane.executor.agent import (
+    AgentError,
     ArtifactChunk,
     Change,
     Complete,
@@ -89,6 +90,8 @@ class Failing(Scripted):
             match turn.text:
                 case "raise":
                     raise RuntimeError("the disk is full")
+                case "heard":
+                    raise AgentError("The disk is full.")
                 case "raise nothing":
                     raise KeyError
                 case "no change":
@@ -105,11 +108,13 @@ class Failing(Scripted):
             self.released.append(turn.task_id)
 
 
+UNEXPECTED = "The agent failed unexpectedly; its log has the cause under request "
 FAILURES = {
-    "raise": "The agent failed: the disk is full",
-    "raise nothing": "The agent failed: KeyError",
-    "no change": "The agent failed: ",
-    "too large": "The agent failed: a chunk of an artifact is larger than 1 MiB",
+    "raise": UNEXPECTED,
+    "raise nothing": UNEXPECTED,
+    "no change": UNEXPECTED,
+    "too large": UNEXPECTED,
+    "heard": "The disk is full.",
     "too long": "The agent was stopped because it took too long.",
     "fail": "No luck today.",
     "reject": "I do not do that.",

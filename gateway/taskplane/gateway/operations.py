@@ -16,7 +16,6 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.follow import (
     TERMINAL,
-    Payload,
     PayloadStream,
     States,
     cursor_of,
@@ -27,7 +26,7 @@ from taskplane.gateway.follow import (
 )
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
-from taskplane.gateway.translate.dialect import Listing, Send, Wait
+from taskplane.gateway.translate.dialect import Listing, Payload, Send, Wait
 from taskplane.gateway.validation import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
 from taskplane.runtime.errors import Invalid, NotFound, Refused, Unavailable
 

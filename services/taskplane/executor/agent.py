@@ -21,6 +21,7 @@ from taskplane.runtime.principal import Principal
 __all__ = [
     "Agent",
     "AgentCard",
+    "AgentError",
     "ArtifactChunk",
     "AskAuth",
     "AskInput",
@@ -88,11 +89,25 @@ class Turn:
         return await self.read_incoming()
 
 
+class AgentError(Exception):
+    """A failure whose text is for the user. That of any other exception goes to the log only."""
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} takes a str, not {type(value).__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The agent works; `text` is a progress line, shown while it is news and kept out of the conversation."""
+    """The agent works; `text` is a progress line, shown while it is news and kept out of the conversation. TypeError:
+    it is no text."""
 
     text: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.text is not None:
+            _check_text("Working", self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +115,13 @@ class Text:
     """The next piece of a growing text. Pieces that wait for the same append become one event.
 
     The text ends with a Say or Complete of the same words (which may add parts, and take its place), or by itself
-    before whatever else is said.
+    before whatever else is said. TypeError: it is no text.
     """
 
     delta: str
+
+    def __post_init__(self) -> None:
+        _check_text("Text", self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +207,22 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ends the task as failed; `reason` is shown to the user."""
+    """Ends the task as failed; `reason` is shown to the user. TypeError: it is no text."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        _check_text("Fail", self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Ends the task as rejected: the agent does not take it on."""
+    """Ends the task as rejected: the agent does not take it on. TypeError: `reason` is no text."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        _check_text("Reject", self.reason)
 
 
 _ON_ORPHAN = ("fail", "rerun")
@@ -240,6 +264,9 @@ class Agent(Protocol):
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         """Work on one turn. Ends with a final change, or completes by returning; an exception fails the task.
+
+        The user is shown the text of an AgentError; any other exception is told with a plain sentence and goes to the
+        log.
 
         Nothing may be yielded after a final change. The iterator is closed when the task is cancelled or its lease is
         lost; what it still yields then is discarded. It waits at a `yield` while the log cannot keep up.

@@ -182,9 +182,16 @@ def value_of(data: Any) -> Value:
 
 
 def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
-    if sum(part.ByteSize() for part in parts) > MAX_CHUNK_BYTES:
+    if sum(map(_content_size, parts)) > MAX_CHUNK_BYTES:
         raise ValueError("a chunk of an artifact is larger than 1 MiB; send it in several")
     return parts
+
+
+def _content_size(part: a2a.Part) -> int:
+    content = part.WhichOneof("content")
+    if content == "text":
+        return text_size(part.text)
+    return len(part.raw) if content == "raw" else part.ByteSize()
 
 
 def _check_readable(message: a2a.Message | a2a.Part) -> None:

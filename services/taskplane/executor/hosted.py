@@ -32,7 +32,12 @@ class Hosted:
         if self._policied is None:
             return _DEFAULT
         try:
-            return self._policied.policy(turn)
-        except Exception:
+            found: object = self._policied.policy(turn)
+            if isinstance(found, Policy):
+                return found
+            raise TypeError(f"policy returns a Policy, not {type(found).__name__}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             log.exception("the policy of agent %s could not be read; the default one is used", self.name)
             return _DEFAULT

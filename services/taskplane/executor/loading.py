@@ -84,7 +84,7 @@ def _module(spec: str, name: str) -> Any:
             near = _did_you_mean(name, files) or f"is it in {here}, or installed?"
             raise _bad(spec, f"there is no module {name!r}", near) from error
         raise _bad(spec, f"module {name!r} could not be imported: {error}", "install what it needs") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _bad(spec, f"module {name!r} could not be imported: {type(error).__name__}: {error}", "") from error
 
 
@@ -102,7 +102,7 @@ def _agent(spec: str, found: Any) -> Agent:
     if isinstance(found, type) or inspect.isfunction(found):
         try:
             found = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             text = f"{type(error).__name__}: {error}"
             raise _bad(spec, f"it could not be made: {text}", "make it callable without arguments") from error
     card: object = getattr(found, "card", None)
@@ -112,6 +112,8 @@ def _agent(spec: str, found: Any) -> Agent:
             f"a {type(found).__name__} is not an agent",
             "an agent has a `card` (AgentCard) and a method `run(turn)` that yields changes",
         )
+    if not card.name:
+        raise _bad(spec, "its card has no name", "give it one: AgentCard(name=..., description=..., version=...)")
     if inspect.iscoroutinefunction(found.run):
         raise _bad(spec, "`run` is a coroutine, not an async generator", "yield changes in it instead of returning")
     return found

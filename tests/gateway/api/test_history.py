@@ -147,7 +147,7 @@ async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
 
 
 BAD: list[tuple[Any, str]] = [
-    ([], ""),
+    (["x"], "messages[0]"),
     ({}, "messages"),
     ({"messages": {}}, "messages"),
     ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
@@ -376,3 +376,17 @@ async def test_a_fork_begins_with_what_was_before_a_turn(plane: Plane) -> None:
     assert await shown(plane, whole) == echo("A", "B")
     taken = await post(plane, whole, "fork", {"id": context})
     assert taken.status_code == 409
+
+
+async def test_a_history_may_be_pushed_as_a_bare_list(plane: Plane) -> None:
+    """R7: with If-Match in place of `expectedVersion`."""
+    context = await session_of(plane, "A")
+    pushed = await push(plane, context, [message("X", "x"), message("Y")])
+    assert pushed.status_code == 200, pushed.text
+    assert await shown(plane, context) == ["X", "Y"]
+    refusals: list[Any] = ["words", 5, True, ["words"], [[]]]
+    for body in refusals:
+        refused = await push(plane, context, body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_ARGUMENT"), body
+    assert (await push(plane, context, [])).status_code == 200
+    assert await shown(plane, context) == []

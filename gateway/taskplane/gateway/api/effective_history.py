@@ -9,7 +9,7 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway import etags
 from taskplane.gateway.api import paging
-from taskplane.gateway.api.envelope import data_reply, read_object
+from taskplane.gateway.api.envelope import data_reply, read_json
 from taskplane.gateway.api.shapes import event_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
@@ -45,13 +45,13 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Replace the effective history of a session by the given messages.
+    """Replace the effective history of a session by the given messages: the body is a list of them, or an object with
+    `messages` and perhaps `expectedVersion`.
 
     Raise Invalid, for instance if two messages have the same id; Conflict `VERSION_MISMATCH` if the session does not
     have the expected version; NotFound.
     """
-    body = await read_object(plane, request)
-    messages, expected = await plane.worker.run(request.size, _read, body)
+    messages, expected = await plane.worker.run(request.size, _read, await read_json(plane, request))
     expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
     context_id = request.arguments["session"]
     for message in messages:
@@ -123,9 +123,13 @@ async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[s
     return data
 
 
-def _read(body: dict[str, Any]) -> tuple[list[a2a.Message], int]:
+def _read(body: Any) -> tuple[list[a2a.Message], int]:
     bad = Violations()
-    source = Fields(body, "", bad)
+    given = {"messages": body} if isinstance(body, list) else body
+    if not isinstance(given, dict):
+        what = "must be a list of messages or an object"
+        raise Invalid(f"the body {what}", fields={"": what})
+    source = Fields(given, "", bad)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(source.get("messages"), list):
         source.wrong("messages", "is required, and must be a list")
     messages = read_messages(source, "messages")

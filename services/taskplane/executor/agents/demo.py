@@ -11,6 +11,7 @@ from typing import Final
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
 from taskplane.executor.agent import (
+    AgentError,
     ArtifactChunk,
     AskAuth,
     AskInput,
@@ -128,7 +129,7 @@ async def auth(rest: str) -> AsyncIterator[Change]:
 async def fail(rest: str) -> AsyncIterator[Change]:
     """Raise an exception."""
     yield Working()
-    raise RuntimeError(rest or "the demo agent was told to fail")
+    raise AgentError(rest or "The demo agent was told to fail.")
 
 
 async def reject(rest: str) -> AsyncIterator[Change]:

@@ -55,8 +55,12 @@ class Fresh:
     routing: "asyncio.Task[a2a.Message | str | None] | None" = None
 
 
+# Characters of an AgentError that clients see.
+_MAX_ERROR: Final = 2_000
+
+
 class _AgentFailed(Exception):
-    """The agent raised, or yielded what is no change."""
+    """The agent raised, or yielded what is no change; the text is for clients."""
 
 
 class Run:
@@ -249,7 +253,7 @@ class Run:
     def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
         try:
             return self._hosted.agent.run(turn)
-        except Exception as error:
+        except BaseException as error:
             raise _failed(error, self.task_id) from error
 
     def _set_limit(self, turn: port.Turn) -> None:
@@ -260,7 +264,7 @@ class Run:
     async def _routed(self, routing: "asyncio.Task[a2a.Message | str | None]") -> a2a.Message | str | None:
         try:
             return await routing
-        except Exception as error:
+        except BaseException as error:
             raise _failed(error, self.task_id) from error
 
     async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
@@ -271,13 +275,13 @@ class Run:
                 change = await anext(changes)
             except StopAsyncIteration:
                 return None
-            except Exception as error:
+            except BaseException as error:
                 raise _failed(error, self.task_id) from error
             if isinstance(change, _FINAL):
                 return change
             try:
                 self._change_buffer.take(change)
-            except (ValueError, TypeError, JsonError) as error:
+            except (ValueError, TypeError, AttributeError, JsonError) as error:
                 raise _failed(error, self.task_id) from error
             if outbox.blocked:
                 await outbox.room()
@@ -291,12 +295,14 @@ class Run:
                 return await self._pause(a2a.TASK_STATE_INPUT_REQUIRED, final.message)
             if isinstance(final, port.AskAuth):
                 return await self._pause(a2a.TASK_STATE_AUTH_REQUIRED, final.message)
-        except (ValueError, TypeError) as error:
+            # What it said before is whole: it chose to end here.
+            reason = self._change_buffer.message(final.reason)
+        except (ValueError, TypeError, AttributeError) as error:
             raise _failed(error, self.task_id) from error
         if isinstance(final, port.Fail):
-            await self._close(a2a.TASK_STATE_FAILED, final.reason, "AGENT_FAILED")
+            await self._close(a2a.TASK_STATE_FAILED, reason, "AGENT_FAILED")
         else:
-            await self._close(a2a.TASK_STATE_REJECTED, final.reason, "")
+            await self._close(a2a.TASK_STATE_REJECTED, reason, "")
         return True
 
     async def _complete(self, final: port.Complete) -> bool:
@@ -327,11 +333,10 @@ class Run:
         await self._session.look()
         return await self.outbox.finish(Status(state, message), consumed=self._inputs.consumed)
 
-    async def _close(self, state: "a2a.TaskState.ValueType", text: str, reason: str) -> None:
+    async def _close(self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str) -> None:
         """End the task as failed or rejected. A text that is still open is the store's to interrupt."""
         if state == a2a.TASK_STATE_FAILED:
             tracing.failed(self._span, reason)
-        message = self._change_buffer.factory.message(text)
         if reason:
             message.metadata.fields["reason"].string_value = reason
         await self.outbox.finish(Status(state, message, reason), message, consumed=self._inputs.consumed)
@@ -339,7 +344,7 @@ class Run:
 
     async def _fail(self, reason: str, text: str) -> None:
         try:
-            await self._close(a2a.TASK_STATE_FAILED, text, reason)
+            await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
         except Stopped:
             log.info("task %s had ended before its run failed", self.task_id)
         except ItemRefused as refusal:
@@ -355,7 +360,9 @@ class Run:
             extra = await anext(changes)
         except StopAsyncIteration:
             return
-        except Exception:
+        except BaseException as error:
+            if _is_ours(error):
+                raise
             log.exception("the agent of task %s raised after its final change", self.task_id)
             return
         text = f"the agent of task {self.task_id} yielded {extra!r} after its final change; it is discarded"
@@ -399,10 +406,31 @@ async def _shut(changes: AsyncIterator[port.Change]) -> None:
         return
     try:
         await close()
-    except Exception:
+    except BaseException as error:
+        if _is_ours(error):
+            raise
         log.exception("an agent raised while its run was closed")
 
 
-def _failed(error: Exception, task_id: str) -> _AgentFailed:
+def _is_ours(error: BaseException) -> bool:
+    """Return whether an exception came through the code of an agent, but from outside: the run is canceled, or the
+    process is interrupted."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _failed(error: BaseException, task_id: str) -> _AgentFailed:
+    """Return the failure of a run whose agent raised `error`; raise `error` if it came from outside.
+
+    Its text may have secrets in it: it goes to the log, and to clients only that of an AgentError.
+    """
+    if _is_ours(error):
+        raise error
     log.error("the agent of task %s failed", task_id, exc_info=error)
-    return _AgentFailed(f"The agent failed: {str(error)[:500] or type(error).__name__}")
+    if isinstance(error, port.AgentError) and str(error):
+        return _AgentFailed(str(error)[:_MAX_ERROR])
+    request = logs.request_id.get()
+    where = f"request {request}" if request else f"task {task_id}"
+    return _AgentFailed(f"The agent failed unexpectedly; its log has the cause under {where}.")

@@ -93,9 +93,16 @@ class Routing:
             self._asked.cancel()
 
     def _ask(self, history: Sequence[a2a.Message]) -> "asyncio.Task[Message | str | None]":
-        asked = asyncio.create_task(self._router.route(self._proposal.turn(history)), name="routing")
+        asked = asyncio.create_task(self._route(self._proposal.turn(history)), name="routing")
         asked.add_done_callback(_seen)
         return asked
+
+    async def _route(self, turn: Turn) -> Message | str | None:
+        try:
+            return await self._router.route(turn)
+        except SystemExit as error:
+            # Left as it is, it would end the whole process.
+            raise RuntimeError(f"route raised {error!r}") from error
 
 
 def _seen(asked: "asyncio.Task[Message | str | None]") -> None:

@@ -1,0 +1,236 @@
+"""Agents that do what no agent should: a failed task with a plain sentence, never a lost executor."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.executor.plane import Plane, Stores, open_plane, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import (
+    AgentCard,
+    AgentError,
+    ArtifactChunk,
+    Change,
+    Complete,
+    Fail,
+    Message,
+    Reject,
+    Say,
+    Text,
+    Turn,
+    Working,
+)
+
+SECRET = "password=hunter2"
+UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
+Fault = Callable[[], Any]
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+FAULTS: dict[str, Fault] = {
+    "exception": lambda: _raise(RuntimeError(SECRET)),
+    "exit": lambda: sys.exit(3),
+    "canceled": lambda: _raise(asyncio.CancelledError(SECRET)),
+    "closed": lambda: _raise(GeneratorExit(SECRET)),
+    "text": lambda: Text(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "working": lambda: Working(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "fail": lambda: Fail(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "reject": lambda: Reject(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "say": lambda: Say(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "complete": lambda: Complete(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "chunk": lambda: ArtifactChunk("a", text=5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "none": lambda: None,
+    "dict": lambda: {"text": "words"},
+}
+
+
+async def _fails(plane: Plane, words: str = "go") -> a2a.Task:
+    task = await plane.run(words)
+    assert task.status.state == a2a.TASK_STATE_FAILED
+    assert text(task.status.message).startswith(UNEXPECTED)
+    assert SECRET not in str(task)
+    updates = [event.event.status_update for event in await plane.events(task.id, tasks.EVENT_KIND_STATUS)]
+    (end,) = [update for update in updates if update.status.state == a2a.TASK_STATE_FAILED]
+    assert end.metadata.fields["reason"].string_value == "AGENT_ERROR"
+    return task
+
+
+async def _lives(plane: Plane) -> None:
+    """The plane goes on, and no run is left."""
+    await until(lambda: not plane.room.runs.active)
+    assert not plane.room.runs.bugs
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_of_an_agent_fails_its_task_and_nothing_else(
+    stores: Stores, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    """P9: the author finds it in the log; clients are told where to look."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "well":
+            yield Complete("well")
+            return
+        yield FAULTS[fault]()
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        await _fails(plane)
+        assert text((await plane.run("well")).status.message) == "well"
+        await _lives(plane)
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.exc_info is not None
+    assert record.exc_info[2] is not None or fault in ("none", "dict")
+
+
+@pytest.mark.parametrize("fault", ["exception", "exit", "canceled", "closed"])
+async def test_so_does_one_before_the_first_change(stores: Stores, fault: str) -> None:
+    """P9: in a `run` that is no generator, in a policy and in a router."""
+
+    class Faulty:
+        card = AgentCard(name="faulty", version="1")
+
+        def run(self, turn: Turn) -> AsyncIterator[Change]:
+            result: AsyncIterator[Change] = FAULTS[fault]()
+            return result
+
+        def policy(self, turn: Turn) -> Any:
+            return FAULTS[fault]()
+
+    class Routed(Faulty):
+        async def route(self, turn: Turn) -> Message | str | None:
+            answer: str | None = FAULTS[fault]()
+            return answer
+
+    for agent in (Faulty(), Routed()):
+        async with open_plane(stores, ("a", agent)) as plane:
+            await _fails(plane)
+            await _lives(plane)
+
+
+@pytest.mark.parametrize("returned", [None, [], 5, "words"], ids=str)
+async def test_a_run_that_is_no_generator_fails_its_task(stores: Stores, returned: Any) -> None:
+    """P9."""
+
+    class Plain:
+        card = AgentCard(name="plain", version="1")
+
+        def run(self, turn: Turn) -> Any:
+            return returned
+
+    async with open_plane(stores, ("a", Plain())) as plane:
+        await _fails(plane)
+        await _lives(plane)
+
+
+@pytest.mark.parametrize("policy", [None, "parallel", {"strategy": "queue"}], ids=str)
+async def test_a_policy_that_is_none_is_named_and_the_default_one_holds(
+    stores: Stores, caplog: pytest.LogCaptureFixture, policy: Any
+) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Complete("well")
+
+    class Nonsense(Scripted):
+        def policy(self, turn: Turn) -> Any:
+            return policy
+
+    async with open_plane(stores, ("a", Nonsense(script))) as plane:
+        assert text((await plane.run("go")).status.message) == "well"
+        await _lives(plane)
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "policy of agent a" in record.getMessage()
+
+
+@pytest.mark.parametrize("late", ["exit", "canceled", "closed", "exception"])
+async def test_a_fault_after_the_end_changes_nothing(stores: Stores, late: str) -> None:
+    """C7: after its final change, or while it is closed."""
+
+    async def after(turn: Turn) -> AsyncIterator[Change]:
+        yield Complete("well")
+        FAULTS[late]()
+
+    async def closing(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            yield Text(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        finally:
+            FAULTS[late]()
+
+    for script in (after, closing):
+        async with open_plane(stores, ("a", Scripted(script))) as plane:
+            task = await plane.run("go")
+            assert text(task.status.message) == "well" or script is closing
+            await _lives(plane)
+
+
+async def test_an_agent_that_wants_to_be_heard_is(stores: Stores) -> None:
+    """P9: by AgentError as by Fail; a text of the same words is not doubled, a whole one not marked as interrupted."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("The disk is full.")
+        if turn.text == "raise":
+            raise AgentError("Try again tomorrow.")
+        yield Fail("The disk is full." if turn.text == "same" else "Try again tomorrow.")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        for words, said, marks in (
+            ("same", ["The disk is full."], [False]),
+            ("other", ["The disk is full.", "Try again tomorrow."], [False, False]),
+            ("raise", ["The disk is full.", "Try again tomorrow."], [True, False]),
+        ):
+            task = await plane.run(words)
+            assert task.status.state == a2a.TASK_STATE_FAILED
+            messages = [*task.history[1:], task.status.message]
+            assert [text(message) for message in messages] == said
+            assert ["interrupted" in message.metadata.fields for message in messages] == marks
+            await _lives(plane)
+            assert (await plane.conversation(task.context_id))[1:] == said
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1024 * 1024, True), (1024 * 1024 + 1, False)])
+@pytest.mark.parametrize("content", ["text", "raw", "letters"])
+async def test_a_chunk_holds_one_mebibyte(stores: Stores, content: str, size: int, fits: bool) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        match content:
+            case "text":
+                yield ArtifactChunk("a", text="x" * size)
+            case "raw":
+                yield ArtifactChunk("a", raw=b"x" * size)
+            case _:
+                yield ArtifactChunk("a", text="é" * (size // 2) + "x" * (size % 2))
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        if not fits:
+            await _fails(plane)
+            return
+        reference = (await plane.submit("go")).task
+        await until(lambda: not plane.room.runs.active)
+        task = await plane.task(reference.task_id)
+        assert task.status.state == a2a.TASK_STATE_COMPLETED
+        assert len(task.artifacts[0].parts[0].raw or task.artifacts[0].parts[0].text.encode()) == size
+
+
+async def test_a_run_that_is_canceled_is_no_fault(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    """P8."""
+    begun = asyncio.Event()
+    forever: Callable[[], Awaitable[Any]] = asyncio.Event().wait
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        begun.set()
+        await forever()
+        yield Complete()
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        reference = await plane.submit("go")
+        await begun.wait()
+        await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
+        await _lives(plane)
+        assert (await plane.task(reference.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
