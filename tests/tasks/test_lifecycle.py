@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 from tests.conftest import Migrated
-from tests.tasks.plane import ANN, COMPLETED, opened, status
+from tests.tasks.plane import ANN, COMPLETED, WORKING, opened, status
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 
 LOGGER = "taskplane.tasks.lifecycle"
@@ -23,10 +24,8 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:
     return [(record.getMessage(), record.task_id, record.state) for record in found]
 
 
-async def test_a_task_has_one_line_when_it_begins_and_one_when_it_ends(
-    migrated: Migrated, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What happens in between, and what is repeated, is no news at INFO."""
+async def test_a_task_has_one_line_for_each_of_its_states(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
+    """M8: also for one that it passes at once. What else happens, and what is repeated, is no news at INFO."""
     before = ended("completed"), ended("canceled")
     async with opened(await migrated("taskplane.tasks")) as plane:
         caplog.set_level(logging.INFO, LOGGER)
@@ -38,8 +37,10 @@ async def test_a_task_has_one_line_when_it_begins_and_one_when_it_ends(
         await plane.store(ANN).CancelTask(pb.CancelTaskRequest(task_id=gone.id))
     assert lines(caplog) == [
         ("task created", run.id, "submitted"),
+        ("task state changed", run.id, "working"),
         ("task ended", run.id, "completed"),
         ("task created", gone.id, "submitted"),
+        ("task state changed", gone.id, "working"),
         ("task ended", gone.id, "canceled"),
     ]
     assert (ended("completed"), ended("canceled")) == (before[0] + 1, before[1] + 1)
@@ -53,3 +54,21 @@ async def test_a_live_task_that_is_deleted_ends_as_canceled(
         caplog.set_level(logging.INFO, LOGGER)
         await plane.store(ANN).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
     assert lines(caplog) == [("task ended", run.id, "canceled")]
+
+
+async def test_documents_have_such_lines_too(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
+    """M8, T4: whoever made the id, and with the session."""
+    async with opened(await migrated("taskplane.tasks")) as plane:
+        caplog.set_level(logging.INFO, LOGGER)
+        before = ended("completed")
+        for state in (WORKING, WORKING, COMPLETED, WORKING):
+            task = a2a.Task(id="mine", context_id="c", status=a2a.TaskStatus(state=state))
+            await plane.store(ANN).PutTask(pb.PutTaskRequest(task=task))
+    assert lines(caplog) == [
+        ("task stored", "mine", "working"),
+        ("task state changed", "mine", "completed"),
+        ("task state changed", "mine", "working"),
+    ]
+    found: list[Any] = [record for record in caplog.records if record.name == LOGGER]
+    assert {record.context_id for record in found} == {"c"}
+    assert ended("completed") == before

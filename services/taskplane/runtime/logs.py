@@ -22,6 +22,7 @@ task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
 
 FIELDS: Final = (
     "task_id",
+    "context_id",
     "method",
     "code",
     "reason",

@@ -1,4 +1,4 @@
-"""The beginning and the end of managed tasks, as operators see them: a line in the log, and counters."""
+"""The life of tasks, as operators see it: a line in the log for each state, and counters of managed tasks."""
 
 import logging
 from typing import Final
@@ -22,32 +22,37 @@ _SECONDS: Final = Histogram(
 
 
 class Lifecycle:
-    """Logs and counts each beginning and each end once, in the process whose commit it was."""
+    """Logs each state and counts each beginning and each end once, in the process whose commit it was."""
 
     def committed(self, commit: Committed) -> None:
         """Take in one commit."""
         for change in (*commit.changes, *commit.deleted):
-            if change.row.origin == MANAGED:
-                for event in change.events:
-                    _noted(change.row, event)
+            for event in change.events:
+                if event.changed_to is not None:
+                    _noted(change.row, event, event.changed_to)
 
 
-def _noted(row: Row, event: Event) -> None:
+def _noted(row: Row, event: Event, state: int) -> None:
+    fields = _fields(row, event, state)
     if event.kind == CREATED:
         _CREATED.labels(row.agent).inc()
-        _log.info("task created", extra=_fields(row, event, event.state))
-    if event.changed_to in TERMINAL:
-        state = state_name(event.changed_to)
+        _log.info("task created", extra=fields)
+    elif row.origin == MANAGED and state in TERMINAL:
         seconds = (event.created_at - row.created_at) / 1_000_000
-        _ENDED.labels(state).inc()
+        _ENDED.labels(state_name(state)).inc()
         _SECONDS.observe(seconds)
-        _log.info("task ended", extra={**_fields(row, event, event.changed_to), "ms": round(seconds * 1000, 1)})
+        _log.info("task ended", extra={**fields, "ms": round(seconds * 1000, 1)})
+    elif event.generation == 1:
+        _log.info("task stored", extra=fields)
+    else:
+        _log.info("task state changed", extra=fields)
 
 
 def _fields(row: Row, event: Event, state: int) -> dict[str, object]:
     trace = tracing.trace_id_of(tracing.unpack(event.trace))
     return {
         "task_id": row.id,
+        "context_id": row.context_id,
         "agent": row.agent,
         "attempt": row.attempt,
         "state": state_name(state),
