@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
-from tests.gateway.plane import Json, Plane, fresh, open_all, said
+from tests.gateway.plane import Json, Plane, fresh, open_all, open_front, said
 from tests.support.thorough import THOROUGH
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -164,6 +164,24 @@ async def test_a_session_comes_in_beside_itself_under_another_id(whole: Plane) -
     assert (await whole.http.delete(f"/api/sessions/{new}")).status_code == 200
     assert (await brought_in(whole, body, new)).status_code == 201
     assert await exported(whole, new) == other
+
+
+async def test_an_import_tells_nothing_of_another_tenant(whole: Plane) -> None:
+    """S: the ids of tasks may exist there; both sessions go on by themselves."""
+    context = await everything(whole)
+    body = await exported(whole, context)
+    async with open_front(whole.behind, tenant="other") as other:
+        for _ in range(2):
+            reply = await brought_in(other, body)
+            assert reply.status_code == 201, reply.text
+            assert await heard(other, context) == await heard(whole, context)
+            theirs = ids(lines_of(await exported(other, context)))
+            assert len(set(theirs)) == len(theirs)
+            assert await exported(whole, context) == body
+            await say(other, SEND, context, "more")
+            assert (await heard(other, context))[-1] == "more"
+            assert (await other.http.delete(f"/api/sessions/{context}")).status_code == 200
+        assert await exported(whole, context) == body
 
 
 def ids(lines: list[Json]) -> list[str]:

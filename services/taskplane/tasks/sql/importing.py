@@ -1,5 +1,6 @@
 """Import of staged tasks in one transaction, with one task in memory at a time."""
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -104,6 +105,10 @@ def _whole(reader: TaskReader, line: int) -> TaskReader:
 def _write(conn: Connection, reader: TaskReader, writing: Writing) -> Row:
     row, snapshot, events = reader.finished()
     _check_turns(conn, row, reader)
+    if any(tenant != row.tenant for _, tenant, _ in conn.execute(sql.IDENTITIES, {"uids": [row.uid]})):
+        # Nothing tells the importer what exists in another tenant.
+        uid = hashlib.sha256(f"{row.tenant}\0{row.uid}".encode()).hexdigest()[:32]
+        row, events = row._replace(uid=uid), [event._replace(task_uid=uid) for event in events]
     if not writing.insert_tasks(conn, [(row, pack(snapshot))]):
         raise AlreadyExists(
             f"task {row.id} exists already",
