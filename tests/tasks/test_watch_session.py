@@ -60,6 +60,8 @@ class Watcher:
         async with asyncio.timeout(10):
             response = await anext(self._stream)
         which = response.WhichOneof("response")
+        if which == "removed":
+            return which, response.removed, 0, False
         assert which in ("received", "changed"), response
         info = response.received if which == "received" else response.changed
         return which, info.task_id, info.state, info.superseded
@@ -85,8 +87,30 @@ async def test_a_session_is_shown_and_then_each_task_that_is_new_or_changes(plan
     await plane.store().PutTask(pb.PutTaskRequest(task=document("doc")))
     assert await watcher.told() == ("received", "doc", WORKING, False)
     await plane.store().PutTask(pb.PutTaskRequest(task=document("doc", text="more")))
+    assert await watcher.told() == ("changed", "doc", WORKING, False)
     await plane.store().PutTask(pb.PutTaskRequest(task=document("doc", COMPLETED)))
     assert await watcher.told() == ("changed", "doc", COMPLETED, False)
+
+
+async def test_what_leaves_a_session_is_told_and_so_is_what_comes_back(plane: Plane) -> None:
+    """M5, T4: a document that moves to another session, and any task that is deleted."""
+    run = await plane.create(working=True)
+    await plane.store().PutTask(pb.PutTaskRequest(task=document("doc")))
+    watcher = Watcher(plane)
+    assert len(await watcher.snapshot()) == 2
+    moved = document("doc")
+    moved.context_id = "elsewhere"
+    for task, told in ((moved, "removed"), (document("doc"), "received")):
+        await plane.store().PutTask(pb.PutTaskRequest(task=task))
+        assert (await watcher.told())[:2] == (told, "doc")
+    for task_id in ("doc", run.id):
+        await plane.store().DeleteTask(pb.DeleteTaskRequest(task_id=task_id))
+        assert (await watcher.told())[:2] == ("removed", task_id)
+    # One that comes and goes before anybody looks is none.
+    late = Watcher(plane)
+    assert await late.snapshot() == []
+    await plane.store().PutTask(pb.PutTaskRequest(task=document("other")))
+    assert (await late.told())[:2] == (await watcher.told())[:2] == ("received", "other")
 
 
 async def test_a_rewind_is_told_and_an_undo_to_those_who_never_saw_the_task_as_new(plane: Plane) -> None:
@@ -168,13 +192,14 @@ async def test_sessions_are_their_owners(plane: Plane) -> None:
     assert await stranger.snapshot() == []
 
 
-async def test_a_deleted_task_is_no_news_and_one_with_its_id_is_a_new_one(plane: Plane) -> None:
+async def test_a_task_with_the_id_of_a_deleted_one_is_a_new_one(plane: Plane) -> None:
     watcher = Watcher(plane)
     await watcher.snapshot()
     await plane.store().PutTask(pb.PutTaskRequest(task=document("doc")))
     assert (await watcher.told())[:2] == ("received", "doc")
     await plane.store().DeleteTask(pb.DeleteTaskRequest(task_id="doc"))
     await plane.store().PutTask(pb.PutTaskRequest(task=document("doc", COMPLETED)))
+    assert (await watcher.told())[:2] == ("removed", "doc")
     assert await watcher.told() == ("received", "doc", COMPLETED, False)
 
 

@@ -44,7 +44,7 @@ def _what(watched: Watched) -> str:
     match watched.name:
         case "snapshot":
             return _snapshot(data)
-        case "task-received" | "task-state-changed":
+        case "task-received" | "task-state-changed" | "task-updated":
             info = read_task_info(data)
             return _task(info) if info is not None else ""
         case "entry-added":

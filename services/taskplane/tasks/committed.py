@@ -15,6 +15,7 @@ class Changed:
     Without events only its lease or its `copied_generation` moved. `task`: the task now, if the commit folded it, as it
     does with all that end. `snapshot`: the same serialized, or a document, if it was stored. `said`: see `fold`.
     `holder`: the process that held its lease before. `imported`: the task is new and came with its whole log.
+    `moved_from`: the context in which it was before, of a document that is in another one now; empty otherwise.
     """
 
     row: Row
@@ -24,6 +25,7 @@ class Changed:
     said: Mapping[int, Said] | None = None
     holder: str | None = None
     imported: bool = False
+    moved_from: str = ""
 
 
 @dataclass(slots=True)

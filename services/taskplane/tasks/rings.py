@@ -6,7 +6,7 @@ from typing import Final
 
 from taskplane.storage.bell import key_of
 from taskplane.tasks.committed import Changed, Committed
-from taskplane.tasks.domain.task import MANAGED, MARKS, MESSAGE
+from taskplane.tasks.domain.task import MANAGED, MARKS, MESSAGE, REPLACED
 from taskplane.tasks.store import Session
 
 # A task may be claimed now or soon; it is of those that wait in turn; one gave up its slot, or its turn is over.
@@ -36,8 +36,11 @@ def session_key(session: Session) -> str:
 
 
 def is_told(change: Changed) -> bool:
-    """Return whether those who watch its session are told: the task is new, has another state, or was marked."""
-    return change.imported or any(event.changed_to is not None or event.kind in MARKS for event in change.events)
+    """Return whether those who watch its session are told: the task is new, has another state, or was marked; also of
+    a document that was written again."""
+    return change.imported or any(
+        event.changed_to is not None or event.kind in MARKS or event.kind == REPLACED for event in change.events
+    )
 
 
 def is_news_to_its_holder(change: Changed) -> bool:
@@ -75,6 +78,8 @@ def _of_task(change: Changed, *, told: bool) -> Iterator[str]:
     row = change.row
     key = key_of(row.uid)
     yield f"{_SESSION}{session_key((row.tenant, row.owner, row.context_id))}{key}" if told else _TASK + key
+    if change.moved_from:
+        yield f"{_SESSION}{session_key((row.tenant, row.owner, change.moved_from))}{key}"
 
 
 def read(keys: Iterable[str]) -> Rung:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.executor.plane import until
 from tests.gateway.api.conversing import REWIND, Way, data, invocation, rewind, say, texts, version
-from tests.gateway.plane import Event, Plane, events, fresh, open_all, open_behind, open_front
+from tests.gateway.plane import Event, Json, Plane, events, fresh, open_all, open_behind, open_front
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -83,6 +83,33 @@ async def test_every_client_sees_a_turn_of_any_of_them(plane: Plane) -> None:
             assert added[-1]["taskId"] == task["id"]
             assert all(event.id == "" for event in found)
     assert added[-1]["version"] == await version(plane, context)
+
+
+async def test_what_becomes_of_a_document_is_told(plane: Plane) -> None:
+    """M5, T4: it grows, ends, moves to another session and back, and is deleted."""
+    here, there = fresh(), fresh()
+    for context in (here, there):
+        await say(plane, SEND, context, "A")
+    message = {"kind": "message", "messageId": fresh(), "role": "agent", "parts": [{"kind": "text", "text": "so far"}]}
+    document: Json = {"id": fresh(), "contextId": here, "status": {"state": "working"}}
+    steps: list[tuple[Json, str, str]] = [
+        ({}, "task-received", ""),
+        ({"history": [message]}, "task-updated", ""),
+        ({"status": {"state": "completed"}}, "task-state-changed", ""),
+        ({"contextId": there}, "task-removed", "task-received"),
+        ({"contextId": here}, "task-received", "task-removed"),
+    ]
+    async with watching(plane, here) as told, watching(plane, there) as elsewhere:
+        await anext(told), await anext(elsewhere)
+        for change, name, other in steps:
+            document |= change
+            assert (await plane.http.post("/api/tasks", json=document)).status_code == 201
+            event = await anext(told)
+            assert (event.name, event.data["taskId"]) == (name, document["id"]), name
+            assert not other or (await anext(elsewhere)).name == other
+        assert (await plane.http.delete(f"/api/tasks/{document['id']}")).status_code == 204
+        event = await anext(told)
+        assert (event.name, event.data) == ("task-removed", {"taskId": document["id"]})
 
 
 async def test_a_rewind_and_its_undo_reach_the_other_tab(plane: Plane) -> None:

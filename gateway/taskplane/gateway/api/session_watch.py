@@ -65,6 +65,8 @@ class _Watch:
         self._plane = plane
         self._context_id = context_id
         self._version = 0
+        # What was told last of each task, apart from its content.
+        self._states: dict[str, tuple[Any, ...]] = {}
 
     async def events(self) -> AsyncGenerator[tuple[str, Any], None]:
         """Yield names and data of the events."""
@@ -89,13 +91,21 @@ class _Watch:
     def _of_tasks(self, told: pb.WatchSessionResponse) -> tuple[str, Any]:
         if told.HasField("snapshot"):
             infos = [task_info(info) for info in told.snapshot.infos]
+            self._states = {info["taskId"]: _state(info) for info in infos}
             return "snapshot", {"version": self._version, "tasks": infos}
+        if told.HasField("removed"):
+            self._states.pop(told.removed, None)
+            return "task-removed", {"taskId": told.removed}
         received = told.HasField("received")
         info = task_info(told.received if received else told.changed)
         if _log.isEnabledFor(logging.DEBUG):
             act = "added" if received else "updated"
             _log.debug("%s task %s of session %s: state %s", act, info["taskId"], self._context_id, info["state"])
-        return "task-received" if received else "task-state-changed", info
+        before = self._states.get(info["taskId"])
+        self._states[info["taskId"]] = _state(info)
+        if received:
+            return "task-received", info
+        return "task-state-changed" if before != _state(info) else "task-updated", info
 
     def _of_entries(self, told: sb.Entries) -> Iterable[tuple[str, Any]]:
         for entry in told.entries:
@@ -116,6 +126,10 @@ class _Watch:
     async def _rewound(self) -> tuple[str, Any]:
         cut = await self._plane.sessions.ListCut(sb.ListCutRequest(context_id=self._context_id))
         return "rewound", {"version": cut.session.version, "cut": list(cut.invocation_ids)}
+
+
+def _state(info: dict[str, Any]) -> tuple[Any, ...]:
+    return info["state"], info.get("paused"), info.get("superseded"), len(info["changes"])
 
 
 def _changes_history(entry: sb.Entry) -> bool:

@@ -20,7 +20,8 @@ _IMPORT: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A change of a session. `name`: snapshot, task-received, task-state-changed, entry-added or rewound."""
+    """A change of a session. `name`: snapshot, task-received, task-state-changed, task-updated, task-removed,
+    entry-added or rewound."""
 
     name: str
     data: dict[str, Any]

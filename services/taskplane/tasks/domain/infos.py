@@ -61,15 +61,17 @@ def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
     return changes
 
 
-def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int]:
-    """Return numbers that differ for sets of tasks with different states or marks: a state changes at a later time."""
-    count = changed = superseded = applied = 0
+def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int, int]:
+    """Return numbers that differ for sets of tasks with different states or marks: a state changes at a later time. So
+    does what is written of a document."""
+    count = changed = superseded = applied = written = 0
     for info in infos:
         count += 1
         changed += info.task.status_at - info.task.created_at
         superseded += info.task.superseded
         applied += info.task.superseded_seq
-    return count, changed, superseded, applied
+        written += info.task.generation if info.task.origin == DOCUMENT else 0
+    return count, changed, superseded, applied, written
 
 
 def text_of(message: a2a.Message) -> str:

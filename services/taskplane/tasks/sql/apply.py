@@ -232,6 +232,7 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
         row, snapshot = write.row, write.document
         before = decided.rows.get(row.uid)
         holder = before.lease_owner if before is not None else None
+        moved_from = before.context_id if before is not None and before.context_id != row.context_id else ""
         if holder is not None and row.lease_owner is None:
             lost.append(row)
         elif holder is None and row.lease_owner is not None:
@@ -242,7 +243,9 @@ def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
             row = changed(
                 row, snapshot_generation=row.generation, snapshot_bytes=len(snapshot), folded_bytes=row.event_bytes
             )
-        (deleted if write.delete else changes).append(Changed(row, write.events, task, snapshot, write.said, holder))
+        (deleted if write.delete else changes).append(
+            Changed(row, write.events, task, snapshot, write.said, holder, moved_from=moved_from)
+        )
         events.extend(write.events)
         if write.fields and before is not None:
             updates.append((row, write.fields, None if snapshot is None else pack(snapshot)))

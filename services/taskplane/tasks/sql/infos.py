@@ -57,6 +57,7 @@ _FINGERPRINTS: Final = (
                 task.c.status_at - task.c.created_at,
                 case((task.c.superseded.is_(True), 1), else_=0),
                 task.c.superseded_seq,
+                case((task.c.origin == DOCUMENT, task.c.generation), else_=0),
             )
         ),
     )

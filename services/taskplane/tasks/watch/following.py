@@ -44,8 +44,14 @@ class Following:
                 await afp("watch_session.before_read")
                 await session.catch_up()
                 news, place = session.since(place), session.number
-                for uid, info, first in news:
+                for uid, info, first, gone in news:
                     untold = first or uid in hidden
+                    if gone:
+                        hidden.discard(uid)
+                        if not untold:
+                            yield pb.WatchSessionResponse(removed=info.task.id)
+                            spoke = time.monotonic()
+                        continue
                     if untold and info.task.superseded:
                         hidden.add(uid)
                         continue

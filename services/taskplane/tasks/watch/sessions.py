@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
 from taskplane.storage.bell import Listener, key_of
-from taskplane.tasks.committed import Changed, Committed
+from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.infos import Info, fingerprint
-from taskplane.tasks.domain.task import Scope
+from taskplane.tasks.domain.task import DOCUMENT, Scope
 from taskplane.tasks.metrics import WATCHERS
 from taskplane.tasks.rings import Rung, is_told, session_key
 from taskplane.tasks.store import Session, WatchLog
@@ -18,11 +18,12 @@ _BY_NAME: Final = 200
 
 
 class News(NamedTuple):
-    """A task that is new or has changed. `first`: it was not known before."""
+    """A task that is new or has changed. `first`: it was not known before. `gone`: it is in this session no more."""
 
     uid: str
     info: Info
     first: bool
+    gone: bool = False
 
 
 class WatchedSession:
@@ -41,6 +42,8 @@ class WatchedSession:
         self.key = session_key((scope.tenant, scope.owner, context_id))
         self._infos: dict[str, Info] = {}
         self._uids: dict[str, str] = {}
+        # Those that are no longer in it, as they were last.
+        self._gone: dict[str, Info] = {}
         # By task: the number of its newest news, in their order, and of its first.
         self._news: dict[str, int] = {}
         self._first: dict[str, int] = {}
@@ -58,7 +61,8 @@ class WatchedSession:
         for uid in reversed(self._news):
             if self._news[uid] <= number:
                 break
-            news.append(News(uid, self._infos[uid], self._first[uid] > number))
+            gone = uid in self._gone
+            news.append(News(uid, (self._gone if gone else self._infos)[uid], self._first[uid] > number, gone))
         news.reverse()
         return news
 
@@ -79,7 +83,9 @@ class WatchedSession:
                 infos = await self._log.session(self._scope, self._context_id)
                 self._forget(self._infos.keys() - {info.task.uid for info in infos})
             else:
-                infos = await self._log.infos_of(list(dirty))
+                found = await self._log.infos_of(list(dirty))
+                # A document may have been moved to another session.
+                infos = [info for info in found if info.task.context_id == self._context_id]
                 self._forget(dirty - {info.task.uid for info in infos})
         except BaseException:
             self._stale, self._dirty = self._stale or stale, self._dirty | dirty
@@ -91,21 +97,27 @@ class WatchedSession:
         uid = info.task.uid
         known = self._infos.get(uid)
         self._infos[uid] = info
+        self._gone.pop(uid, None)
         self._uids[key_of(uid)] = uid
         if known is None:
             self._first[uid] = self.number + 1
         elif _told(known) == _told(info):
             return
+        self._tell(uid)
+
+    def _tell(self, uid: str) -> None:
         self.number += 1
         self._news.pop(uid, None)
         self._news[uid] = self.number
 
     def _forget(self, uids: Iterable[str]) -> None:
         for uid in list(uids):
-            self._infos.pop(uid, None)
+            info = self._infos.pop(uid, None)
             self._uids.pop(key_of(uid), None)
-            self._news.pop(uid, None)
-            self._first.pop(uid, None)
+            if info is not None:
+                self._gone[uid] = info
+                self._first.setdefault(uid, 0)
+                self._tell(uid)
 
     def notice(self, uid: str) -> None:
         """Note that a commit changed what is told of this task."""
@@ -120,9 +132,10 @@ class WatchedSession:
         self.ring()
 
     def drop(self, uid: str) -> None:
-        """Return whether the task was deleted."""
+        """Note that a task was deleted."""
         self._dirty.discard(uid)
         self._forget((uid,))
+        self.ring()
 
     def compare(self, found: Sequence[int]) -> None:
         """Read the session anew if its fingerprint in the database is not the known one."""
@@ -174,17 +187,16 @@ class WatchedSessions:
         if not self._sessions:
             return
         for change in commit.changes:
-            session = self._of(change)
-            if session is not None and is_told(change):
-                session.notice(change.row.uid)
+            row = change.row
+            for context_id in {row.context_id, change.moved_from or row.context_id}:
+                session = self._sessions.get((row.tenant, row.owner, context_id))
+                if session is not None and is_told(change):
+                    session.notice(row.uid)
         for change in commit.deleted:
-            session = self._of(change)
+            row = change.row
+            session = self._sessions.get((row.tenant, row.owner, row.context_id))
             if session is not None:
-                session.drop(change.row.uid)
-
-    def _of(self, change: Changed) -> WatchedSession | None:
-        row = change.row
-        return self._sessions.get((row.tenant, row.owner, row.context_id))
+                session.drop(row.uid)
 
     async def check(self) -> None:
         """Look whether something changed that rang no bell here. Unavailable."""
@@ -208,5 +220,6 @@ class WatchedSessions:
             session.ring()
 
 
-def _told(info: Info) -> tuple[int, int, bool]:
-    return info.task.state, info.task.status_at, info.task.superseded
+def _told(info: Info) -> tuple[int, int, bool, int]:
+    written = info.task.generation if info.task.origin == DOCUMENT else 0
+    return info.task.state, info.task.status_at, info.task.superseded, written

@@ -1995,6 +1995,9 @@ class WatchSessionResponse(_message.Message):
     RECEIVED_FIELD_NUMBER: _builtins.int
     CHANGED_FIELD_NUMBER: _builtins.int
     QUIET_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    removed: _builtins.str
+    """The id of a task that was deleted, or of a document that is in another session now."""
     @_builtins.property
     def snapshot(self) -> Global___TaskInfos: ...
     @_builtins.property
@@ -2003,7 +2006,7 @@ class WatchSessionResponse(_message.Message):
 
     @_builtins.property
     def changed(self) -> Global___TaskInfo:
-        """A task that has another state, or was superseded or restored."""
+        """A task that has another state, or was superseded or restored; also a document that was written again."""
 
     @_builtins.property
     def quiet(self) -> Global___Quiet:
@@ -2016,12 +2019,13 @@ class WatchSessionResponse(_message.Message):
         received: Global___TaskInfo | None = ...,
         changed: Global___TaskInfo | None = ...,
         quiet: Global___Quiet | None = ...,
+        removed: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "quiet", b"quiet", "received", b"received", "response", b"response", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "quiet", b"quiet", "received", b"received", "removed", b"removed", "response", b"response", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "quiet", b"quiet", "received", b"received", "response", b"response", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "quiet", b"quiet", "received", b"received", "removed", b"removed", "response", b"response", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["snapshot", "received", "changed", "quiet"]  # noqa: Y015
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["snapshot", "received", "changed", "quiet", "removed"]  # noqa: Y015
     _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
 

@@ -314,8 +314,9 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchSession(self, request, context):
-        """Streams the task infos of one session: all of them, then each that is new, has another state, or was superseded or
-        restored, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+        """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
+        restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
+        Closes cleanly when the store drains; call again for a new snapshot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -105,8 +105,9 @@ class TaskStoreStub:
     `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
     """
     WatchSession: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchSessionRequest, _tasks_pb2.WatchSessionResponse]
-    """Streams the task infos of one session: all of them, then each that is new, has another state, or was superseded or
-    restored, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+    """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
+    restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
+    Closes cleanly when the store drains; call again for a new snapshot.
     """
     SummarizeSessions: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SummarizeSessionsRequest, _tasks_pb2.SummarizeSessionsResponse]
     """Counts the tasks of each of these sessions by state, and returns the newest state, in a fixed number of queries.
@@ -327,8 +328,9 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.WatchSessionRequest,
         context: _aio.ServicerContext[_tasks_pb2.WatchSessionRequest, _abc.AsyncIterator[_tasks_pb2.WatchSessionResponse]],
     ) -> _abc.AsyncIterator[_tasks_pb2.WatchSessionResponse]:
-        """Streams the task infos of one session: all of them, then each that is new, has another state, or was superseded or
-        restored, until the caller ends it. Closes cleanly when the store drains; call again for a new snapshot.
+        """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
+        restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
+        Closes cleanly when the store drains; call again for a new snapshot.
         """
 
     @_abc_1.abstractmethod
