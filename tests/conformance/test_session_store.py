@@ -96,6 +96,20 @@ async def test_a_session_is_deleted_at_the_version_that_is_expected(sessions: Se
     assert (await sessions.log.delete(commands.Delete(scope=ADA, context_id="s", expected_version=2))).version == 2
 
 
+async def test_a_session_is_listed_by_a_change_of_its_tasks(sessions: Sessions) -> None:
+    """T9: no version is raised, no entry added, and no time goes back."""
+    for context_id in ("s", "t"):
+        await sessions.append(context_id, user(context_id))
+    before = await sessions.log.session(ADA, "s")
+    touched = await sessions.log.touch(commands.Touch(scope=ADA, context_id="s"))
+    assert touched == before._replace(updated_at=touched.updated_at) and touched.updated_at > before.updated_at
+    assert await sessions.log.session(ADA, "s") == touched
+    for scope, context_id in ((BOB, "s"), (ADA, "unknown")):
+        with pytest.raises(NotFound):
+            await sessions.log.touch(commands.Touch(scope=scope, context_id=context_id))
+    assert await sessions.log.session(ADA, "s") == touched
+
+
 async def test_entries_are_numbered_without_a_gap_and_kept_as_they_were_given(sessions: Sessions) -> None:
     answer = await sessions.append("s", user("A", request_hash=HASH), outcome("A"))
     assert (answer.session.seq, answer.session.version, answer.appended, list(answer.known)) == (2, 3, 2, [])

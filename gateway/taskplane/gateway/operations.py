@@ -28,7 +28,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Listing, Payload, Send, Wait
 from taskplane.gateway.validation import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
-from taskplane.runtime.errors import Invalid, NotFound, Refused, Unavailable
+from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused, Unavailable
 
 
 def _watch_until(states: Iterable[int]) -> bytes:
@@ -196,11 +196,25 @@ async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Tas
     """Cancel a task and return it. Raise Refused `TASK_NOT_CANCELABLE` if it has ended or no executor runs it;
     NotFound."""
     try:
-        return (await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=task_id, metadata=metadata))).record.task
+        record = (await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=task_id, metadata=metadata))).record
     except Refused as error:
         if error.reason in {"TERMINAL", "NOT_MANAGED"}:
             raise Refused(error.message, reason="TASK_NOT_CANCELABLE", metadata=error.metadata) from error
         raise
+    await touch_session(plane, record.context_id)
+    return record.task
+
+
+async def touch_session(plane: Plane, context_id: str) -> None:
+    """Have a session listed by a change of its tasks that was made just now. A failure is logged only: the change is
+    stored already."""
+    try:
+        await plane.sessions.TouchSession(sb.TouchSessionRequest(context_id=context_id))
+    except NotFound:
+        # Tasks may be stored for a session that does not exist.
+        return
+    except PlaneError as error:
+        _log.warning("session %s is not listed by its last change: %s", context_id, error)
 
 
 async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:

@@ -20,7 +20,7 @@ from taskplane.runtime.retry import retry_until_reachable
 log = logging.getLogger(__name__)
 
 
-async def delete_task(store: TaskStoreStub, copier: Copier, task_id: str) -> None:
+async def delete_task(store: TaskStoreStub, sessions: SessionLog, copier: Copier, task_id: str) -> None:
     """Cancel a task if it has not ended, copy what its session does not have of it, then delete it.
 
     Acts for the principal of the current context, which must be the task's owner and a service. NotFound.
@@ -37,6 +37,7 @@ async def delete_task(store: TaskStoreStub, copier: Copier, task_id: str) -> Non
         if record.copied_generation < record.message_generation:
             await copier.task(Source.of(record), record.copied_generation)
     await store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id))
+    await sessions.touch(record.context_id)
 
 
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:

@@ -33,7 +33,7 @@ class Hosted:
             return _DEFAULT
         try:
             found: object = self._policied.policy(turn)
-            if isinstance(found, Policy):
+            if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
                 return found
             raise TypeError(f"policy returns a Policy, not {type(found).__name__}")
         except KeyboardInterrupt:

@@ -53,7 +53,7 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
         return pb.GetAgentCardResponse(card=self._agents.named(request.agent).agent.card)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        deleting = delete_task(self._ports.store, self._ports.copier, request.task_id)
+        deleting = delete_task(self._ports.store, self._ports.sessions, self._ports.copier, request.task_id)
         await self._background.serve(deleting, caller(), name=f"deletion of task {request.task_id}")
         return pb.DeleteTaskResponse()
 

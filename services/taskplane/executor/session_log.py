@@ -1,5 +1,6 @@
 """The session log as the executor needs it: append entries, read what is in effect, look one entry up."""
 
+import logging
 from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple
@@ -10,7 +11,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.executor.tool_calls import results, without_open_calls
-from taskplane.runtime.errors import NotFound
+from taskplane.runtime.errors import NotFound, PlaneError
+
+log = logging.getLogger(__name__)
 
 # Requests are limited to 4 MiB.
 MAX_CALL_BYTES: Final = 3_500_000
@@ -95,6 +98,15 @@ class SessionLog:
             batch.append(entry)
             size += weight
         return await self.append(context_id, batch, create)
+
+    async def touch(self, context_id: str) -> None:
+        """Have the session listed by a change of its tasks that was made just now. A failure is logged only."""
+        try:
+            await self._service.TouchSession(pb.TouchSessionRequest(context_id=context_id))
+        except NotFound:
+            return
+        except PlaneError as error:
+            log.warning("session %s is not listed by its last change: %s", context_id, error)
 
     async def conversation(self, context_id: str) -> Conversation:
         """Return the entries in effect now. NotFound."""

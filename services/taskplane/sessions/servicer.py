@@ -40,6 +40,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "Undo": Access.USER,
     _HISTORY + "Fork": Access.USER,
     _HISTORY + "ListCut": Access.USER,
+    _HISTORY + "TouchSession": Access.USER,
     _HISTORY + "WatchEntries": Access.USER,
     _HISTORY + "GetState": Access.USER,
     _HISTORY + "StageImport": Access.USER,
@@ -159,6 +160,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         self, request: pb.DropAbandonedImportsRequest, context: Context
     ) -> pb.DropAbandonedImportsResponse:
         return pb.DropAbandonedImportsResponse(pages=await self._log.drop_abandoned_imports())
+
+    async def TouchSession(self, request: pb.TouchSessionRequest, context: Context) -> pb.TouchSessionResponse:
+        await self._log.touch(commands.Touch(scope=_scope(), context_id=request.context_id))
+        return pb.TouchSessionResponse()
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:
         after = wire.to_unapplied(request.after) if request.HasField("after") else None

@@ -261,6 +261,10 @@ class WriteLog(Protocol):
         """
         ...
 
+    async def touch(self, op: commands.Touch) -> Session:
+        """Move the time of the last change to now; raise no version. NotFound."""
+        ...
+
     async def mark_applied(self, op: commands.MarkApplied) -> Session:
         """Record that the tasks are in line with the history up to an entry; never go back, raise no version.
 

@@ -149,6 +149,8 @@ def check(op: commands.Operation) -> None:
             _check_cut(op.entry, op.expected_version)
         case commands.Undo():
             _check_cut(op.entry, op.expected_version)
+        case commands.Touch():
+            pass
         case commands.MarkApplied():
             if op.seq < 0:
                 raise Invalid("a number is not negative", fields={"seq": "is not negative"})

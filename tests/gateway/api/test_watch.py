@@ -100,7 +100,8 @@ async def test_what_becomes_of_a_document_is_told(plane: Plane) -> None:
         ({"contextId": here}, "task-received", "task-removed"),
     ]
     async with watching(plane, here) as told, watching(plane, there) as elsewhere:
-        await anext(told), await anext(elsewhere)
+        await anext(told)
+        await anext(elsewhere)
         for change, name, other in steps:
             document |= change
             assert (await plane.http.post("/api/tasks", json=document)).status_code == 201

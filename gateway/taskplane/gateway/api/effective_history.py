@@ -125,11 +125,11 @@ async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[s
 
 def _read(body: Any) -> tuple[list[a2a.Message], int]:
     bad = Violations()
-    given = {"messages": body} if isinstance(body, list) else body
+    given: Any = {"messages": body} if isinstance(body, list) else body
     if not isinstance(given, dict):
         what = "must be a list of messages or an object"
         raise Invalid(f"the body {what}", fields={"": what})
-    source = Fields(given, "", bad)  # pyright: ignore[reportUnknownArgumentType]
+    source = Fields(given, "", bad)
     if not isinstance(source.get("messages"), list):
         source.wrong("messages", "is required, and must be a list")
     messages = read_messages(source, "messages")

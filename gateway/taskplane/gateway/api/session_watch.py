@@ -65,7 +65,7 @@ class _Watch:
         self._plane = plane
         self._context_id = context_id
         self._version = 0
-        # What was told last of each task, apart from its content.
+        # The state of each task as it was told last.
         self._states: dict[str, tuple[Any, ...]] = {}
 
     async def events(self) -> AsyncGenerator[tuple[str, Any], None]:

@@ -16,6 +16,7 @@ from taskplane.gateway.api.task_infos import wants_superseded
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.follow import cursor_of
 from taskplane.gateway.http import Headers, Reply, Request, empty_reply
+from taskplane.gateway.operations import touch_session
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_task
 from taskplane.gateway.validation import check_size
@@ -41,6 +42,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
             suggestion="send it a message instead, or store your own task under another id",
         ) from error
     record = stored.record
+    await touch_session(plane, record.task.context_id)
     if stored.created:
         await _keep_in_line(plane, record.task.context_id)
     shown = await _shown(plane, record.task, cursor_of(record))

@@ -295,7 +295,7 @@ class Run:
                 return await self._pause(a2a.TASK_STATE_INPUT_REQUIRED, final.message)
             if isinstance(final, port.AskAuth):
                 return await self._pause(a2a.TASK_STATE_AUTH_REQUIRED, final.message)
-            # What it said before is whole: it chose to end here.
+            # A text that is still open is whole: the agent chose to end here.
             reason = self._change_buffer.message(final.reason)
         except (ValueError, TypeError, AttributeError) as error:
             raise _failed(error, self.task_id) from error
@@ -318,7 +318,11 @@ class Run:
         await self._session.copy()
         await self._session.look()
         await afp("complete.after_copy")
-        return await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
+        at_rest = await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
+        if at_rest and message is None:
+            # No message that is copied tells the session of the end.
+            await self._ports.sessions.touch(self._source.context_id)
+        return at_rest
 
     async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
         """Pause the task once its question is committed and copied: who sees it wait can read all of it."""

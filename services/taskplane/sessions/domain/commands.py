@@ -104,6 +104,14 @@ class MarkApplied:
 
 
 @dataclass(slots=True, kw_only=True)
+class Touch:
+    """Record that a task of the session changed now. Answer: the `Session`."""
+
+    scope: Scope
+    context_id: str
+
+
+@dataclass(slots=True, kw_only=True)
 class Fork:
     """Make a session of what is in effect in another one before an invocation ("": of all). Answer: `Created`.
 
@@ -118,7 +126,7 @@ class Fork:
     salt: int = field(default_factory=new_salt)
 
 
-Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied
+Operation = Create | Update | Delete | Append | Rewind | Undo | MarkApplied | Touch
 
 
 @dataclass(slots=True, kw_only=True)

@@ -71,6 +71,14 @@ def _changed(session: Session, now: int) -> Session:
     return session._replace(version=session.version + 1, updated_at=max(now, session.updated_at))
 
 
+def _touch(found: Found, op: commands.Touch, now: int) -> Outcome:
+    was = found.session
+    if was is None:
+        return session_not_found(op.context_id)
+    session = was._replace(updated_at=max(now, was.updated_at))
+    return Write(session=session, answer=session)
+
+
 def _delete(found: Found, op: commands.Delete, _now: int) -> Outcome:
     was = found.session
     if was is None:
@@ -117,4 +125,5 @@ _RULES: dict[type[Operation], Callable[[Found, Any, int], Outcome]] = {
     commands.Rewind: rewinds.rewind,
     commands.Undo: rewinds.undo,
     commands.MarkApplied: rewinds.mark_applied,
+    commands.Touch: _touch,
 }

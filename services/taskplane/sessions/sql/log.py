@@ -181,6 +181,10 @@ class SqlSessionLog:
             validation.check_place(after.tenant, after.owner, after.context_id, after.updated_at)
         return await self._engine.read(reads.list_unapplied, limit, after)
 
+    async def touch(self, op: commands.Touch) -> Session:
+        """Implement `SessionLog.touch`."""
+        return cast("Session", await self._submit(op))
+
     async def mark_applied(self, op: commands.MarkApplied) -> Session:
         """Implement `SessionLog.mark_applied`."""
         return cast("Session", await self._submit(op))

@@ -119,6 +119,11 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedResponse.FromString,
                 _registered_method=True)
+        self.TouchSession = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/TouchSession',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.TouchSessionRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.TouchSessionResponse.FromString,
+                _registered_method=True)
         self.WatchEntries = channel.unary_stream(
                 '/taskplane.api.sessions.v1.SessionHistory/WatchEntries',
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.WatchEntriesRequest.SerializeToString,
@@ -324,6 +329,14 @@ class SessionHistoryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TouchSession(self, request, context):
+        """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
+        change. Raises no version and adds no entry. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchEntries(self, request, context):
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
         caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
@@ -494,6 +507,11 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.MarkApplied,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedResponse.SerializeToString,
+            ),
+            'TouchSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.TouchSession,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.TouchSessionRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.TouchSessionResponse.SerializeToString,
             ),
             'WatchEntries': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchEntries,
@@ -1005,6 +1023,33 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/MarkApplied',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkAppliedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TouchSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/TouchSession',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.TouchSessionRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.TouchSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

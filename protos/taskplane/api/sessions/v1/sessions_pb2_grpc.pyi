@@ -98,6 +98,10 @@ class SessionHistoryStub:
     """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
     nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
     """
+    TouchSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.TouchSessionRequest, _sessions_pb2.TouchSessionResponse]
+    """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
+    change. Raises no version and adds no entry. NOT_FOUND.
+    """
     WatchEntries: _aio.UnaryStreamMultiCallable[_sessions_pb2.WatchEntriesRequest, _sessions_pb2.WatchEntriesResponse]
     """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
     caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
@@ -320,6 +324,16 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.MarkAppliedResponse]:
         """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
         nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """
+
+    @_abc_1.abstractmethod
+    def TouchSession(
+        self,
+        request: _sessions_pb2.TouchSessionRequest,
+        context: _aio.ServicerContext[_sessions_pb2.TouchSessionRequest, _abc.Awaitable[_sessions_pb2.TouchSessionResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.TouchSessionResponse]:
+        """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
+        change. Raises no version and adds no entry. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
