@@ -2,8 +2,10 @@
 PYTHON  ?= python3
 VENV    ?= .venv
 BIN     := $(VENV)/bin
+RUNS    := $(VENV)/.runs
 READY   := $(VENV)/.ready
 WORKERS ?= 3
+INSTALL  = $(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt
 PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
 GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
@@ -14,7 +16,7 @@ PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -I
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
 
-run: $(READY)  ## the whole plane in one process; ARGS="--port 8081" passes options on
+run: $(RUNS)  ## the whole plane in one process; ARGS="--port 8081" passes options on
 	@$(BIN)/taskplane dev $(ARGS)
 
 # Tests start many processes, and pytest compiles tests in a way of its own: what is compiled is kept in any case.
@@ -27,10 +29,16 @@ compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the p
 
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
-$(READY): pyproject.toml deploy/constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
+$(RUNS): pyproject.toml deploy/constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
+	@echo "Installing taskplane in $(VENV); this takes about a minute."
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) -e .
+	@touch $@
+
+$(READY): $(RUNS)
+	@echo "Installing the tools of developers in $(VENV); this takes another minute or two."
+	@$(INSTALL) -e '.[dev]'
 	@touch $@
 
 .venv-compat/.ready: deploy/compat.txt

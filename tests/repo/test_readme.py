@@ -30,12 +30,15 @@ def starts_a_server(block: str) -> bool:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]:
     """What each block printed. They share one shell, as they do for a reader."""
     place = tmp_path_factory.mktemp("readme")
-    (place / "taskplane").write_text(f'#!/bin/sh\nexec {" ".join(PROGRAM)} "$@"\n')
-    (place / "taskplane").chmod(0o755)
+    commands = place / ".venv" / "bin"
+    commands.mkdir(parents=True)
+    (commands / "taskplane").write_text(f'#!/bin/sh\nexec {" ".join(PROGRAM)} "$@"\n')
+    (commands / "taskplane").chmod(0o755)
+    (commands / "activate").write_text('PATH="$PWD/.venv/bin:$PATH"\n')
     with dev(cwd=place, afresh=True) as plane:
-        script = ["set -eu", 'taskplane() { ./taskplane "$@"; }']
-        commands = [block for block in blocks("sh") if not starts_a_server(block)]
-        for number, block in enumerate(commands):
+        script = ["set -eu"]
+        told = [block for block in blocks("sh") if not starts_a_server(block)]
+        for number, block in enumerate(told):
             script.append(f"{{\n{block.replace(DEFAULT, plane.url)}\n}} > out.{number}")
         done = subprocess.run(
             ["bash", "-c", "\n".join(script)],
@@ -47,7 +50,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        yield {block: (place / f"out.{number}").read_text() for number, block in enumerate(commands)}
+        yield {block: (place / f"out.{number}").read_text() for number, block in enumerate(told)}
 
 
 def answer(answers: dict[str, str], about: str) -> str:
@@ -128,7 +131,7 @@ def test_the_two_commands_of_make_are_what_they_say() -> None:
 
 def test_every_command_that_starts_a_server_is_known_to_these_tests() -> None:
     started = {line for block in blocks("sh") if starts_a_server(block) for line in block.splitlines()}
-    assert started == MAKE | {"taskplane dev", "taskplane dev --agent greeting:Greeter"}
+    assert started == MAKE | {"taskplane dev --agent greeting:Greeter"}
 
 
 def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
