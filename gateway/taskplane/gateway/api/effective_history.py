@@ -15,7 +15,7 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
-from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.fields import Fields, is_object
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.struct import to_dict
 from taskplane.gateway.translate.v0_3 import V0_3
@@ -125,8 +125,9 @@ async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[s
 
 def _read(body: Any) -> tuple[list[a2a.Message], int]:
     bad = Violations()
-    given: Any = {"messages": body} if isinstance(body, list) else body
-    if not isinstance(given, dict):
+    bare: dict[str, Any] = {"messages": body}
+    given = bare if isinstance(body, list) else body
+    if not is_object(given):
         what = "must be a list of messages or an object"
         raise Invalid(f"the body {what}", fields={"": what})
     source = Fields(given, "", bad)
