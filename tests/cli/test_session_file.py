@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import json_of, session_of, taskplane
 
-from taskplane.cli.session_file import opened
+from taskplane.cli.output_file import opened
 
 
 def test_a_session_is_written_to_a_file_and_brought_in_again(url: str, tmp_path: Path) -> None:

@@ -159,6 +159,16 @@ def test_sessions_are_listed_and_switched(url: str) -> None:
     assert done.stderr.rstrip().endswith(f"session {other}")
 
 
+def test_a_new_session_is_begun(url: str) -> None:
+    """The old one stays as it is, and a question that it asked stays open."""
+    session = session_of(url, "one")
+    done = talked(url, "ask Which?", "/new", "two", session=session)
+    assert "  a new session begins with your next message" in done.stderr.splitlines()
+    new = done.stderr.splitlines()[-1].removeprefix("session ")
+    assert new != session
+    assert (tasks_of(url, session), tasks_of(url, new)) == (["one", "ask Which?"], ["two"])
+
+
 def test_a_session_that_was_rewound_elsewhere_is_loaded_anew_and_nothing_goes_to_the_cut_task(url: str) -> None:
     """I6: a message to a task that is there no more is not sent; it is given back."""
     session = session_of(url, "one", "ask Which colour?")

@@ -1,7 +1,9 @@
 """`taskplane task` against a real plane."""
 
 import json
+from uuid import uuid4
 
+import httpx
 from tests.cli.command import said, taskplane
 
 
@@ -44,3 +46,23 @@ def test_a_task_that_has_ended_cannot_be_canceled_and_a_paused_one_can(url: str)
 
 def test_what_does_not_exist_exits_5(url: str) -> None:
     assert taskplane("task", "get", "nothing", "--url", url).returncode == 5
+
+
+def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(url: str) -> None:
+    """For tasks and sessions alike; an id that clients made may be short."""
+    one, mine = said(url, "hello"), uuid4().hex[:8]
+    task, session = one["taskId"], one["contextId"]
+    assert json.loads(taskplane("task", "get", task[:28], "--url", url, "-o", "json").stdout)["id"] == task
+    for ending in ("", "-1", "-2"):
+        document = {"id": mine + ending, "contextId": session, "status": {"state": "completed"}}
+        assert httpx.post(f"{url}/api/tasks", json=document).status_code == 201
+    exact = taskplane("task", "get", mine, "--url", url, "-o", "json")
+    assert json.loads(exact.stdout)["id"] == mine
+    refused = taskplane("task", "get", f"{mine}-", "--url", url, "-o", "json")
+    assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (1, "AMBIGUOUS")
+    shown = taskplane("session", "show", session[:28], "--url", url, "-o", "json")
+    assert json.loads(shown.stdout)["session"]["id"] == session
+    assert said(url, "more", session=session[:28])["contextId"] == session
+    tail = taskplane("tail", task[:28], "--url", url)
+    assert (tail.returncode, "completed" in tail.stdout) == (0, True)
+    assert taskplane("session", "show", "nothing", "--url", url).returncode == 5

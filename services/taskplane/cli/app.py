@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from taskplane.cli.arguments import GRPC, URL, Format, Grpc, Limit, TaskId, TokenEnv, Url, Yes, filled
+from taskplane.cli.artifact_app import artifact as artifact_group
 from taskplane.cli.options import Options
 from taskplane.cli.session_app import session as session_group
 
@@ -195,3 +196,4 @@ app.add_typer(user, name="user")
 app.add_typer(serve, name="serve")
 app.add_typer(task, name="task")
 app.add_typer(session_group, name="session")
+app.add_typer(artifact_group, name="artifact")

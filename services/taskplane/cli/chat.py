@@ -73,6 +73,11 @@ class Chat:
         self.draft = ""
         self.show(self.conversation.messages)
 
+    def begin(self) -> None:
+        """Leave the session; the next message begins another one."""
+        self.conversation = Conversation("", self._a2a.endpoint)
+        self.draft = ""
+
     @property
     def asked(self) -> bool:
         """Return whether the agent waits for an answer of the user."""

@@ -1,12 +1,14 @@
 """The connection of a command to a server, and the exit code for each outcome."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Final, TypeVar
 
 from taskplane.cli import exits
 from taskplane.cli.client.a2a import A2AClient
-from taskplane.cli.client.failures import BadUsage, Failure
+from taskplane.cli.client.artifacts_api import ArtifactsClient
+from taskplane.cli.client.failures import BadUsage, Declined, Failure
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.sessions_api import SessionsClient
 from taskplane.cli.client.task_log import TaskLog
@@ -14,6 +16,13 @@ from taskplane.cli.options import Options
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
 from taskplane.runtime.settings import environment
+
+T = TypeVar("T")
+
+# An id of this length is whole; clients may make shorter ones.
+_WHOLE: Final = 32
+# The number of ids among which the beginning of one is looked for.
+_NEWEST: Final = 1_000
 
 
 class Connection:
@@ -26,10 +35,46 @@ class Connection:
         self.a2a = self.agent(agent)
         self.log = TaskLog(http)
         self.sessions = SessionsClient(http)
+        self.artifacts = ArtifactsClient(http)
 
     def agent(self, name: str) -> A2AClient:
         """Return a client of another agent of this server; empty: the default agent."""
         return A2AClient(self._http, agent=name)
+
+    async def task_id(self, given: str) -> str:
+        """Return the id of one of the newest tasks that begins with `given`; `given` itself if none does. Raise
+        Declined `AMBIGUOUS`."""
+        if len(given) >= _WHOLE:
+            return given
+        async with aclosing(self.a2a.tasks(historyLength=0)) as tasks:
+            return _completed(given, [str(task["id"]) async for task in _first(tasks)])
+
+    async def session_id(self, given: str) -> str:
+        """Return the id of one of the newest sessions that begins with `given`; `given` itself if none does. Raise
+        Declined `AMBIGUOUS`."""
+        if not given or len(given) >= _WHOLE:
+            return given
+        return _completed(given, [str(session["id"]) for session in await self.sessions.find(limit=_NEWEST)])
+
+
+async def _first(tasks: AsyncIterator[T]) -> AsyncIterator[T]:
+    count = 0
+    async for task in tasks:
+        yield task
+        count += 1
+        if count == _NEWEST:
+            return
+
+
+def _completed(given: str, known: Sequence[str]) -> str:
+    found = [one for one in known if one.startswith(given)]
+    if given in found or not found:
+        return given
+    if len(found) > 1:
+        raise Declined(
+            f"{len(found)} ids begin with {given}.", code="AMBIGUOUS", suggestion="Write more of the one that you mean."
+        )
+    return found[0]
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ def chat(options: Options, text: str, session: str) -> int:
 
     async def once(connection: Connection) -> int:
         talk = Chat(connection, options)
-        await talk.load(session)
+        await talk.load(await connection.session_id(session))
         code = await talk.turn(text)
         talk.print_session()
         return code
@@ -41,8 +41,9 @@ def _converse(options: Options, session: str) -> int:
         stack = AsyncExitStack()
 
         def talked() -> int:
-            talk = Chat(runner.run(stack.enter_async_context(connected(options))), options)
-            runner.run(talk.load(session))
+            connection = runner.run(stack.enter_async_context(connected(options)))
+            talk = Chat(connection, options)
+            runner.run(talk.load(runner.run(connection.session_id(session))))
             talk.show(talk.conversation.messages)
             return _ask_and_answer(runner, talk, options.output)
 

@@ -26,13 +26,14 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
         return report_error(refusal, options.output)
 
     async def main(connection: Connection) -> int:
-        history = await connection.sessions.history(session_id)
+        session = await connection.session_id(session_id)
+        history = await connection.sessions.history(session)
         turn = _named(turns(map(read_message, history["messages"])), before, number)
         invocation = turn.message.invocation_id
-        done = await connection.sessions.rewind(session_id, invocation)
+        done = await connection.sessions.rewind(session, invocation)
         if options.output == "text":
             print(turn.message.text)
-            note(f"  rewound; {_count(done['messages'])} left; to take it back: taskplane session undo {session_id}")
+            note(f"  rewound; {_count(done['messages'])} left; to take it back: taskplane session undo {session}")
         else:
             cut = {"number": turn.number, "invocationId": invocation, "text": turn.message.text}
             print_json({**done, "cut": cut}, options.output)
@@ -45,7 +46,8 @@ def undo_rewind(options: Options, session_id: str) -> int:
     """Undo the newest rewind of a session, as long as no new turn has begun."""
 
     async def main(connection: Connection) -> int:
-        done = await connection.sessions.undo_rewind(session_id)
+        session = await connection.session_id(session_id)
+        done = await connection.sessions.undo_rewind(session)
         if options.output == "text":
             show_row(options, done["session"])
             note(f"  undone; {_count(done['messages'])} in effect")
@@ -60,7 +62,8 @@ def fork_session(options: Options, session_id: str, before: str, title: str) -> 
     """Create a session with the effective history, or its part before a turn; the old session is not changed."""
 
     async def main(connection: Connection) -> int:
-        show_row(options, await connection.sessions.fork(session_id, before=before, title=title))
+        session = await connection.session_id(session_id)
+        show_row(options, await connection.sessions.fork(session, before=before, title=title))
         return exits.OK
 
     return run(options, main)

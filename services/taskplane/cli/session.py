@@ -33,14 +33,15 @@ def show_session(options: Options, session_id: str) -> int:
     """
 
     async def main(connection: Connection) -> int:
-        found = await connection.sessions.get(session_id)
-        infos = await connection.sessions.task_infos(session_id)
-        tasks = await connection.sessions.tasks(session_id)
+        session = await connection.session_id(session_id)
+        found = await connection.sessions.get(session)
+        infos = await connection.sessions.task_infos(session)
+        tasks = await connection.sessions.tasks(session)
         if options.output != "text":
             print_json({**found, "tasks": tasks, "taskInfos": infos}, options.output)
             return exits.OK
-        history = await connection.sessions.history(session_id)
-        print(f"session  {session_id}  {one_line(str(found.get('session', {}).get('name') or ''))}".rstrip())
+        history = await connection.sessions.history(session)
+        print(f"session  {session}  {one_line(str(found.get('session', {}).get('name') or ''))}".rstrip())
         for line in turn_lines(turns(map(read_message, history["messages"]))):
             print(line)
         if infos:
@@ -58,7 +59,8 @@ def rename_session(options: Options, session_id: str, title: str) -> int:
     """Change the title of a session, and show it."""
 
     async def main(connection: Connection) -> int:
-        show_row(options, await connection.sessions.rename(session_id, title))
+        session = await connection.session_id(session_id)
+        show_row(options, await connection.sessions.rename(session, title))
         return exits.OK
 
     return run(options, main)
@@ -70,18 +72,19 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
         return report_error(nobody_to_ask(f"Session {session_id} was not deleted"), options.output)
 
     async def main(connection: Connection) -> int:
+        session = await connection.session_id(session_id)
         if not yes:
-            session = (await connection.sessions.get(session_id))["session"]
-            tasks = len(await connection.sessions.task_infos(session_id, superseded=True))
-            title = one_line(str(session.get("name") or session_id), 60)
+            found = (await connection.sessions.get(session))["session"]
+            tasks = len(await connection.sessions.task_infos(session, superseded=True))
+            title = one_line(str(found.get("name") or session), 60)
             if not confirm(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
                 note("Nothing was deleted.")
                 return exits.FAILED
-        await connection.sessions.delete(session_id)
+        await connection.sessions.delete(session)
         if options.output == "text":
-            note(f"Session {session_id} was deleted.")
+            note(f"Session {session} was deleted.")
         else:
-            print_json({"id": session_id, "deleted": True}, options.output)
+            print_json({"id": session, "deleted": True}, options.output)
         return exits.OK
 
     return run(options, main)

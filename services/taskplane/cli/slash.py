@@ -18,6 +18,7 @@ HELP: Final = """\
 /rewind N TEXT   the same, and send TEXT instead
 /undo            take the last rewind back, as long as nothing new was said
 /tasks           the tasks of this session
+/new             begin a new session
 /sessions        your sessions, with numbers
 /sessions N      go on with session N
 /help            this
@@ -97,6 +98,13 @@ async def _sessions(talk: Chat, argument: str) -> int:
     return exits.OK
 
 
+async def _new(talk: Chat, argument: str) -> int:
+    _nothing("new", argument)
+    talk.begin()
+    note("  a new session begins with your next message")
+    return exits.OK
+
+
 async def _help(talk: Chat, argument: str) -> int:
     for line in HELP.splitlines():
         note(f"  {line}")
@@ -107,6 +115,7 @@ _COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[int]]]] = {
     "rewind": _rewind,
     "undo": _undo,
     "tasks": _tasks,
+    "new": _new,
     "sessions": _sessions,
     "help": _help,
 }

@@ -35,7 +35,8 @@ def tail_task(options: Options, task_id: str, after: str) -> int:
 
     async def main(connection: Connection) -> int:
         follow = _Follow(after)
-        async with aclosing(connection.log.events(task_id, after=after)) as events:
+        task = await connection.task_id(task_id)
+        async with aclosing(connection.log.events(task, after=after)) as events:
             async for item in events:
                 if isinstance(item, Resumed):
                     follow.resumed = item.cursor or "the beginning"

@@ -36,7 +36,7 @@ def get_task(options: Options, task_id: str) -> int:
     """Show a task with its history and artifacts."""
 
     async def main(connection: Connection) -> int:
-        _show(options, await connection.a2a.task(task_id))
+        _show(options, await connection.a2a.task(await connection.task_id(task_id)))
         return exits.OK
 
     return run(options, main)
@@ -46,7 +46,7 @@ def cancel_task(options: Options, task_id: str) -> int:
     """Cancel a task, and show it."""
 
     async def main(connection: Connection) -> int:
-        _show(options, await connection.a2a.cancel(task_id))
+        _show(options, await connection.a2a.cancel(await connection.task_id(task_id)))
         return exits.OK
 
     return run(options, main)

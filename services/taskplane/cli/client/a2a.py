@@ -5,7 +5,7 @@ event and resumes after it, on the same server or another one, also after the ta
 """
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -161,7 +161,7 @@ class A2AClient:
         task: dict[str, Any] = await self._call("GetTask", params)
         return task
 
-    async def tasks(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
+    async def tasks(self, **filters: Any) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the caller's tasks, newest state change first; `filters` are parameters of `ListTasks`."""
         token = ""
         while True:

@@ -1,0 +1,38 @@
+"""The commands of `taskplane artifact`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskplane.cli.arguments import URL, Format, TaskId, TokenEnv, Url
+from taskplane.cli.options import Options
+
+artifact = typer.Typer(help="List and save artifacts.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@artifact.command("list")
+def list_command(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """List the artifacts of a task."""
+    from taskplane.cli.artifact import list_artifacts
+
+    raise typer.Exit(list_artifacts(Options(url, token_env, output), task_id))
+
+
+@artifact.command("get")
+def get(
+    task_id: TaskId,
+    name: Annotated[
+        str, typer.Argument(metavar="[ARTIFACT]", help="Its id or name; may be left out where there is only one.")
+    ] = "",
+    file: Annotated[
+        Path | None, typer.Option("--file", "-O", metavar="FILE", help="Where it is written, instead of stdout.")
+    ] = None,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Save an artifact."""
+    from taskplane.cli.artifact import get_artifact
+
+    raise typer.Exit(get_artifact(Options(url, token_env, output), task_id, name, file))

@@ -1,0 +1,47 @@
+"""A client of the artifacts of tasks, under `/api/tasks`."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
+from urllib.parse import quote
+
+from taskplane.cli.client.failures import Declined, Missing
+from taskplane.cli.client.http import Http
+
+
+class ArtifactsClient:
+    """A client of one server's artifacts, to be used inside `async with` of its `Http`."""
+
+    def __init__(self, http: Http) -> None:
+        """Create a client."""
+        self._http = http
+
+    async def of_task(self, task_id: str) -> list[dict[str, Any]]:
+        """Return the artifacts of a task with their times, in the order in which they were begun. Raise `Missing`."""
+        answer: Any = await self._http.json("GET", _path(task_id))
+        return cast("list[dict[str, Any]]", answer.get("data") or [])
+
+    async def named(self, task_id: str, name: str) -> dict[str, Any]:
+        """Return the artifact with this id or, if there is only one, with this name; for an empty name the only one.
+        Raise `Missing`; Declined `WHICH_ARTIFACT`."""
+        known = await self.of_task(task_id)
+        found = [one for one in known if one["artifactId"] == name] or [
+            one for one in known if not name or one.get("name") == name
+        ]
+        if len(found) > 1:
+            raise Declined(
+                f"Task {task_id} has {len(found)} such artifacts.",
+                code="WHICH_ARTIFACT",
+                suggestion="name one of: " + ", ".join(str(one["artifactId"]) for one in found),
+            )
+        if not found:
+            raise Missing(f"Task {task_id} has no artifact {name}.".replace("  ", " "), code="ARTIFACT_NOT_FOUND")
+        return found[0]
+
+    def content(self, task_id: str, artifact_id: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open an artifact as a file. Raise `Missing`."""
+        return self._http.download(_path(task_id, artifact_id))
+
+
+def _path(task_id: str, *more: str) -> str:
+    return "/".join(["/api/tasks", quote(task_id, safe=""), "artifacts", *[quote(one, safe="") for one in more]])
