@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,9 @@ Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", callback=filled)]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", callback=filled)]
+TargetFile = Annotated[
+    Path | None, typer.Option("--file", "-O", metavar="FILE", help="Where it is written, instead of stdout.")
+]
 Grpc = Annotated[str, typer.Option("--grpc", metavar="HOST:PORT", help="The gRPC address of the plane.")]
 
 GRPC = "127.0.0.1:50050"

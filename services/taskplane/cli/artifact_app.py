@@ -1,11 +1,10 @@
 """The commands of `taskplane artifact`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import URL, Format, TaskId, TokenEnv, Url
+from taskplane.cli.arguments import URL, Format, TargetFile, TaskId, TokenEnv, Url
 from taskplane.cli.options import Options
 
 artifact = typer.Typer(help="List and save artifacts.", no_args_is_help=True, rich_markup_mode=None)
@@ -25,9 +24,7 @@ def get(
     name: Annotated[
         str, typer.Argument(metavar="[ARTIFACT]", help="Its id or name; may be left out where there is only one.")
     ] = "",
-    file: Annotated[
-        Path | None, typer.Option("--file", "-O", metavar="FILE", help="Where it is written, instead of stdout.")
-    ] = None,
+    file: TargetFile = None,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",

@@ -1,9 +1,9 @@
 """The connection of a command to a server, and the exit code for each outcome."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from typing import Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
 
 from taskplane.cli import exits
 from taskplane.cli.client.a2a import A2AClient
@@ -16,8 +16,6 @@ from taskplane.cli.options import Options
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
 from taskplane.runtime.settings import environment
-
-T = TypeVar("T")
 
 # An id of this length is whole; clients may make shorter ones.
 _WHOLE: Final = 32
@@ -46,8 +44,7 @@ class Connection:
         Declined `AMBIGUOUS`."""
         if len(given) >= _WHOLE:
             return given
-        async with aclosing(self.a2a.tasks(historyLength=0)) as tasks:
-            return _completed(given, [str(task["id"]) async for task in _first(tasks)])
+        return _completed(given, [str(task["id"]) async for task in self.a2a.tasks(_NEWEST, historyLength=0)])
 
     async def session_id(self, given: str) -> str:
         """Return the id of one of the newest sessions that begins with `given`; `given` itself if none does. Raise
@@ -55,15 +52,6 @@ class Connection:
         if not given or len(given) >= _WHOLE:
             return given
         return _completed(given, [str(session["id"]) for session in await self.sessions.find(limit=_NEWEST)])
-
-
-async def _first(tasks: AsyncIterator[T]) -> AsyncIterator[T]:
-    count = 0
-    async for task in tasks:
-        yield task
-        count += 1
-        if count == _NEWEST:
-            return
 
 
 def _completed(given: str, known: Sequence[str]) -> str:

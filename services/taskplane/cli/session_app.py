@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from taskplane.cli.arguments import URL, Format, Limit, SessionId, TokenEnv, Url, Yes, filled
+from taskplane.cli.arguments import URL, Format, Limit, SessionId, TargetFile, TokenEnv, Url, Yes, filled
 from taskplane.cli.options import Options
 
 session = typer.Typer(
@@ -96,9 +96,7 @@ def fork(
 @session.command("export")
 def export(
     session_id: SessionId,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-O", metavar="FILE", help="Where it is written, instead of stdout.")
-    ] = None,
+    file: TargetFile = None,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",

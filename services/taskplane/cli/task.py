@@ -21,11 +21,7 @@ def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
         filters["status"] = f"TASK_STATE_{state.upper().replace('-', '_')}"
 
     async def main(connection: Connection) -> int:
-        found: list[dict[str, Any]] = []
-        async for task in connection.a2a.tasks(**filters):
-            if len(found) == limit:
-                break
-            found.append(task)
+        found = [task async for task in connection.a2a.tasks(limit, **filters)]
         print_list(found, [_HEADER, *map(_row, found)], "No tasks.", options.output)
         return exits.OK
 

@@ -112,6 +112,19 @@ async def shown(plane: Plane, context: str) -> list[str]:
     return texts(messages)
 
 
+def echo(*words: str) -> list[str]:
+    """The conversation in which these were said, one after the other, and each was answered with itself."""
+    return [word for word in words for _ in range(2)]
+
+
+async def session_of(plane: Plane, way: Way, *words: str) -> str:
+    context = fresh()
+    for word in words:
+        await say(plane, way, context, word)
+    assert await shown(plane, context) == echo(*words)
+    return context
+
+
 async def invocation(plane: Plane, context: str, text: str) -> str:
     """The invocation of the turn that began with a text."""
     for message in await flat(plane, context):

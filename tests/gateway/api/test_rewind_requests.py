@@ -12,7 +12,7 @@ from tests.gateway.api.conversing import (
     invocation,
     name_of,
     rewind,
-    say,
+    session_of,
     shown,
     state_of,
     told,
@@ -25,17 +25,10 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
 streaming = pytest.mark.parametrize("way", [way for way in WAYS if way.streams], ids=name_of)
 
 
-async def talked(plane: Plane, way: Way) -> str:
-    context = fresh()
-    for text in ("A", "B"):
-        await say(plane, way, context, text)
-    return context
-
-
 @streaming
 async def test_a_refused_rewind_ends_with_a_status_update_that_says_why(plane: Plane, way: Way) -> None:
     """R9: for clients that take a Task without history for the beginning of a turn."""
-    context = await talked(plane, way)
+    context = await session_of(plane, way, "A", "B")
     events = await plane.streamed(way.method, way.params(context, "", {REWIND: "nobody"}))
     task, update = (event.result for event in events)
     if way.version == "0.3":
@@ -51,7 +44,7 @@ async def test_a_refused_rewind_ends_with_a_status_update_that_says_why(plane: P
 @pytest.mark.parametrize("value", [None, ""])
 async def test_a_key_that_names_nothing_is_no_rewind(plane: Plane, way: Way, value: Any) -> None:
     """R9."""
-    context = await talked(plane, way)
+    context = await session_of(plane, way, "A", "B")
     found = await told(plane, way, way.params(context, "C", {REWIND: value}))
     assert state_of(found[-1][1]) == "completed"
     assert await shown(plane, context) == ["A", "A", "B", "B", "C", "C"]
@@ -61,7 +54,7 @@ async def test_a_key_that_names_nothing_is_no_rewind(plane: Plane, way: Way, val
 @pytest.mark.parametrize("blank", [" ", "\n\t "])
 async def test_a_blank_text_beside_a_rewind_is_no_turn(plane: Plane, way: Way, blank: str) -> None:
     """R9, R2."""
-    context = await talked(plane, way)
+    context = await session_of(plane, way, "A", "B")
     await rewind(plane, way, context, await invocation(plane, context, "B"), blank)
     assert await shown(plane, context) == ["A", "A"]
 
@@ -69,7 +62,7 @@ async def test_a_blank_text_beside_a_rewind_is_no_turn(plane: Plane, way: Way, b
 @every_way
 async def test_a_rewind_may_name_the_session_as_its_task(plane: Plane, way: Way) -> None:
     """R9: as clients do that go on with the task which they were shown last."""
-    context = await talked(plane, way)
+    context = await session_of(plane, way, "A", "B")
     params = way.params(context, "", {REWIND: await invocation(plane, context, "B")})
     params["message"]["taskId"] = context
     await told(plane, way, params)
@@ -82,7 +75,7 @@ async def test_a_rewind_may_name_the_session_as_its_task(plane: Plane, way: Way)
 @every_way
 async def test_the_task_of_a_rewind_is_found_under_its_id(plane: Plane, way: Way) -> None:
     """R5: by the method of either dialect, as it was streamed."""
-    context = await talked(plane, way)
+    context = await session_of(plane, way, "A", "B")
     ((_, task),) = await rewind(plane, way, context, await invocation(plane, context, "B"))
     assert task["id"] == context
     found = await plane.result("tasks/get" if way.version == "0.3" else "GetTask", {"id": task["id"]})

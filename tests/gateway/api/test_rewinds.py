@@ -10,12 +10,14 @@ from tests.gateway.api.conversing import (
     WAYS,
     Way,
     data,
+    echo,
     events,
     flat,
     invocation,
     name_of,
     rewind,
     say,
+    session_of,
     shown,
     state_of,
     texts,
@@ -28,19 +30,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 each_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
 STREAM = Way("0.3", True)
-
-
-def echo(*words: str) -> list[str]:
-    """The conversation in which these were said, one after the other, and each was answered with itself."""
-    return [word for word in words for _ in range(2)]
-
-
-async def session_of(plane: Plane, way: Way, *words: str) -> str:
-    context = fresh()
-    for word in words:
-        await say(plane, way, context, word)
-    assert await shown(plane, context) == echo(*words)
-    return context
 
 
 @each_way

@@ -101,11 +101,11 @@ class _Watch:
         if _log.isEnabledFor(logging.DEBUG):
             act = "added" if received else "updated"
             _log.debug("%s task %s of session %s: state %s", act, info["taskId"], self._context_id, info["state"])
-        before = self._states.get(info["taskId"])
-        self._states[info["taskId"]] = _state(info)
+        before, state = self._states.get(info["taskId"]), _state(info)
+        self._states[info["taskId"]] = state
         if received:
             return "task-received", info
-        return "task-state-changed" if before != _state(info) else "task-updated", info
+        return "task-state-changed" if before != state else "task-updated", info
 
     def _of_entries(self, told: sb.Entries) -> Iterable[tuple[str, Any]]:
         for entry in told.entries:

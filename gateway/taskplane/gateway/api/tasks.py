@@ -7,7 +7,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway import etags
+from taskplane.gateway import etags, operations
 from taskplane.gateway.api.effective_history import apply_session
 from taskplane.gateway.api.envelope import data_reply, list_reply, read_json
 from taskplane.gateway.api.session_tasks import iterate_tasks
@@ -16,7 +16,6 @@ from taskplane.gateway.api.task_infos import wants_superseded
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.follow import cursor_of
 from taskplane.gateway.http import Headers, Reply, Request, empty_reply
-from taskplane.gateway.operations import touch_session
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_task
 from taskplane.gateway.validation import check_size
@@ -42,7 +41,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
             suggestion="send it a message instead, or store your own task under another id",
         ) from error
     record = stored.record
-    await touch_session(plane, record.task.context_id)
+    await operations.touch_session(plane, record.task.context_id)
     if stored.created:
         await _keep_in_line(plane, record.task.context_id)
     shown = await _shown(plane, record.task, cursor_of(record))
@@ -61,17 +60,11 @@ async def _keep_in_line(plane: Plane, context_id: str) -> None:
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return a task or, under the id of a session, the session task. Raise NotFound."""
-    task_id = request.arguments["task"]
-    try:
-        record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id))).record
-    except NotFound as missing:
-        try:
-            session = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=task_id))
-        except NotFound:
-            raise missing from None
-        return data_reply(await _shown(plane, session.task), "Successfully retrieved task")
+    record = await operations.get(plane, request.arguments["task"], None)
     shown = await _shown(plane, record.task, cursor_of(record))
-    return data_reply(shown, "Successfully retrieved task", headers=_headers(record))
+    # The session task has no log, and so no generation and no cursor.
+    headers = _headers(record) if record.incarnation else None
+    return data_reply(shown, "Successfully retrieved task", headers=headers)
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:

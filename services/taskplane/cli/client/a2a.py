@@ -161,15 +161,17 @@ class A2AClient:
         task: dict[str, Any] = await self._call("GetTask", params)
         return task
 
-    async def tasks(self, **filters: Any) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the caller's tasks, newest state change first; `filters` are parameters of `ListTasks`."""
+    async def tasks(self, limit: int, **filters: Any) -> AsyncGenerator[dict[str, Any]]:
+        """Yield the caller's tasks, newest state change first, at most `limit`; `filters` are parameters of
+        `ListTasks`."""
         token = ""
         while True:
-            page = await self._call("ListTasks", {"pageSize": 100, **filters, "pageToken": token})
-            for task in page.get("tasks", []):
+            page = await self._call("ListTasks", {"pageSize": min(100, limit), **filters, "pageToken": token})
+            for task in page.get("tasks", [])[:limit]:
+                limit -= 1
                 yield task
             token = page.get("nextPageToken", "")
-            if not token:
+            if not token or limit < 1:
                 return
 
     async def cancel(self, task_id: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
+from taskplane.executor.runs.faults import AgentFailed, failed, is_ours, shut
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
@@ -53,14 +54,6 @@ class Fresh:
     begins_session: bool
     # A router that was too slow for the caller, or failed.
     routing: "asyncio.Task[a2a.Message | str | None] | None" = None
-
-
-# Characters of an AgentError that clients see.
-_MAX_ERROR: Final = 2_000
-
-
-class _AgentFailed(Exception):
-    """The agent raised, or yielded what is no change; the text is for clients."""
 
 
 class Run:
@@ -145,7 +138,7 @@ class Run:
                 await self._live()
         except Stopped:
             log.info("the run of task %s under fence %d was stopped", self.task_id, self.fence)
-        except _AgentFailed as error:
+        except AgentFailed as error:
             await self._fail("AGENT_ERROR", str(error))
         except ItemRefused as refusal:
             log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
@@ -248,13 +241,13 @@ class Run:
                 await self._expect_no_more(changes)
             return at_rest
         finally:
-            await _shut(changes)
+            await shut(changes)
 
     def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
         try:
             return self._hosted.agent.run(turn)
         except BaseException as error:
-            raise _failed(error, self.task_id) from error
+            raise failed(error, self.task_id) from error
 
     def _set_limit(self, turn: port.Turn) -> None:
         policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
@@ -265,7 +258,7 @@ class Run:
         try:
             return await routing
         except BaseException as error:
-            raise _failed(error, self.task_id) from error
+            raise failed(error, self.task_id) from error
 
     async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
         """Take what the agent yields; return its final change, or None if it returned without one."""
@@ -276,13 +269,13 @@ class Run:
             except StopAsyncIteration:
                 return None
             except BaseException as error:
-                raise _failed(error, self.task_id) from error
+                raise failed(error, self.task_id) from error
             if isinstance(change, _FINAL):
                 return change
             try:
                 self._change_buffer.take(change)
             except (ValueError, TypeError, AttributeError, JsonError) as error:
-                raise _failed(error, self.task_id) from error
+                raise failed(error, self.task_id) from error
             if outbox.blocked:
                 await outbox.room()
 
@@ -298,7 +291,7 @@ class Run:
             # A text that is still open is whole: the agent chose to end here.
             reason = self._change_buffer.message(final.reason)
         except (ValueError, TypeError, AttributeError) as error:
-            raise _failed(error, self.task_id) from error
+            raise failed(error, self.task_id) from error
         if isinstance(final, port.Fail):
             await self._close(a2a.TASK_STATE_FAILED, reason, "AGENT_FAILED")
         else:
@@ -365,7 +358,7 @@ class Run:
         except StopAsyncIteration:
             return
         except BaseException as error:
-            if _is_ours(error):
+            if is_ours(error):
                 raise
             log.exception("the agent of task %s raised after its final change", self.task_id)
             return
@@ -402,39 +395,3 @@ class Run:
             invocation_id=invocation_id,
             fence=self.fence,
         )
-
-
-async def _shut(changes: AsyncIterator[port.Change]) -> None:
-    close = getattr(changes, "aclose", None)
-    if close is None:
-        return
-    try:
-        await close()
-    except BaseException as error:
-        if _is_ours(error):
-            raise
-        log.exception("an agent raised while its run was closed")
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Return whether an exception came through the code of an agent, but from outside: the run is canceled, or the
-    process is interrupted."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt)
-
-
-def _failed(error: BaseException, task_id: str) -> _AgentFailed:
-    """Return the failure of a run whose agent raised `error`; raise `error` if it came from outside.
-
-    Its text may have secrets in it: it goes to the log, and to clients only that of an AgentError.
-    """
-    if _is_ours(error):
-        raise error
-    log.error("the agent of task %s failed", task_id, exc_info=error)
-    if isinstance(error, port.AgentError) and str(error):
-        return _AgentFailed(str(error)[:_MAX_ERROR])
-    request = logs.request_id.get()
-    where = f"request {request}" if request else f"task {task_id}"
-    return _AgentFailed(f"The agent failed unexpectedly; its log has the cause under {where}.")

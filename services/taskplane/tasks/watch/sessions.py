@@ -188,7 +188,7 @@ class WatchedSessions:
             return
         for change in commit.changes:
             row = change.row
-            for context_id in {row.context_id, change.moved_from or row.context_id}:
+            for context_id in (row.context_id, change.moved_from) if change.moved_from else (row.context_id,):
                 session = self._sessions.get((row.tenant, row.owner, context_id))
                 if session is not None and is_told(change):
                     session.notice(row.uid)
