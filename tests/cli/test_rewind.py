@@ -3,8 +3,11 @@
 import json
 from typing import Any
 
+import httpx
 import pytest
 from tests.cli.command import json_of, said, session_of, taskplane
+
+INVOCATION = "kagent_invocation_id"
 
 
 def history(url: str, session: str) -> list[str]:
@@ -93,6 +96,25 @@ def test_i6_after_a_rewind_past_a_question_the_next_message_is_no_answer_to_it(u
     session = session_of(url, "one", "ask Sure?")
     json_of(url, "session", "rewind", session, "--before-message", "2")
     assert said(url, "three", session)["text"] == "three"
+
+
+def test_r10_the_turns_of_documents_are_listed_rewound_and_counted(url: str) -> None:
+    """R5: a session that a runtime feeds, with a task for each turn."""
+    created = httpx.post(f"{url}/api/sessions", json={"agent_ref": "a"}).json()
+    session: str = created["data"]["id"]
+    turns = [f"{session}-{number}" for number in (1, 2)]
+    for turn in turns:
+        said_so = {"kind": "message", "parts": [{"kind": "text", "text": turn}], "metadata": {INVOCATION: turn}}
+        history_ = [{**said_so, "messageId": f"{turn}-{role}", "role": role} for role in ("user", "agent")]
+        document = {"id": turn, "contextId": session, "status": {"state": "completed"}, "history": history_}
+        assert httpx.post(f"{url}/api/tasks", json=document).status_code == 201
+    assert invocations(url, session) == turns
+    done = taskplane("session", "rewind", session, "--before-message", "2", "--url", url)
+    assert (done.returncode, done.stdout) == (0, f"{turns[1]}\n")
+    assert "2 messages left" in done.stderr
+    assert (invocations(url, session), history(url, session)) == (turns[:1], [turns[0]] * 2)
+    assert "4 messages" in taskplane("session", "undo", session, "--url", url).stderr
+    assert invocations(url, session) == turns
 
 
 def test_a_fork_goes_on_elsewhere_and_leaves_the_old_session_as_it_is(url: str) -> None:

@@ -180,9 +180,10 @@ async def test_i6_a_mark_has_its_event_and_what_belongs_to_no_turn_has_none(plan
     mark = {"generation": 2, "superseded": True, "superseded_seq": 1}
     await refused(plane, change(document, **mark), record(document, 2, kind=SUPERSEDED))
     await accepted(plane, change(document, invocation_id="i1", **mark), record(document, 2, kind=SUPERSEDED))
+    shown = {"generation": 4, "superseded": False}
+    for same in ({}, {"superseded_seq": 1}):
+        await refused(plane, change(row, **shown, **same), record(row, 4, kind=RESTORED))
     shown = {"generation": 3, "superseded": False}
-    for same in ({}, {"invocation_id": "i1"}, {"superseded_seq": 1}):
-        await refused(plane, change(document, **shown, **same), record(document, 3, kind=RESTORED))
     for other in ({"invocation_id": "i2"}, {"context_id": "elsewhere"}):
         await refused(plane, change(document, superseded=False, **other))
     await accepted(plane, change(document, **shown, invocation_id="i2"), record(document, 3, kind=RESTORED))

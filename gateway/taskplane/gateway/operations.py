@@ -14,6 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import conversation
 from taskplane.gateway.follow import (
     TERMINAL,
     PayloadStream,
@@ -76,7 +77,7 @@ async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
     reference = reply.task
     if reply.HasField("rewound"):
         if not reply.rewound.HasField("next"):
-            return Answer(reply.rewound.task, whole=True)
+            return Answer(await _rewound_task(plane, reply.rewound), whole=True)
         reference = reply.rewound.next
     return await _wait_for_task(plane, sent.wait, reference, accepted)
 
@@ -135,11 +136,20 @@ async def _rewind_stream(plane: Plane, rewound: xb.Rewound, cursor: str) -> Payl
     """Return the session task after a rewind, then the new task from its first event on. With a cursor, which belongs
     to the new task, only the events after it."""
     if not rewound.HasField("next"):
-        return PayloadStream(single(*_told(rewound.task)), whole=True)
+        return PayloadStream(single(*_told(await _rewound_task(plane, rewound))), whole=True)
     task_id = rewound.next.task_id
     place = cursor or await _first_cursor(plane, rewound.next)
     events = follow(plane.tasks, task_id, place, _SEND_ENDS, patience=plane.settings.store_patience, task_sent=True)
-    return PayloadStream(events) if cursor else PayloadStream(prepend(rewound.task, events), whole=True)
+    if cursor:
+        return PayloadStream(events)
+    return PayloadStream(prepend(await conversation.with_documents(plane, rewound.task), events), whole=True)
+
+
+async def _rewound_task(plane: Plane, rewound: xb.Rewound) -> a2a.Task:
+    """Return the session task after a rewind without a next turn, or the refusal of the rewind as it is."""
+    if rewound.task.status.state == a2a.TASK_STATE_FAILED:
+        return rewound.task
+    return await conversation.with_documents(plane, rewound.task)
 
 
 def _told(task: a2a.Task) -> Sequence[Payload]:
@@ -166,10 +176,9 @@ async def get(plane: Plane, task_id: str, history_length: int | None) -> pb.Task
         return (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
     except NotFound as missing:
         try:
-            found = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=task_id))
+            task = await conversation.session_task(plane, task_id)
         except NotFound:
             raise missing from None
-    task = found.task
     if history_length is not None:
         del task.history[: max(len(task.history) - history_length, 0)]
     return pb.TaskRecord(id=task.id, context_id=task.context_id, task=task)

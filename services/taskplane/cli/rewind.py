@@ -27,8 +27,8 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
 
     async def main(connection: Connection) -> int:
         session = await connection.session_id(session_id)
-        history = await connection.sessions.history(session)
-        turn = _named(turns(map(read_message, history["messages"])), before, number)
+        said = await connection.sessions.messages(session)
+        turn = _named(turns(map(read_message, said)), before, number)
         invocation = turn.message.invocation_id
         done = await connection.sessions.rewind(session, invocation)
         if options.output == "text":

@@ -40,16 +40,16 @@ def show_session(options: Options, session_id: str) -> int:
         if options.output != "text":
             print_json({**found, "tasks": tasks, "taskInfos": infos}, options.output)
             return exits.OK
-        history = await connection.sessions.history(session)
+        said = await connection.sessions.messages(session)
         print(f"session  {session}  {one_line(str(found.get('session', {}).get('name') or ''))}".rstrip())
-        for line in turn_lines(turns(map(read_message, history["messages"]))):
+        for line in turn_lines(turns(map(read_message, said))):
             print(line)
         if infos:
             print(f"\n{columns(info_table(read_session({'tasks': infos})))}")
-        said: set[str] = set()
+        shown: set[str] = set()
         for task in map(read_task, tasks):
-            print(f"\n{task_text(task, said)}")
-            said |= {message.id for message in task.history}
+            print(f"\n{task_text(task, shown)}")
+            shown |= {message.id for message in task.history}
         return exits.OK
 
     return run(options, main)

@@ -8,6 +8,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, Invalid, PlaneError
 from taskplane.runtime.times import set_time
 from taskplane.tasks import wire
+from taskplane.tasks.domain.documents import unpack_turns
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope
 from taskplane.tasks.store import ReadLog
@@ -21,7 +22,7 @@ async def exported(log: ReadLog, scope: Scope, task_id: str, generation: int) ->
 
     NotFound; Invalid `BEYOND_HEAD`; Conflict `TRIMMED_MEANWHILE`.
     """
-    row, task = await log.get(scope, task_id)
+    row, task = await log.get(scope, task_id, whole=True)
     if generation > row.generation:
         raise Invalid(f"task {task_id} has no generation {generation}", reason="BEYOND_HEAD")
     if not generation or row.origin == DOCUMENT:
@@ -94,6 +95,7 @@ def _task(row: Row, task: a2a.Task) -> pb.ExportedTask:
         in_turn=row.in_turn,
         task=task,
         trimmed_generation=row.trimmed_generation,
+        cut_invocation_ids=sorted(unpack_turns(row.cut_turns)),
     )
     set_time(shown.created_at, row.created_at)
     set_time(shown.status_at, row.status_at)

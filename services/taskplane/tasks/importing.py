@@ -13,6 +13,7 @@ from taskplane.runtime.times import micros
 from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.append import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.changes import read_status
+from taskplane.tasks.domain.documents import pack_turns, turns_in
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
 from taskplane.tasks.domain.leases import STORE_ACTOR
@@ -317,6 +318,7 @@ class TaskReader:
             superseded_seq=0,
             trimmed_generation=given.trimmed_generation,
             in_turn=given.in_turn,
+            cut_turns=None if managed else pack_turns(set(turns_in(given.task)).intersection(given.cut_invocation_ids)),
             **known,  # type: ignore[arg-type]
         )
 

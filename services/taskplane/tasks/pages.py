@@ -77,8 +77,10 @@ class MessageFilter:
     """A filter of the messages of a session's tasks, newest page first.
 
     `before`: only messages before the one with this id; "": all. `shown`: ids of messages that are shown already, in
-    their order; pages count them, and tell where they are. `ends`: of managed tasks, by the invocation that created
-    them, the number of `shown` before what they say besides; the messages of other tasks follow all of `shown`.
+    their order; pages count them, and tell where they are. `ends`: by the invocation that created a
+    task, or that a document named last, the number of `shown` before what it says besides; the messages of other tasks
+    follow all of `shown`.
+    `documents_only`: only the messages of documents.
     """
 
     context_id: str
@@ -86,6 +88,7 @@ class MessageFilter:
     before: str = ""
     shown: Sequence[str] = ()
     ends: Mapping[str, int] = field(default_factory=dict[str, int])
+    documents_only: bool = False
 
 
 class MessagePage(NamedTuple):

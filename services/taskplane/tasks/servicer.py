@@ -188,7 +188,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         scope = _scope()
         operation = wire.put(request, scope, uid=new_id(), salt=new_id(), task_id=new_id())
         done = _expect(commands.Done, await self._log.submit(operation))
-        response = pb.PutTaskResponse(created=done.created)
+        response = pb.PutTaskResponse(created=done.created, invocation_ids=done.turns)
         await self._fill_current(response.record, scope, done.row)
         return response
 

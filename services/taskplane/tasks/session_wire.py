@@ -36,6 +36,7 @@ def message_filter(request: pb.ListMessagesRequest) -> MessageFilter:
         before=request.before,
         shown=request.shown,
         ends=request.ends,
+        documents_only=request.documents_only,
     )
 
 

@@ -114,8 +114,11 @@ class WriteLog(Protocol):
 class ReadLog(Protocol):
     """Reads of single tasks and their events."""
 
-    async def get(self, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
-        """Return the task folded at exactly the generation of the row. NotFound."""
+    async def get(self, scope: Scope, task_id: str, *, whole: bool = False) -> tuple[Row, a2a.Task]:
+        """Return the task folded at exactly the generation of the row. NotFound.
+
+        `whole`: a document also with what was said in turns that a rewind cut.
+        """
         ...
 
     async def row(self, scope: Scope, task_id: str) -> Row:

@@ -190,6 +190,7 @@ task: Final = Table(
     Column("in_turn", Boolean, nullable=False),
     Column("trimmed_generation", BigInteger, nullable=False),
     Column("trace", LargeBinary),
+    Column("cut_turns", Text),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),

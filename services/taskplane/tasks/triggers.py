@@ -69,6 +69,7 @@ LIVE: Final = frozenset(
         "event_bytes",
         "superseded",
         "trace",
+        "cut_turns",
     }
 )
 # The stored fold is a cache of the log and may be rewritten at any time.
@@ -170,10 +171,9 @@ def triggers(dialect: Dialect) -> list[Trigger]:
             "BEFORE UPDATE",
             "NEW.superseded <> OLD.superseded AND (NEW.generation = OLD.generation"
             " OR (NEW.superseded AND NEW.invocation_id IS NULL)"
-            " OR (NEW.superseded_seq <= OLD.superseded_seq AND NOT (OLD.superseded"
-            f" AND OLD.origin <> '{MANAGED}' AND ({another_turn} OR NEW.context_id <> OLD.context_id))))",
-            "a task of a turn is superseded or restored by an event, for a newer entry of its session, or restored"
-            " since it is a document of another turn or session now",
+            f" OR (OLD.origin = '{MANAGED}' AND NEW.superseded_seq <= OLD.superseded_seq))",
+            "a task of a turn is superseded or restored by an event, and one that is run here for a newer entry of its"
+            " session",
             ["superseded"],
         ),
         Trigger(

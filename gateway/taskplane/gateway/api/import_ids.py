@@ -49,6 +49,7 @@ class IdMapping:
         """Replace the ids in a task of the session."""
         one.uid = self.id(one.uid)
         one.id = self.id(one.id)
+        one.cut_invocation_ids[:] = [self.id(turn) for turn in one.cut_invocation_ids]
         self._task(one.task)
 
     def event(self, one: pb.Event) -> None:
@@ -79,6 +80,8 @@ class IdMapping:
         self._metadata(task)
         for message in task.history:
             self._message(message)
+        for artifact in task.artifacts:
+            self._metadata(artifact)
         if task.status.HasField("message"):
             self._message(task.status.message)
 

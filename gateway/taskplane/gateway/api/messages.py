@@ -9,10 +9,10 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply
-from taskplane.gateway.api.message_pages import MessagePage, newest_page
 from taskplane.gateway.api.session_tasks import iterate_events, iterate_tasks
 from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.conversation import MessagePage, newest_page
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import is_partial

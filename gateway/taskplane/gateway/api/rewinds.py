@@ -6,7 +6,7 @@ from typing import Any
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.gateway import etags
+from taskplane.gateway import conversation, etags
 from taskplane.gateway.api.envelope import data_reply, read_object, read_options
 from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
@@ -82,5 +82,6 @@ def _expected(request: Request, body: Fields) -> int:
 
 async def _left(plane: Plane, task: a2a.Task, version: int) -> dict[str, Any]:
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=task.context_id))).session
+    task = await conversation.with_documents(plane, task)
     messages = await plane.worker.run(task.ByteSize(), lambda: [V0_3.message(one) for one in task.history])
     return {"session": session_json(session), "version": version, "messages": messages}

@@ -8,9 +8,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
+from taskplane.gateway.conversation import has_own_task, session_task
 from taskplane.gateway.follow import cursor_of
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import NotFound
 
 _PAGE: Final = 100
 _EVENTS: Final = 1_000
@@ -34,7 +34,7 @@ async def iterate_tasks(
     """
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     if session.has_session_task and not await has_own_task(plane, context_id):
-        yield Listed((await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))).task)
+        yield Listed(await session_task(plane, context_id))
     asked = pb.ListTasksRequest(
         context_id=context_id,
         page_size=_PAGE,
@@ -58,12 +58,3 @@ async def iterate_events(plane: Plane, task_id: str, kind: pb.EventKind.ValueTyp
         if len(events) < _EVENTS:
             return
         asked.after_generation = events[-1].generation
-
-
-async def has_own_task(plane: Plane, context_id: str) -> bool:
-    """Return whether a runtime stored a task under the session's id, which is shown instead of the session task."""
-    try:
-        found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))
-    except NotFound:
-        return False
-    return found.record.context_id == context_id

@@ -1,7 +1,10 @@
 """Tasks under /api: document tasks written by external runtimes, and reads of all tasks."""
 
+import hashlib
+import logging
+from collections.abc import Iterable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
@@ -19,7 +22,13 @@ from taskplane.gateway.http import Headers, Reply, Request, empty_reply
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_task
 from taskplane.gateway.validation import check_size
-from taskplane.runtime.errors import NotFound, Refused
+from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.validation import is_id
+
+# Turns of a document of which its session is told at once: the newest ones.
+_MOST_TURNS: Final = 1_000
+
+_log = logging.getLogger(__name__)
 
 
 async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -41,11 +50,39 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
             suggestion="send it a message instead, or store your own task under another id",
         ) from error
     record = stored.record
-    await operations.touch_session(plane, record.task.context_id)
-    if stored.created:
-        await _keep_in_line(plane, record.task.context_id)
+    begun = await _begin_turns(plane, record, stored.invocation_ids)
+    if not begun:
+        await operations.touch_session(plane, record.context_id)
+    if begun or stored.created:
+        await _keep_in_line(plane, record.context_id)
     shown = await _shown(plane, record.task, cursor_of(record))
     return data_reply(shown, "Successfully stored task", status=201, headers=_headers(record))
+
+
+async def _begin_turns(plane: Plane, record: pb.TaskRecord, turns: Iterable[str]) -> bool:
+    """Have the session know the turns of a document, so that rewinds and pushed histories cut them; return whether some
+    are new. A failure is logged only: the document is stored, and they become known when it is stored again."""
+    entries = [
+        sb.Entry(id=_begun_id(record.uid, turn), kind=sb.ENTRY_KIND_OUTCOME, invocation_id=turn, task_id=record.id)
+        for turn in turns
+        if is_id(turn)
+    ]
+    if not entries:
+        return False
+    asked = sb.AppendEntriesRequest(context_id=record.context_id, entries=entries[-_MOST_TURNS:])
+    try:
+        return (await plane.sessions.AppendEntries(asked)).appended > 0
+    except NotFound:
+        # Tasks may be stored for a session that does not exist.
+        return False
+    except PlaneError as error:
+        _log.warning("session %s does not know all turns of task %s: %s", record.context_id, record.id, error)
+        return False
+
+
+def _begun_id(uid: str, turn: str) -> str:
+    """Return the id of the entry that has the session know a turn of a document."""
+    return hashlib.sha256(f"{uid}\0{turn}".encode()).hexdigest()[:32]
 
 
 async def _keep_in_line(plane: Plane, context_id: str) -> None:

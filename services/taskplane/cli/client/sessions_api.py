@@ -70,10 +70,16 @@ class SessionsClient:
         query = "?include=superseded" if superseded else ""
         return await self._data("GET", _path(session_id, "/task-infos") + query) or []
 
-    async def history(self, session_id: str) -> dict[str, Any]:
-        """Return the effective history: `{version, messages}`. Raise `Missing`."""
-        found: dict[str, Any] = await self._data("GET", _path(session_id, "/effective_history"))
-        return found
+    async def messages(self, session_id: str) -> list[dict[str, Any]]:
+        """Return the messages that the session shows, oldest first, those of documents included. Raise `Missing`."""
+        said: list[dict[str, Any]] = []
+        query: dict[str, str | int] = {"limit": _PAGE}
+        while True:
+            page: dict[str, Any] = await self._data("GET", _path(session_id, "/messages") + "?" + urlencode(query))
+            said[:0] = page["messages"]
+            if not page.get("before"):
+                return said
+            query["before"] = str(page["before"])
 
     async def rename(self, session_id: str, title: str) -> dict[str, Any]:
         """Change the title of a session. Raise `Missing`."""

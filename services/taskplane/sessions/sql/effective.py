@@ -1,5 +1,6 @@
 """Reads of the effective history. It is decided without payloads; a page reads only those of its own entries."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import groupby
@@ -154,6 +155,7 @@ def list_message_ids(
     of, reads = read_short(conn, scope, context_id)
     known = read_index(conn, of, cache) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
     ids = [known.pushed[index] for index in known.kept]
+    pushed = len(ids)
     ends: dict[int, int] = {}
     for place, _, seq, kind in known.reading.places:
         if kind != EVENT:
@@ -161,11 +163,17 @@ def list_message_ids(
                 ids.append(known.ids.get(seq, b""))
             ends[place] = len(ids)
     seen = known.reading.seen
+    places = sorted(ends)
     bound = bound_of(of, EntryFilter(effective=True, distinct=True, kinds=_SAID))
     return MessageIds(
         of,
         [message_id.decode() for message_id in ids],
-        {name: ends[place] for name, place in seen.items() if isinstance(name, str) and place in ends},
+        # A turn that says nothing itself is where those before it end.
+        {
+            name: ends[places[before - 1]] if (before := bisect_right(places, place)) else pushed
+            for name, place in seen.items()
+            if isinstance(name, str)
+        },
         EffectivePlace(of.seq, of.version, 0).token(key, bound),
     )
 

@@ -204,10 +204,11 @@ class Added:
 
 @dataclass(slots=True)
 class Done:
-    """Answer with the row as it is now. `created`: it is a new document task."""
+    """Answer with the row as it is now. `created`: it is a new document task. `turns`: those that a document names."""
 
     row: Row
     created: bool = False
+    turns: Sequence[str] = ()
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
-from taskplane.tasks.domain.documents import stored_document
+from taskplane.tasks.domain.documents import pack_turns, stored_document, turns_in, unpack_turns
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan
@@ -140,6 +140,7 @@ def _new_row(op: commands.Create, now: int) -> Row:
         op.strategy == QUEUE,  # in_turn
         0,  # trimmed_generation
         op.scope.trace,
+        None,  # cut_turns
     )
 
 
@@ -201,6 +202,9 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     if row.superseded and (turn, task.context_id) != (row.invocation_id, row.context_id):
         # It continues in a turn that the rewind did not cut.
         draft.mark(superseded=False)
+    turns = turns_in(task, row.invocation_id)
+    cut = unpack_turns(row.cut_turns).intersection(turns) if task.context_id == row.context_id else ()
+    draft.new["cut_turns"] = pack_turns(cut)
     draft.replaced(state)
     draft.new["invocation_id"] = turn
     draft.new["agent"] = op.agent or row.agent
@@ -208,7 +212,7 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     draft.new["snapshot_generation"] = draft.generation
     draft.new["snapshot_bytes"] = len(content)
     new = draft.finished()
-    return Write(new, draft.events, commands.Done(new, created=at == 0), draft.new, document=content)
+    return Write(new, draft.events, commands.Done(new, at == 0, turns), draft.new, document=content)
 
 
 def _new_document(op: commands.Put, now: int) -> Row:

@@ -1,12 +1,14 @@
-"""Documents as they are stored: each message has an id and the time at which it first came. Pure."""
+"""Documents as they are stored: each message has an id and the time at which it first came; and as they are shown:
+without what was said in turns that a rewind cut. Pure."""
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
-from taskplane.tasks.domain.messages import is_partial
+from taskplane.tasks.domain.messages import is_partial, named_turn, turn_of
 
 
 def stored_document(task: a2a.Task, before: a2a.Task | None, now: int) -> a2a.Task:
@@ -34,6 +36,63 @@ def stored_document(task: a2a.Task, before: a2a.Task | None, now: int) -> a2a.Ta
             message.metadata.fields[message_times.KEY].CopyFrom(known.metadata.fields[message_times.KEY])
         message_times.add_time(message.metadata, now)
     return document
+
+
+def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
+    """Return the turns of a document's messages, in order, each once; of one without messages, the turn it names.
+
+    `had`: the turn of the document if it names none.
+    """
+    turns = [turn for turn in dict.fromkeys(_turns_of(document)) if turn]
+    named = turn_of(document) or had
+    return turns or ([] if named is None else [named])
+
+
+def pack_turns(turns: Iterable[str]) -> str | None:
+    """Return turns as a row has them; None for none."""
+    ordered = sorted(turns)
+    return json.dumps(ordered) if ordered else None
+
+
+def unpack_turns(packed: str | None) -> frozenset[str]:
+    """Return the turns that `pack_turns` was given."""
+    return frozenset(json.loads(packed)) if packed else frozenset()
+
+
+def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
+    """Return a document without the messages of turns that are `cut`, and without artifacts that name one.
+
+    Its state is not changed.
+    """
+    turns = _turns_of(document)
+    shown = a2a.Task()
+    shown.CopyFrom(document)
+    del shown.history[:]
+    shown.history.extend([message for message, turn in zip(document.history, turns, strict=False) if turn not in cut])
+    if shown.status.HasField("message") and turns[-1] in cut:
+        shown.status.ClearField("message")
+    del shown.artifacts[:]
+    shown.artifacts.extend([one for one in document.artifacts if named_turn(one) not in cut])
+    return shown
+
+
+def _turns_of(document: a2a.Task) -> Sequence[str]:
+    """Return the turn of each message, that of the status last; "" for all where the document names none.
+
+    A message that names no turn is of the one before it. What the user says begins a turn: if it names none, it is of
+    the next one that is named. The last one may be named by the document alone.
+    """
+    said = list(_messages(document))
+    turns = [named_turn(message) or "" for message in said]
+    after = named_turn(document) or ""
+    for at in range(len(said) - 1, -1, -1):
+        if said[at].role == a2a.ROLE_USER:
+            turns[at] = turns[at] or after
+        after = turns[at] or after
+    before = next((turn for turn in turns if turn), named_turn(document) or "")
+    for at, turn in enumerate(turns):
+        before = turns[at] = turn or before
+    return turns
 
 
 def _messages(task: a2a.Task) -> Iterator[a2a.Message]:

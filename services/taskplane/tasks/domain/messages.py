@@ -58,15 +58,19 @@ def interrupted(message: a2a.Message) -> a2a.Message:
 def turn_of(document: a2a.Task) -> str | None:
     """Return the invocation that a runtime's task names in its metadata or, newest first, in that of its messages."""
     named: list[a2a.Task | a2a.Message] = [document, document.status.message, *reversed(document.history)]
-    for said in named:
-        if not said.HasField("metadata"):
-            continue
-        fields = said.metadata.fields
-        for key in TURN_KEYS:
-            # Looking up a missing key of a protobuf map would add it.
-            turn = fields[key].string_value if key in fields else ""
-            if turn and len(turn) <= MAX_ID and "\0" not in turn:
-                return turn
+    return next((turn for said in named if (turn := named_turn(said)) is not None), None)
+
+
+def named_turn(said: a2a.Task | a2a.Message | a2a.Artifact) -> str | None:
+    """Return the invocation that a task, a message or an artifact names in its own metadata."""
+    if not said.HasField("metadata"):
+        return None
+    fields = said.metadata.fields
+    for key in TURN_KEYS:
+        # Looking up a missing key of a protobuf map would add it.
+        turn = fields[key].string_value if key in fields else ""
+        if turn and len(turn) <= MAX_ID and "\0" not in turn:
+            return turn
     return None
 
 

@@ -19,9 +19,16 @@ def needs_open_text(row: Row, op: Operation) -> bool:
     return isinstance(op, (commands.Cancel, commands.Delete, commands.Orphan))
 
 
-def needs_document(row: Row, op: Operation) -> bool:
-    """Return whether deciding `op` on `row` needs the content of the task (`Found.document`)."""
-    return isinstance(op, commands.Put) and row.origin == DOCUMENT
+def needs_document(row: Row, op: Operation, *, cut: bool = False) -> bool:
+    """Return whether deciding `op` on `row` needs the content of the task (`Found.document`).
+
+    `cut`: see `Found`.
+    """
+    if row.origin != DOCUMENT:
+        return False
+    if isinstance(op, commands.MarkSuperseded):
+        return cut or row.superseded or row.cut_turns is not None
+    return isinstance(op, commands.Put)
 
 
 def needs_artifacts(row: Row, op: Operation) -> list[str]:

@@ -140,6 +140,8 @@ class Row(NamedTuple):
     trimmed_generation: int
     # The packed `traceparent` of whoever sent the newest message: a run continues that trace.
     trace: bytes | None
+    # Of a document: the turns it names that a rewind cut, as a JSON list; null: none. What they said is not shown.
+    cut_turns: str | None
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}

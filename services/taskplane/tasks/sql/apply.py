@@ -156,6 +156,7 @@ class _Decided:
         for other in found.others:
             if other.row is not None and other.row.uid in self._stored:
                 other.open_text = self._open_text(other.row)
+                other.document = self._stored[other.row.uid]
         uid = target.uid
         read = self._stored, self._lost, self._artifacts, self._turns, self._waiting
         if uid is None or not any(uid in known for known in read):
@@ -184,7 +185,9 @@ class _Decided:
         in_turn: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
         for op, target in zip(operations, self._targets, strict=True):
-            texts.update([row.uid for each in target.others if (row := each.row) and needs_open_text(row, op)])
+            for each in target.others:
+                if each.row and (needs_open_text(each.row, op) or needs_document(each.row, op, cut=each.cut)):
+                    texts.add(each.row.uid)
             row = target.row
             if row is None:
                 continue
@@ -198,7 +201,7 @@ class _Decided:
                 in_turn.add(row.uid)
             artifacts.update([(row.uid, artifact_id) for artifact_id in needs_artifacts(row, op)])
         if texts:
-            self._stored = {uid: content.folded() for uid, content in contents(conn, texts).items()}
+            self._stored = {uid: content.stored() for uid, content in contents(conn, texts).items()}
         if lost:
             self._lost.update(said_under_fence(conn, lost))
         if turns:

@@ -1,13 +1,14 @@
 """The content of tasks: the stored snapshot and the events after it, read in one statement for any number of tasks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Cast, Column, Connection, cast, func, null, select, union_all
+from sqlalchemy import BigInteger, Cast, Column, Connection, case, cast, func, null, select, union_all
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import table_of
+from taskplane.tasks.domain.documents import shown_document, unpack_turns
 from taskplane.tasks.domain.fold import Said, fold
 from taskplane.tasks.domain.task import STATUS, Event
 from taskplane.tasks.sql.packing import unpack
@@ -21,12 +22,17 @@ def _nothing(column: Column[Any]) -> Cast[Any]:
     return cast(null() if column.nullable else column.type.python_type(), column.type)
 
 
-# The snapshot has the shape of an event, with generation 0. Nothing is sorted here: payloads are large and the order
-# inside a task is the index's.
+# The snapshot has the shape of an event, with generation 0; its invocation is the cut turns of a document that is shown
+# without them. One that is hidden as a whole is shown whole to who asks for it. Nothing is sorted here: payloads are
+# large and the order inside a task is the index's.
+_IN_SNAPSHOTS: Final[Mapping[Any, Any]] = {
+    event.c.payload: task.c.snapshot,
+    event.c.invocation_id: case((task.c.superseded, null()), else_=task.c.cut_turns),
+}
 _SNAPSHOTS: Final = select(
     task.c.uid,
     cast(0, BigInteger).label("generation"),
-    *(task.c.snapshot if column is event.c.payload else _nothing(column) for column in EVENT_COLUMNS[2:]),
+    *(_IN_SNAPSHOTS.get(column, _nothing(column)) for column in EVENT_COLUMNS[2:]),
 ).where(IN_UIDS)
 _TAILS: Final = (
     select(*EVENT_COLUMNS)
@@ -65,29 +71,42 @@ _AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class Content:
-    """The content of a task: its stored snapshot, a serialized task, and the events after it. `said` as in `fold`."""
+    """The content of a task: its stored snapshot, a serialized task, and the events after it. `said` as in `fold`.
+
+    `cut`: the turns that are not shown of a document.
+    """
 
     snapshot: bytes
     tail: list[Event]
     said: dict[int, Said]
+    cut: Set[str] = frozenset()
 
     def folded(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
-        """Return the task, after further `events` of which `said` is known."""
+        """Return the task as it is shown, after further `events` of which `said` is known."""
+        task = self.stored(events, said)
+        return shown_document(task, self.cut) if self.cut else task
+
+    def stored(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
+        """Return the task as it is stored, after further `events` of which `said` is known."""
         return fold(a2a.Task.FromString(self.snapshot), (*self.tail, *events), {**self.said, **(said or {})})
 
 
 def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
     """Return the tasks as the log stands. One statement; a task that is not there is left out."""
     snapshots: dict[str, bytes] = {}
+    cut: dict[str, Set[str]] = {}
     tails: dict[str, list[Event]] = {}
     for values in conn.execute(_CONTENTS, {"uids": uids}):
         found = to_event(values)
         if found.generation == 0:
             snapshots[found.task_uid] = unpack(found.payload)
+            if found.invocation_id is not None:
+                cut[found.task_uid] = unpack_turns(found.invocation_id)
         else:
             tails.setdefault(found.task_uid, []).append(found)
     return {
-        uid: Content(snapshot, sorted(tails.get(uid, ()), key=_generation), {}) for uid, snapshot in snapshots.items()
+        uid: Content(snapshot, sorted(tails.get(uid, ()), key=_generation), {}, cut.get(uid, frozenset()))
+        for uid, snapshot in snapshots.items()
     }
 
 

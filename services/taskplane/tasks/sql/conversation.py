@@ -16,7 +16,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, messages_of, without_repeats
-from taskplane.tasks.domain.task import MANAGED, Scope
+from taskplane.tasks.domain.task import DOCUMENT, Scope
 from taskplane.tasks.pages import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.packing import unpack
@@ -47,10 +47,12 @@ class _Outline(NamedTuple):
     event_bytes: int
     origin: str
     invocation_id: str | None
+    cut_turns: str | None
 
     @property
     def is_folded(self) -> bool:
-        return self.generation == self.snapshot_generation
+        """Return whether the snapshot is the task as it is shown."""
+        return self.generation == self.snapshot_generation and self.cut_turns is None
 
     @property
     def bytes(self) -> int:
@@ -106,11 +108,11 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
     if not has_nul(query.context_id):
         rows = conn.execute(_OUTLINES, {**owner(scope), "context_id": query.context_id})
         outlines = [_Outline._make(row) for row in rows]
+    if query.documents_only:
+        outlines = [one for one in outlines if one.origin == DOCUMENT]
+        cache = MessageIdCache(0)
     said = _ids(conn, outlines, key, cache)
-    ends = [
-        query.ends.get(one.invocation_id or "", len(query.shown)) if one.origin == MANAGED else len(query.shown)
-        for one in outlines
-    ]
+    ends = [query.ends.get(one.invocation_id or "", len(query.shown)) for one in outlines]
     places = between(without_repeats(said, set(query.shown)), ends, len(query.shown))
 
     def id_at(at: int) -> str:

@@ -139,7 +139,7 @@ def _errors(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
     documents = [each.uid for each in failed if each.origin == DOCUMENT]
     if documents:
         for uid, content in contents(conn, documents).items():
-            errors[uid] = text_of(a2a.Task.FromString(content.snapshot).status.message)
+            errors[uid] = text_of(content.folded().status.message)
     return errors
 
 

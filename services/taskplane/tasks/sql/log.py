@@ -109,9 +109,9 @@ class SqlTaskLog:
         )
         return [next(answers) if refusal is None else refusal for refusal in refusals]
 
-    async def get(self, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
+    async def get(self, scope: Scope, task_id: str, *, whole: bool = False) -> tuple[Row, a2a.Task]:
         """Implement `TaskLog.get`."""
-        return await self._engine.read(reads.get_task, scope, task_id)
+        return await self._engine.read(reads.get_task, scope, task_id, whole)
 
     async def row(self, scope: Scope, task_id: str) -> Row:
         """Implement `TaskLog.row`."""

@@ -46,10 +46,11 @@ def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
     return to_row(values)
 
 
-def get_task(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, a2a.Task]:
+def get_task(conn: Connection, scope: Scope, task_id: str, whole: bool) -> tuple[Row, a2a.Task]:
     """Implement `TaskLog.get`."""
     row = get_row(conn, scope, task_id)
-    return row, contents(conn, [row.uid])[row.uid].folded()
+    content = contents(conn, [row.uid])[row.uid]
+    return row, content.stored() if whole else content.folded()
 
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:

@@ -10,13 +10,13 @@ from sqlalchemy import (
     BigInteger,
     LargeBinary,
     Text,
+    and_,
     bindparam,
     case,
     cast,
     func,
     literal_column,
     null,
-    or_,
     select,
     tuple_,
     union_all,
@@ -68,15 +68,18 @@ NAMES_AND_TURNS: Final = PreparedQuery(union_all(_named_tasks, _named_turns))
 
 
 # The tasks of a session that were not brought in line with this entry of it yet, oldest first, with the turn that a
-# document names. One that names none belongs to no turn.
+# document names last: one that names none belongs to no turn. Documents that were are among them, since they may name
+# other turns by now.
 BEHIND: Final = (
     select(task.c.uid, case((task.c.origin == DOCUMENT, task.c.invocation_id), else_=None))
     .where(
         task.c.tenant == bindparam("tenant"),
         task.c.owner == bindparam("owner"),
         task.c.context_id == bindparam("context_id"),
-        or_(task.c.origin == MANAGED, task.c.invocation_id.is_not(None)),
-        task.c.superseded_seq < bindparam("seq"),
+        case(
+            (task.c.origin == MANAGED, task.c.superseded_seq < bindparam("seq")),
+            else_=and_(task.c.invocation_id.is_not(None), task.c.superseded_seq <= bindparam("seq")),
+        ),
     )
     .order_by(task.c.created_at, task.c.id)
 )

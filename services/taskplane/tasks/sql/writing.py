@@ -42,7 +42,8 @@ _WIDTHS: Final[Sequence[frozenset[str]]] = (
     ITEM,
     ITEM | {"message_generation", "copied_generation"},
     # Whatever happens to a managed task. Snapshots are written with these or the next.
-    _CHANGING - {"agent", "context_id", "invocation_id", "superseded", "superseded_seq", "trimmed_generation"},
+    _CHANGING
+    - {"agent", "context_id", "cut_turns", "invocation_id", "superseded", "superseded_seq", "trimmed_generation"},
     _CHANGING,
 )
 _WITH_SNAPSHOT: Final = 5

@@ -1139,20 +1139,26 @@ class PutTaskResponse(_message.Message):
 
     RECORD_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
+    INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
     @_builtins.property
     def record(self) -> Global___TaskRecord:
-        """With the stored document."""
+        """With the stored document, without what was said in turns that a rewind cut."""
+
+    @_builtins.property
+    def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The turns that the document names, in the order of their messages."""
 
     def __init__(
         self,
         *,
         record: Global___TaskRecord | None = ...,
         created: _builtins.bool = ...,
+        invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "invocation_ids", b"invocation_ids", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1828,6 +1834,7 @@ class ListMessagesRequest(_message.Message):
     BEFORE_FIELD_NUMBER: _builtins.int
     SHOWN_FIELD_NUMBER: _builtins.int
     ENDS_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_ONLY_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     page_size: _builtins.int
     """1 to 1,000; 0: 100. A page may hold fewer messages although more come before them, so that it stays within some
@@ -1835,6 +1842,8 @@ class ListMessagesRequest(_message.Message):
     """
     before: _builtins.str
     """Only the messages before the one with this id. Empty: all."""
+    documents_only: _builtins.bool
+    """Only the messages of documents, which no session has."""
     @_builtins.property
     def shown(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Ids of messages that are shown already, in their order (SessionHistory.ListMessageIds). Pages count them, and tell
@@ -1843,8 +1852,8 @@ class ListMessagesRequest(_message.Message):
 
     @_builtins.property
     def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Of a task run here, by the invocation that created it: the number of `shown` that come before what it says besides.
-        The messages of other tasks follow all of `shown`.
+        """By the invocation that created a task, or that a document named last: the number of `shown` that come before what it
+        says besides. The messages of other tasks follow all of `shown`.
         """
 
     def __init__(
@@ -1855,10 +1864,11 @@ class ListMessagesRequest(_message.Message):
         before: _builtins.str = ...,
         shown: _abc.Iterable[_builtins.str] | None = ...,
         ends: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        documents_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "context_id", b"context_id", "ends", b"ends", "page_size", b"page_size", "shown", b"shown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "context_id", b"context_id", "documents_only", b"documents_only", "ends", b"ends", "page_size", b"page_size", "shown", b"shown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2354,6 +2364,7 @@ class ExportedTask(_message.Message):
     IN_TURN_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     TRIMMED_GENERATION_FIELD_NUMBER: _builtins.int
+    CUT_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     id: _builtins.str
     origin: Global___Origin.ValueType
@@ -2379,6 +2390,10 @@ class ExportedTask(_message.Message):
     def task(self) -> _a2a_pb2.Task:
         """The folded task at `generation`."""
 
+    @_builtins.property
+    def cut_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a document: the invocations it names that a rewind cut. `task` has their messages, too."""
+
     def __init__(
         self,
         *,
@@ -2398,10 +2413,11 @@ class ExportedTask(_message.Message):
         in_turn: _builtins.bool = ...,
         task: _a2a_pb2.Task | None = ...,
         trimmed_generation: _builtins.int = ...,
+        cut_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "status_at", b"status_at", "task", b"task", "trimmed_generation", b"trimmed_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "cut_invocation_ids", b"cut_invocation_ids", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "status_at", b"status_at", "task", b"task", "trimmed_generation", b"trimmed_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

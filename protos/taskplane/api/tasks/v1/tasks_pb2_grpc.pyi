@@ -71,7 +71,8 @@ class TaskStoreStub:
     `expected_generation`.
     The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
     newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
-    until it names another turn or another context.
+    until it names another turn or another context. Each of its messages is of the turn that it names itself; one that
+    names none is of the turn of the message before it, or of the one after it if the user sent it.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
     """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
@@ -89,9 +90,10 @@ class TaskStoreStub:
     MarkSuperseded: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkSupersededRequest, _tasks_pb2.MarkSupersededResponse]
     """Brings the tasks of a session in line with its history after rewinds: tasks with a cut invocation are superseded,
     and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one transaction. A
-    document has the turn that it named last (PutTask); one that named none is left alone. Both are events; neither
-    changes the state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and
-    a lower or equal one does not change it. For executors only. INVALID_ARGUMENT.
+    document is superseded if all turns of its messages are cut; if some are, and the last is one of them, it is shown
+    without their messages; one that names no turn is left alone. Both are events; neither changes the state of a task
+    at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and a lower one does not change
+    it, nor an equal one unless it is a document. For executors only. INVALID_ARGUMENT.
     """
     ListTaskInfos: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTaskInfosRequest, _tasks_pb2.ListTaskInfosResponse]
     """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
@@ -252,7 +254,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         `expected_generation`.
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
         newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
-        until it names another turn or another context.
+        until it names another turn or another context. Each of its messages is of the turn that it names itself; one that
+        names none is of the turn of the message before it, or of the one after it if the user sent it.
         """
 
     @_abc_1.abstractmethod
@@ -294,9 +297,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]:
         """Brings the tasks of a session in line with its history after rewinds: tasks with a cut invocation are superseded,
         and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one transaction. A
-        document has the turn that it named last (PutTask); one that named none is left alone. Both are events; neither
-        changes the state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and
-        a lower or equal one does not change it. For executors only. INVALID_ARGUMENT.
+        document is superseded if all turns of its messages are cut; if some are, and the last is one of them, it is shown
+        without their messages; one that names no turn is left alone. Both are events; neither changes the state of a task
+        at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and a lower one does not change
+        it, nor an equal one unless it is a document. For executors only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod

@@ -1,4 +1,4 @@
-"""Pages of a session's conversation, newest first, combined from both stores."""
+"""The conversation of a session, combined from both stores: in pages, newest first, and as the session task."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -6,10 +6,11 @@ from typing import Final, NamedTuple
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.api.session_tasks import has_own_task
 from taskplane.gateway.plane import Plane
+from taskplane.runtime.errors import NotFound
 
 _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
+_MOST: Final = 1_000
 
 
 class MessagePage(NamedTuple):
@@ -30,15 +31,62 @@ async def newest_page(plane: Plane, context_id: str, limit: int, before: str) ->
     token = ""
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     if session.has_session_task and not await has_own_task(plane, context_id):
-        shown = await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=context_id))
-        asked.shown.extend(shown.message_ids)
-        asked.ends.update(shown.ends)
-        token = shown.page_token
+        token = await _show_log(plane, asked)
+    return await _page(plane, asked, token, limit)
+
+
+async def session_task(plane: Plane, context_id: str) -> a2a.Task:
+    """Return the session task of a session, with the messages of its documents. Raise NotFound."""
+    found = await plane.sessions.GetSessionTask(sb.GetSessionTaskRequest(context_id=context_id))
+    return await with_documents(plane, found.task)
+
+
+async def with_documents(plane: Plane, session: a2a.Task) -> a2a.Task:
+    """Return a session task with the messages of documents too, which the log of the session does not have, each where
+    its turn is."""
+    asked = pb.ListMessagesRequest(context_id=session.context_id, documents_only=True, page_size=1)
+    if not (await plane.tasks.ListMessages(asked)).messages:
+        return session
+    token = await _show_log(plane, asked)
+    said: list[a2a.Message] = []
+    while True:
+        page = await _page(plane, asked, token, _MOST)
+        said[:0] = page.messages
+        if not page.more:
+            break
+        asked.before = said[0].message_id
+    # Turns may have begun since the session task was read.
+    later = set(asked.shown) - {message.message_id for message in session.history} - {""}
+    task = a2a.Task()
+    task.CopyFrom(session)
+    del task.history[:]
+    task.history.extend([message for message in said if message.message_id not in later])
+    return task
+
+
+async def has_own_task(plane: Plane, context_id: str) -> bool:
+    """Return whether a runtime stored a task under the session's id, which is shown instead of the session task."""
+    try:
+        found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))
+    except NotFound:
+        return False
+    return found.record.context_id == context_id
+
+
+async def _show_log(plane: Plane, asked: pb.ListMessagesRequest) -> str:
+    """Add the messages that the session has to a request for those of its tasks; return the token of their list."""
+    shown = await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=asked.context_id))
+    asked.shown.extend(shown.message_ids)
+    asked.ends.update(shown.ends)
+    return shown.page_token
+
+
+async def _page(plane: Plane, asked: pb.ListMessagesRequest, token: str, limit: int) -> MessagePage:
     messages: list[a2a.Message] = []
     while True:
         asked.page_size = limit - len(messages)
         page = await plane.tasks.ListMessages(asked)
-        messages[:0] = _together(page, await _shown(plane, context_id, token, page))
+        messages[:0] = _together(page, await _shown(plane, asked.context_id, token, page))
         if not page.more or len(messages) >= limit:
             return MessagePage(messages, page.more)
         asked.before = messages[0].message_id
@@ -54,7 +102,7 @@ def _together(page: pb.ListMessagesResponse, shown: Sequence[a2a.Message]) -> li
 
 
 async def _shown(plane: Plane, context_id: str, token: str, page: pb.ListMessagesResponse) -> Sequence[a2a.Message]:
-    """Return the messages of the session task that belong on a page."""
+    """Return the messages of the session's log that belong on a page."""
     messages: list[a2a.Message] = []
     asked = sb.ListEntriesRequest(
         context_id=context_id, effective=True, distinct=True, kinds=_SAID, page_token=token, skip=page.first_shown

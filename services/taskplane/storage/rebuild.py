@@ -1,0 +1,38 @@
+"""A table of SQLite made anew, for a column that is not to stand behind the others."""
+
+import sqlalchemy as sa
+
+
+def rebuild_table(conn: sa.Connection, table: str, before: str, after: str) -> None:
+    """Make a table anew with `after` in place of `before` in its definition, and copy every row into it.
+
+    Its indexes are kept; columns that only one of the two tables has are not copied. Raise ValueError if the definition
+    has no such text. SQLite only.
+    """
+    made = _definitions(conn, table, "table")[0]
+    if before not in made:
+        raise ValueError(f"the table {table} is not as the version before made it")
+    indexes = _definitions(conn, table, "index")
+    was = _columns(conn, table)
+    for (name,) in conn.exec_driver_sql(f"SELECT name {_of(table)} AND type = 'index'").all():
+        conn.exec_driver_sql(f"DROP INDEX {name}")
+    conn.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_before")
+    conn.exec_driver_sql(made.replace(before, after, 1))
+    kept = ", ".join(name for name in _columns(conn, table) if name in was)
+    conn.exec_driver_sql(f"INSERT INTO {table} ({kept}) SELECT {kept} FROM {table}_before")
+    conn.exec_driver_sql(f"DROP TABLE {table}_before")
+    for index in indexes:
+        conn.exec_driver_sql(index)
+
+
+def _of(table: str) -> str:
+    return f"FROM sqlite_master WHERE tbl_name = '{table}' AND sql IS NOT NULL"
+
+
+def _definitions(conn: sa.Connection, table: str, kind: str) -> list[str]:
+    found = conn.exec_driver_sql(f"SELECT sql {_of(table)} AND type = '{kind}' ORDER BY name")
+    return [str(sql) for (sql,) in found]
+
+
+def _columns(conn: sa.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in conn.exec_driver_sql(f"PRAGMA table_info({table})")]
