@@ -140,7 +140,7 @@ class Row(NamedTuple):
     trimmed_generation: int
     # The packed `traceparent` of whoever sent the newest message: a run continues that trace.
     trace: bytes | None
-    # Of a document: the turns it names that a rewind cut, as a JSON list; null: none. What they said is not shown.
+    # The turns that a document names and a rewind cut, as a JSON list; null: none. Their messages are not shown.
     cut_turns: str | None
 
 
