@@ -258,6 +258,21 @@ async def test_what_is_refused_for_good_is_the_runs_to_hear_and_it_can_say_one_t
     assert await finishing
 
 
+async def test_nothing_is_sent_between_a_refusal_and_the_end_of_the_run() -> None:
+    """What else waits would be refused in the place of the end, which then could not be said."""
+    run = Run()
+    run.say("one")
+    run.take()
+    run.say("two")
+    assert not run.refuse("TASK_TOO_LARGE")
+    assert run.box.weight() == (0, 0)
+    run.box.clear()
+    finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_FAILED), consumed=0))
+    assert await waits(finishing) and run.box.weight()[0] == 1
+    run.accept(run.take())
+    assert await finishing
+
+
 async def test_nothing_is_handed_out_past_the_end_of_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """C8: the run stands still, and goes on where a renewal says that it may."""
     run = Run(lease=-1.0)

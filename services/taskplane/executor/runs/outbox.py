@@ -297,7 +297,7 @@ class Outbox:
 
         (0, 0) if there is nothing to take now.
         """
-        if self._stopped or self._expired:
+        if self._stopped or self._expired or self._refusal is not None:
             return 0, 0
         if self._item is not None:
             return len(self._item.entries), sum(entry.size for entry in self._item.entries)
@@ -366,10 +366,11 @@ class Outbox:
         else:
             self.refuse(ItemRefused(result.refusal.reason, result.refusal.message))
         self._wake()
-        return bool(self._waiting) or self._final is not None
+        return self._refusal is None and (bool(self._waiting) or self._final is not None)
 
     def refuse(self, refusal: ItemRefused) -> None:
-        """Drop an item that the store will never take; the run is told at its next step."""
+        """Drop an item that the store will never take; the run is told at its next step, and nothing is sent until it
+        has cleared what waits."""
         self._item = None
         self._final = None
         self._refusal = refusal

@@ -34,6 +34,8 @@ from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)
 
+# Refusals of what is sound, since the task has no room for it.
+_LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
 
 
@@ -143,7 +145,8 @@ class Run:
         except ItemRefused as refusal:
             log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
-            await self._fail(refusal.reason, f"The agent failed: {refusal.message}.")
+            ended = "The task was ended" if refusal.reason in _LIMITS else "The agent failed"
+            await self._fail(refusal.reason, f"{ended}: {refusal.message}.")
         except TimeoutError:
             if not self._limit.expired():
                 raise

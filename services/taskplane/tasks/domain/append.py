@@ -1,14 +1,10 @@
 """The rules for an executor's item: it counts once, only under the current fence, and never past an unread message."""
 
-from typing import Final
-
-from taskplane.runtime.errors import Exhausted, Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain.commands import Append, Appended, Found, Write
 from taskplane.tasks.domain.drafts import Draft
+from taskplane.tasks.domain.limits import over_limit
 from taskplane.tasks.domain.task import COMPLETED, DOCUMENT, PAUSED, TERMINAL, Row
-
-MAX_EVENTS: Final = 50_000
-MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 def append(found: Found, op: Append, now: int) -> Write | Appended:
@@ -73,14 +69,8 @@ def _refusal(row: Row, op: Append) -> PlaneError | None:
         return Invalid(
             "the task has no such generation yet", reason="BEYOND_HEAD", fields={"copied_generation": "beyond"}
         )
-    too_large = row.generation + len(op.changes) > MAX_EVENTS or row.event_bytes > MAX_BYTES
-    if too_large and not (len(op.changes) == 1 and op.state in TERMINAL):
-        return Exhausted(
-            f"task {row.id} has reached its limit of {MAX_EVENTS} events or {MAX_BYTES} bytes",
-            reason="TASK_TOO_LARGE",
-            suggestion="end this task and go on in a new one",
-        )
-    return None
+    size = sum([len(change.serialized) for change in op.changes if change is not None])
+    return over_limit(row, len(op.changes), size, ends=len(op.changes) == 1 and op.state in TERMINAL)
 
 
 def _answer(row: Row, first: int, last: int) -> Appended:

@@ -18,6 +18,7 @@ from taskplane.tasks.domain.documents import pack_turns, stored_document, turns_
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan
+from taskplane.tasks.domain.limits import over_limit
 from taskplane.tasks.domain.messages import turn_of
 from taskplane.tasks.domain.strategy import interrupted, session_busy
 from taskplane.tasks.domain.superseding import mark_superseded
@@ -169,6 +170,9 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
         )
     if row.state in TERMINAL:
         return terminal(row)
+    refusal = over_limit(row, 1, len(op.message.serialized))
+    if refusal is not None:
+        return refusal
     draft = Draft(row, op.scope.actor, now, trace=op.scope.trace)
     draft.user_message(op.message, op.invocation_id, op.request_hash, reopens=row.state in PAUSED)
     new = draft.finished()
