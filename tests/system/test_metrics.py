@@ -73,7 +73,11 @@ async def test_each_process_measures_its_part_of_a_task_once(
             of_tasks["taskplane_commit_seconds_count", "tasks"]
             == of_tasks["taskplane_commit_operations_count", "tasks"]
         )
-        assert of_tasks["taskplane_operations_waiting", "tasks"] == 0
+
+        async def idle() -> bool:
+            return (await measured(tasks))["taskplane_operations_waiting", "tasks"] == 0
+
+        await until(idle)
         assert of_tasks["taskplane_rpc_open_streams", WATCH] == 0 == of_tasks["taskplane_watchers", "task"]
         assert of_tasks["taskplane_leases_lost_total",] == 0
         assert of_tasks["taskplane_executors",] >= 0
