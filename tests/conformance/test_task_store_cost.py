@@ -15,7 +15,7 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import COMPLETED, WORKING
 from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
-PARTIAL = "task_ready|lease_by_owner|task_uncopied|task_uncopied_in_context|task_trimmable"
+PARTIAL = "task_queued|lease_by_owner|task_uncopied|task_uncopied_in_context|task_trimmable"
 Executed = list[tuple[str, Any]]
 
 

@@ -170,5 +170,5 @@ async def test_who_runs_beside_others_pays_for_no_strategy(plane: Plane) -> None
     for statement, parameters in seen:
         if statement.startswith("SELECT") and "context_id" in statement and "FROM task" in statement:
             path = await plane.engine.write(plan, statement.replace(" FOR UPDATE SKIP LOCKED", ""), parameters)
-            assert "Seq Scan" not in path and "SCAN task" not in path.replace("SCAN task USING INDEX task_ready", "")
+            assert "Seq Scan" not in path and "SCAN task" not in path.replace("SCAN task USING INDEX task_queued", "")
             assert "SCAN earlier" not in path, path

@@ -165,19 +165,26 @@ class Behind:
 
 @asynccontextmanager
 async def open_behind(
-    directory: Path, *agents: tuple[str, Agent], database_url: str = "", events_ttl: float = 0.0
+    directory: Path,
+    *agents: tuple[str, Agent],
+    database_url: str = "",
+    events_ttl: float = 0.0,
+    tasks: Mapping[str, Any] | None = None,
+    executor: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Behind, None]:
-    """Stores, on SQLite files unless a database is named, and an executor of these agents; without any, of the demo."""
+    """Stores, on SQLite files unless a database is named, and an executor of these agents; without any, of the demo.
+
+    `tasks` and `executor`: further settings of theirs.
+    """
     services = Services(policy=servicer.POLICY)
-    settings = ExecutorSettings(renew_every=0.3, drain_timeout=0.5, cancel_grace=1.0, strict_agents=True)
+    values = {"renew_every": 0.3, "drain_timeout": 0.5, "cancel_grace": 1.0, "strict_agents": True, **(executor or {})}
+    settings = ExecutorSettings(**values)
     found = Agents(dict(agents) or {"demo": Demo()})
     async with (
-        open_stores(directory, database_url=database_url, events_ttl=events_ttl) as stores,
-        open_executor(
-            settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found
-        ) as executor,
+        open_stores(directory, database_url=database_url, events_ttl=events_ttl, **(tasks or {})) as stores,
+        open_executor(settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found) as room,
     ):
-        yield Behind(stores, executor, services)
+        yield Behind(stores, room, services)
 
 
 @asynccontextmanager

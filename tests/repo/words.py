@@ -104,6 +104,8 @@ WORDS: Final[dict[str, str]] = {
     "C14": "A drain ends streams in good order, finishes or releases runs, and exits 0.",
     "C15": "An outage of the database is reported quickly, and nothing is lost by it.",
     "C16": "Deleting a task deletes its log, and conversations outlive the logs of their tasks.",
+    "L1": "A limit of a task is checked before an event is taken, and a task at its limit ends with the reason.",
+    "L2": "One user does not starve another: queues, rates and turns have limits, told by typed errors.",
     "D1": "A task whose newest event is not stored.",
     "D2": "An event that does not follow its predecessor, or lies beyond its task's generation.",
     "D3": "A generation twice.",

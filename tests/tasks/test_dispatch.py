@@ -39,9 +39,9 @@ class Late(SqlTaskLog):
     happens: Callable[[], Awaitable[object]] | None = None
     looked: Callable[[], object] = staticmethod(lambda: None)
 
-    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
+    async def claimable(self, agents: Sequence[str], limit: int, after: tuple[str, str] = ("", "")) -> Claimable:
         """See `TaskLog.claimable`."""
-        found = await super().claimable(agents, limit)
+        found = await super().claimable(agents, limit, after)
         self.looked()
         return found
 

@@ -5,7 +5,7 @@ from tests.tasks.drafting import Log, chunk, message, started, status
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain.limits import END_BYTES, END_EVENTS, MAX_BYTES, MAX_EVENTS
-from taskplane.tasks.domain.task import CANCELED, FAILED, WORKING, Row, changed
+from taskplane.tasks.domain.task import CANCELED, FAILED, WORKING
 
 
 def with_room(events: int, size: int) -> Log:
@@ -13,8 +13,7 @@ def with_room(events: int, size: int) -> Log:
     log = started()
     assert log.row is not None
     at = log.row.generation
-    values = {"generation": MAX_EVENTS - END_EVENTS - events, "event_bytes": MAX_BYTES - END_BYTES - size}
-    log.row = Row._make(changed(log.row, **values))
+    log.row = log.row._replace(generation=MAX_EVENTS - END_EVENTS - events, event_bytes=MAX_BYTES - END_BYTES - size)
     assert at < log.row.generation
     return log
 

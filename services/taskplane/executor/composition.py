@@ -25,6 +25,7 @@ from taskplane.executor.sweeps.copying import Copier
 from taskplane.executor.sweeps.expiry import Expiry
 from taskplane.executor.sweeps.imports import Imports
 from taskplane.executor.sweeps.reconcile import Reconciler
+from taskplane.executor.turns.rates import SendRates
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.submit import Submits
 from taskplane.runtime.client import PATIENCE, client
@@ -145,7 +146,8 @@ async def open_executor(
     )
     stores = (tasks_channel, renewals, appends, sessions_channel)
     room = ExecutorRoom(agents, runs, ports.appender, stores, settings.drain_timeout)
-    executor = AgentExecutor(submits, rewinds, agents, ports, background)
+    rates = SendRates(settings.sends_per_second)
+    executor = AgentExecutor(submits, rewinds, agents, ports, background, rates)
     services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:

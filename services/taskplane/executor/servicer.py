@@ -9,6 +9,7 @@ from taskplane.executor.deletion import delete_session, delete_task
 from taskplane.executor.erasure import erase_owner
 from taskplane.executor.loading import Agents
 from taskplane.executor.runs.ports import Ports
+from taskplane.executor.turns.rates import SendRates
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.submit import Submits
 from taskplane.runtime.interceptors import Context
@@ -34,16 +35,25 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
     """The AgentExecutor service."""
 
     def __init__(
-        self, submits: Submits, rewinds: Rewinds, agents: Agents, ports: Ports, background: BackgroundTasks
+        self,
+        submits: Submits,
+        rewinds: Rewinds,
+        agents: Agents,
+        ports: Ports,
+        background: BackgroundTasks,
+        rates: SendRates,
     ) -> None:
         self._submits = submits
+        self._rates = rates
         self._rewinds = rewinds
         self._agents = agents
         self._ports = ports
         self._background = background
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:
-        return await self._submits.submit(request, caller())
+        who = caller()
+        self._rates.take(who)
+        return await self._submits.submit(request, who)
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
         agents = self._agents.by_name.values()

@@ -28,6 +28,9 @@ class ExecutorSettings:
     # Number of runs at once. Further tasks wait in the queue for any executor with free capacity; with 0 this executor
     # creates tasks and runs none.
     capacity: int = 100
+    # Number of messages per second that one owner may send to this process, in the long run, and ten times as many at
+    # once; further ones are refused with SEND_RATE. 0: no limit.
+    sends_per_second: float = 100.0
     # Seconds in which a router may give a direct answer before the turn becomes a task. Must be more than 0; clients
     # give up after about 5 seconds of silence.
     route_timeout: float = 3.0
@@ -74,7 +77,7 @@ class ExecutorSettings:
         ):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        for name in ("capacity", "run_limit", "drain_timeout", "session_ttl"):
+        for name in ("capacity", "sends_per_second", "run_limit", "drain_timeout", "session_ttl"):
             if getattr(self, name) < 0:
                 wrong[name] = "must not be negative"
         if wrong:

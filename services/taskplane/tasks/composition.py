@@ -12,6 +12,7 @@ from taskplane.storage.bell import Bell
 from taskplane.storage.engine import LONGEST_IDLE, Engine, make_bell, open_engine
 from taskplane.tasks import session_wire, wire
 from taskplane.tasks.committed import Committed
+from taskplane.tasks.domain.commands import QueueLimits
 from taskplane.tasks.lifecycle import Lifecycle
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.rings import keys_of, read
@@ -89,7 +90,13 @@ async def open_tasks(
         watch = Watch(log, cache, watched, records, alone=alone)
         following = Following(watched, session_wire.info, alone=alone)
         leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
-        claims = Claims(log, leases, records, poll_every=settings.poll_every, keepalive=min(5.0, settings.renew_every))
+        claims = Claims(
+            log,
+            leases,
+            records,
+            poll_every=settings.poll_every,
+            keepalive=min(5.0, settings.renew_every),
+        )
         sweeper = Sweeper(log, leases, every=settings.sweep_every)
         trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
@@ -109,6 +116,7 @@ async def open_tasks(
             leases=leases,
             uncopied=uncopied,
             trimmer=trimmer,
+            queue_limits=QueueLimits(settings.queued_per_owner, settings.queued_per_tenant),
         )
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
         sampler = Sampler(log)

@@ -15,7 +15,7 @@ from taskplane.runtime.principal import caller, check_service
 from taskplane.tasks import session_wire, validation, wire
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_message
-from taskplane.tasks.domain.commands import Answer
+from taskplane.tasks.domain.commands import NO_LIMITS, Answer, QueueLimits
 from taskplane.tasks.domain.figures import figures
 from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.exporting import exported
@@ -80,6 +80,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         leases: Leases,
         uncopied: Uncopied,
         trimmer: Trimmer,
+        queue_limits: QueueLimits = NO_LIMITS,
     ) -> None:
         self._log = log
         self._wire = records
@@ -89,6 +90,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._leases = leases
         self._uncopied = uncopied
         self._trimmer = trimmer
+        self._queue_limits = queue_limits
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
@@ -106,6 +108,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
             salt=new_id(),
             task_id=request.task_id or new_id(),
             lease_until=await self._leases.until() if request.claim_for else 0,
+            queue_limits=self._queue_limits,
         )
         created = _expect(commands.Created, await self._log.submit(operation))
         row = created.row

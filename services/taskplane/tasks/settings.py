@@ -40,6 +40,10 @@ class TasksSettings:
     sweep_every: float = 2.0
     # Seconds after which a change of another process is noticed even if its notification was lost. Must be more than 0.
     poll_every: float = 10.0
+    # Number of queued tasks of one owner; further ones are refused with QUEUE_LIMIT. 0: no limit.
+    queued_per_owner: int = 1_000
+    # Number of queued tasks of all owners of one tenant; further ones are refused with QUEUE_LIMIT. 0: no limit.
+    queued_per_tenant: int = 10_000
     # Seconds after its end for which a task keeps all its events; 0: for ever. Later the task itself stays, and so do
     # the events with the user's messages and the changes of state.
     events_ttl: float = 0.0
@@ -63,6 +67,9 @@ class TasksSettings:
             wrong["events_ttl"] = "must not be negative"
         if not wrong and self.lease_ttl < 2 * self.renew_every:
             wrong["lease_ttl"] = "must be at least twice renew_every, so that one renewal may be lost"
+        for name in ("queued_per_owner", "queued_per_tenant"):
+            if getattr(self, name) < 0:
+                wrong[name] = "must not be negative"
         for name in ("readers", "writers"):
             if getattr(self, name) < 1:
                 wrong[name] = "must be at least 1"

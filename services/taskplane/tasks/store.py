@@ -37,10 +37,14 @@ Session = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """Tasks that may be claimed now; `wait`: seconds until the next one may be, if one was seen. Both are hints."""
+    """Tasks that may be claimed now; `wait`: seconds until the next one may be, if one was seen. Both are hints.
+
+    `principals`: tenant and owner of each task.
+    """
 
     uids: Sequence[str]
     wait: float | None
+    principals: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +220,11 @@ class CopyLog(Protocol):
 class QueueLog(WriteLog, Protocol):
     """The log as the queue sees it: tasks that wait for an executor, and leases."""
 
-    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
-        """Return tasks of these agents that may be claimed now, the longest waiting first, at most `limit`.
+    async def claimable(self, agents: Sequence[str], limit: int, after: tuple[str, str] = ("", "")) -> Claimable:
+        """Return tasks of these agents that may be claimed now, at most `limit`, in the order in which they are due.
 
-        It is a hint: Claim decides, and another may be faster.
+        Principals (tenant and owner) with fewer running tasks come first, among these the next one `after` that one,
+        and of each the longest waiting task. It is a hint: Claim decides, and another may be faster.
         """
         ...
 

@@ -234,7 +234,7 @@ Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id
 Index("task_by_state", task.c.tenant, task.c.owner, task.c.state, task.c.status_at, task.c.id)
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
 
-partial_index("task_ready", "ready_at IS NOT NULL", task.c.agent, task.c.ready_at)
+partial_index("task_queued", "ready_at IS NOT NULL", task.c.tenant, task.c.owner, task.c.agent, task.c.ready_at)
 partial_index("task_uncopied", UNCOPIED, task.c.status_at)
 partial_index("task_paused", WAITING, task.c.state)
 partial_index("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)

@@ -170,6 +170,7 @@ def create(
     salt: str,
     task_id: str,
     lease_until: int,
+    queue_limits: commands.QueueLimits = commands.NO_LIMITS,
 ) -> commands.Create:
     """Convert a CreateTask request, whose `message` and `changes` were read. `lease_until` is used if it claims."""
     return commands.Create(
@@ -189,6 +190,7 @@ def create(
         claim_for=request.claim_for,
         lease_until=lease_until,
         strategy=request.strategy or PARALLEL,
+        queue_limits=queue_limits,
     )
 
 

@@ -94,13 +94,16 @@ class Leases:
                 if response.HasField("assignment"):
                     if self._runs.start_assigned(response.assignment) is not None:
                         self.renew_now()
-                elif response.hint.now:
+                    continue
+                self._runs.backlog = response.hint.backlog
+                if response.hint.now:
                     self.renew_now()
         except Unavailable:
             # So every stream ends whose connection has reached its age.
             if not begun:
                 raise
         finally:
+            self._runs.backlog = False
             call.cancel()
 
     async def _renew(self) -> bool:

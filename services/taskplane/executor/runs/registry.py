@@ -48,6 +48,8 @@ class Runs:
         self.agents = agents
         self.process_id = process_id
         self.draining = False
+        # Queued tasks find no room: a new task must take no turn from them.
+        self.backlog = False
         # Runs that failed by a bug, ours or a yield after the final change.
         self.bugs: list[Exception] = []
         self._background = background
@@ -67,11 +69,12 @@ class Runs:
         return [run for run in self._active.values() if not run.outbox.at_rest]
 
     def reserve(self) -> str:
-        """Take a slot for a task to be created; return the process id, or "" if there is no slot.
+        """Take a slot for a task to be created; return the process id, or "" if it is to be queued: there is no slot,
+        or tasks wait for one.
 
         `give_back` releases it.
         """
-        if self.draining or len(self._active) + self._reserved >= self._capacity:
+        if self.draining or self.backlog or len(self._active) + self._reserved >= self._capacity:
             return ""
         self._reserved += 1
         return self.process_id

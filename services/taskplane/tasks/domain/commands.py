@@ -5,12 +5,23 @@ No instance is changed once it is made. They are not frozen, since that makes th
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.task import Event, Row, Scope
+
+
+class QueueLimits(NamedTuple):
+    """The most queued tasks of one owner, and of all owners of a tenant; 0: no limit."""
+
+    of_owner: int = 0
+    of_tenant: int = 0
+
+
+NO_LIMITS: Final = QueueLimits()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +48,7 @@ class Create:
     lease_until: int = 0
     # One of the strategies in `task`.
     strategy: int = 1
+    queue_limits: QueueLimits = NO_LIMITS
 
 
 @dataclass(slots=True)
@@ -285,7 +297,8 @@ class Found:
     concerns; `cut`: such a task has one of the operation's invocations. `busy`: the creation time of the newest task
     that a new one must not run beside; 0: there is none. `waits`: another task is before a queued one that is in turn.
     `document` is the content of a document that is replaced. `lease_until`: the end of the lease of `row`, read if
-    `needs.needs_lease` says so; None: there is no lease, or it is being renewed by another transaction.
+    `needs.needs_lease` says so; None: there is no lease, or it is being renewed by another transaction. `queued`: the
+    queued tasks of the owner and of the tenant, counted up to the limits of a Create, if `needs.needs_queue` says so.
     """
 
     row: Row | None
@@ -301,3 +314,4 @@ class Found:
     busy: int = 0
     waits: bool = False
     lease_until: int | None = None
+    queued: QueueLimits = NO_LIMITS

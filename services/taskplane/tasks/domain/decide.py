@@ -7,9 +7,9 @@ illegal transition or append, invalid argument, pending input. A repeat is answe
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import AlreadyExists, Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
@@ -38,6 +38,9 @@ from taskplane.tasks.domain.task import (
 from taskplane.tasks.domain.trimming import trim
 
 Outcome = Write | Writes | Answer | PlaneError
+
+# Seconds after which a task may find room in a queue that was full.
+_QUEUE_RETRY: Final = 1.0
 
 
 def decide(found: Found, op: Operation, now: int) -> Outcome:
@@ -74,6 +77,8 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
         # After all tasks that it waits for, whichever clock they were created by.
         now = max(now, found.busy + 1)
     leased = bool(op.claim_for)
+    if not leased and (full := _queue_full(op, found.queued)) is not None:
+        return full
     draft = Draft(_new_row(op, now), op.scope.actor, now, trace=op.scope.trace)
     first = draft.created(op)
     last = len(op.changes) - 1
@@ -90,6 +95,19 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
     if found.others:
         write.others = interrupted(found, op, now)
     return write
+
+
+def _queue_full(op: commands.Create, queued: commands.QueueLimits) -> Exhausted | None:
+    for count, limit, whose in zip(queued, op.queue_limits, ("you have", "your tenant has"), strict=True):
+        if count >= limit > 0:
+            return Exhausted(
+                f"{whose} {limit:,} tasks waiting in the queue already",
+                reason="QUEUE_LIMIT",
+                suggestion="wait until some of them have begun",
+                metadata={"limit": str(limit)},
+                retry_after=_QUEUE_RETRY,
+            )
+    return None
 
 
 def _new_row(op: commands.Create, now: int) -> Row:

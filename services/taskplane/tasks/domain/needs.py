@@ -3,7 +3,7 @@
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import ArtifactUpdate
 from taskplane.tasks.domain.commands import Operation
-from taskplane.tasks.domain.task import ACTIVE, AT_REST, DOCUMENT, RERUN_ON_ORPHAN, Row
+from taskplane.tasks.domain.task import ACTIVE, AT_REST, DOCUMENT, QUEUE, RERUN_ON_ORPHAN, Row
 
 
 def needs_open_text(row: Row, op: Operation) -> bool:
@@ -66,6 +66,11 @@ def needs_lease(row: Row, op: Operation) -> bool:
 def needs_order(row: Row, op: Operation) -> bool:
     """Return whether deciding `op` on `row` needs to know if it waits for others of its session (`Found.waits`)."""
     return row.in_turn and isinstance(op, commands.Claim)
+
+
+def needs_queue(op: Operation) -> bool:
+    """Return whether deciding `op` needs the number of queued tasks (`Found.queued`)."""
+    return isinstance(op, commands.Create) and any(op.queue_limits) and (not op.claim_for or op.strategy == QUEUE)
 
 
 def needs_turn(row: Row, op: Operation) -> bool:

@@ -43,6 +43,8 @@ class _Stream:
         self.capacity = capacity
         self.assigned: deque[Row] = deque()
         self.renew_now = False
+        # The process was told so.
+        self.backlog = False
         self.replaced = False
         self.changed = Listener()
 
@@ -62,9 +64,17 @@ class Claims:
     """
 
     def __init__(
-        self, log: QueueLog, leases: Leases, records: Records, *, poll_every: float, keepalive: float = 5.0
+        self,
+        log: QueueLog,
+        leases: Leases,
+        records: Records,
+        *,
+        poll_every: float,
+        keepalive: float = 5.0,
     ) -> None:
         self._log = log
+        # The principal who was given a task last; the next one after them is due.
+        self._after = ("", "")
         self._leases = leases
         self._records = records
         self._poll_every = poll_every
@@ -81,6 +91,8 @@ class Claims:
         # A queued task found no room, and there may be room that was not seen then.
         self._starved = False
         self._freed = False
+        # Executors know that tasks are queued which found no room.
+        self._backlog = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -104,14 +116,16 @@ class Claims:
         self._streams[process_id] = mine
         self._idle.clear()
         try:
-            yield _hint(now=self.draining)
+            yield self._told(mine, now=self.draining)
             self._work.hear()
             while not self._closed:
                 if mine.replaced:
                     raise Conflict("another stream of this process took over", reason="REPLACED")
                 if mine.renew_now:
                     mine.renew_now = False
-                    yield _hint(now=True)
+                    yield self._told(mine, now=True)
+                elif mine.backlog != self._backlog:
+                    yield self._told(mine, now=False)
                 elif mine.assigned:
                     row = mine.assigned.popleft()
                     response = pb.ClaimResponse()
@@ -120,9 +134,13 @@ class Claims:
                     yield response
                     await afp("claim.after_assign_sent")
                 elif not await mine.changed.wait(self._keepalive):
-                    yield _hint(now=False)
+                    yield self._told(mine, now=False)
         finally:
             self._leave(mine)
+
+    def _told(self, stream: _Stream, *, now: bool) -> pb.ClaimResponse:
+        stream.backlog = self._backlog
+        return pb.ClaimResponse(hint=pb.RenewHint(now=now, backlog=self._backlog))
 
     def _leave(self, stream: _Stream) -> None:
         if self._streams.get(stream.process_id) is stream:
@@ -224,10 +242,14 @@ class Claims:
         if self._starved and self._freed:
             # Perhaps after the room was counted.
             self._work.hear()
+        if self._backlog != self._starved:
+            self._backlog = self._starved
+            for stream in self._streams.values():
+                stream.changed.hear()
 
     async def _claim(self, agents: frozenset[str]) -> bool:
         """Assign tasks once to processes that serve exactly `agents`; return whether another round may find more."""
-        claimable = await self._log.claimable(sorted(agents), _MAX_CLAIMS)
+        claimable = await self._log.claimable(sorted(agents), _MAX_CLAIMS, self._after)
         if claimable.wait is not None:
             self._wait_at_most(max(claimable.wait, _SOON))
         ready = claimable.uids
@@ -238,12 +260,13 @@ class Claims:
         room = {process_id: capacities[process_id] - load for process_id, load in loads.items()}
         until = await self._leases.until()
         claims: list[Claim] = []
-        for uid in ready:
+        for uid, principal in zip(ready, claimable.principals, strict=True):
             process_id = max(room, key=room.__getitem__, default="")
             if not process_id or room[process_id] <= 0:
                 self._starved = True
                 break
             room[process_id] -= 1
+            self._after = principal
             claims.append(Claim(task_uid=uid, process_id=process_id, lease_until=until))
         answers = await self._log.submit_all(claims)
         for claim, answer in zip(claims, answers, strict=True):
@@ -271,7 +294,3 @@ class Claims:
         self._closed = True
         for stream in self._streams.values():
             stream.changed.hear()
-
-
-def _hint(*, now: bool) -> pb.ClaimResponse:
-    return pb.ClaimResponse(hint=pb.RenewHint(now=now))

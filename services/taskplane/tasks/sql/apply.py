@@ -3,6 +3,7 @@
 The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -16,7 +17,7 @@ from taskplane.runtime.errors import Internal, PlaneError
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
 from taskplane.tasks.committed import Changed, Committed
-from taskplane.tasks.domain.commands import Answer, Found, Operation, Trimmed, Write, Writes
+from taskplane.tasks.domain.commands import Answer, Create, Found, Operation, QueueLimits, Trimmed, Write, Writes
 from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import (
@@ -25,9 +26,11 @@ from taskplane.tasks.domain.needs import (
     needs_lost_messages,
     needs_open_text,
     needs_order,
+    needs_queue,
     needs_turn,
 )
 from taskplane.tasks.domain.task import Event, Lease, Row, changed
+from taskplane.tasks.sql import counting
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, said_under_fence
@@ -39,6 +42,8 @@ from taskplane.tasks.sql.writing import Writing
 
 # Bytes of the tasks that one transaction reads and folds; operations on more than that wait for the next one.
 _CONTENT_BYTES: Final = 64 * 1024 * 1024
+# Tenant and owner.
+Principal = tuple[str, str]
 _by_key: Final = attrgetter("row.tenant", "row.id")
 
 
@@ -89,6 +94,9 @@ class _Decided:
         self._turns: Mapping[str, str] = {}
         # Queued tasks whose turn has not come.
         self._waiting: Set[str] = frozenset()
+        # Queued tasks of the owners and tenants of new ones.
+        self._queued: dict[Principal, QueueLimits] = {}
+        self._newly_queued: Counter[Principal] = Counter()
         self._content = 0
         # Tasks whose open text is for the next batch to read.
         self._too_much: set[str] = set()
@@ -99,8 +107,11 @@ class _Decided:
         target = self._targets[index]
         if target.waits or target.uid in self._too_much or not self._taken.isdisjoint(target.names):
             return
+        found = self._found(target)
+        if isinstance(op, Create) and needs_queue(op):
+            found.queued = self._queued_beside(op)
         # Each at a microsecond of its own, so that the tasks of one batch are listed in the order of the operations.
-        outcome = decide(self._found(target), op, self._now + index)
+        outcome = decide(found, op, self._now + index)
         if isinstance(outcome, Writes):
             self._take_all(index, outcome.writes)
             self._taken.update(target.names)
@@ -111,6 +122,8 @@ class _Decided:
             refusal = nul_in_write(outcome)
             if refusal is None:
                 self.writes[index] = outcome
+                if isinstance(op, Create) and outcome.row.ready_at is not None:
+                    self._newly_queued[op.scope.tenant, op.scope.owner] += 1
                 if outcome.others:
                     self._take_all(index, outcome.others)
                 self._taken.update(target.names)
@@ -170,6 +183,13 @@ class _Decided:
         found.waits = uid in self._waiting
         return found
 
+    def _queued_beside(self, op: Create) -> QueueLimits:
+        """Return the queued tasks of the owner and of the tenant of a new task, those of this batch included."""
+        principal = op.scope.tenant, op.scope.owner
+        found = self._queued[principal]
+        of_tenant = sum(count for (tenant, _), count in self._newly_queued.items() if tenant == principal[0])
+        return QueueLimits(found.of_owner + self._newly_queued[principal], found.of_tenant + of_tenant)
+
     def _open_text(self, row: Row) -> a2a.Message | None:
         if row.partial_generation is None:
             return None
@@ -185,6 +205,10 @@ class _Decided:
         in_turn: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
         for op, target in zip(operations, self._targets, strict=True):
+            if isinstance(op, Create) and needs_queue(op):
+                of = op.scope.tenant, op.scope.owner
+                if of not in self._queued:
+                    self._queued[of] = counting.queued(conn, *of, op.queue_limits)
             for each in target.others:
                 if each.row and (needs_open_text(each.row, op) or needs_document(each.row, op, cut=each.cut)):
                     texts.add(each.row.uid)

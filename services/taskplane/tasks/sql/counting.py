@@ -4,6 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, select, text
 
+from taskplane.tasks.domain.commands import QueueLimits
 from taskplane.tasks.domain.task import PAUSED
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.store import OpenTasks, Queued
@@ -14,10 +15,24 @@ _QUEUED: Final = (
     .where(task.c.ready_at.is_not(None))
     .group_by(task.c.agent)
 )
+_some = select(task.c.uid).where(task.c.ready_at.is_not(None), task.c.tenant == bindparam("tenant"))
+_OF_TENANT: Final = select(func.count()).select_from(_some.limit(bindparam("limit")).subquery())
+_OF_OWNER: Final = select(func.count()).select_from(
+    _some.where(task.c.owner == bindparam("owner")).limit(bindparam("limit")).subquery()
+)
 _LEASED: Final = select(func.count()).select_from(lease)
 _PAUSED: Final = select(task.c.state, func.count()).where(text(WAITING)).group_by(task.c.state)
 _UNCOPIED: Final = select(func.count()).select_from(task).where(text(UNCOPIED))
 _EXECUTORS: Final = select(func.count()).select_from(executor).where(executor.c.alive_until > bindparam("now"))
+
+
+def queued(conn: Connection, tenant: str, owner: str, limits: QueueLimits) -> QueueLimits:
+    """Return how many tasks of an owner and of its tenant are queued, each counted up to its limit."""
+    counts = [
+        conn.execute(query, {"tenant": tenant, "owner": owner, "limit": limit}).scalar_one() if limit else 0
+        for query, limit in zip((_OF_OWNER, _OF_TENANT), limits, strict=True)
+    ]
+    return QueueLimits(*counts)
 
 
 def open_tasks(conn: Connection, clock: LeaseClock) -> OpenTasks:

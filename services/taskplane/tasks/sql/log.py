@@ -31,7 +31,7 @@ from taskplane.tasks.pages import (
     TaskFilter,
     TaskPage,
 )
-from taskplane.tasks.sql import conversation, counting, importing, infos, leases, reads, trimming, watching
+from taskplane.tasks.sql import claiming, conversation, counting, importing, infos, leases, reads, trimming, watching
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.conversation import MessageIdCache
 from taskplane.tasks.sql.gather import names_of
@@ -171,10 +171,10 @@ class SqlTaskLog:
             return []
         return await self._engine.read(watching.uncopied, context, limit, after)
 
-    async def claimable(self, agents: Sequence[str], limit: int) -> Claimable:
+    async def claimable(self, agents: Sequence[str], limit: int, after: tuple[str, str] = ("", "")) -> Claimable:
         """Implement `TaskLog.claimable`."""
         wanted = [agent for agent in agents if not has_nul(agent)]
-        return await self._engine.read(watching.claimable, self._clock, wanted, limit)
+        return await self._engine.read(claiming.claimable, self._clock, wanted, limit, after)
 
     async def in_turn(self) -> Sequence[str]:
         """Implement `TaskLog.in_turn`."""

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import BigInteger, Connection, bindparam, func, or_, select, text, tuple_
+from sqlalchemy import BigInteger, Connection, bindparam, func, select, text, tuple_
 
 from taskplane.runtime.errors import NotFound, OutOfRange
-from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.pages import Page
-from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_ITS_WAY, IN_UIDS, ROW_COLUMNS, to_event, to_row
-from taskplane.tasks.store import Claimable
+from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.tables import UNCOPIED, event, task
 
 _ROW: Final = select(*ROW_COLUMNS).where(task.c.uid == bindparam("uid"))
@@ -50,17 +47,6 @@ _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
     task.c.tenant == bindparam("tenant"),
     task.c.owner == bindparam("owner"),
     task.c.context_id == bindparam("context_id"),
-)
-# It returns tasks whose time has not come, too, to tell how long that takes.
-_CLAIMABLE: Final = (
-    select(task.c.uid, task.c.ready_at)
-    .where(
-        one_of(task.c.agent, "agents"),
-        task.c.ready_at.is_not(None),
-        or_(task.c.in_turn.is_(False), IN_ITS_WAY.is_(None)),
-    )
-    .order_by(task.c.ready_at)
-    .limit(bindparam("limit"))
 )
 _IN_TURN: Final = select(task.c.uid).where(task.c.ready_at.is_not(None), task.c.in_turn)
 
@@ -112,16 +98,6 @@ def uncopied(
             _UNCOPIED_IN_CONTEXT, {**place, "tenant": tenant, "owner": owner, "context_id": context_id}
         )
     return [to_row(values) for values in found]
-
-
-def claimable(conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int) -> Claimable:
-    """Implement `TaskLog.claimable`."""
-    if not agents:
-        return Claimable((), None)
-    now = clock.now(conn)
-    found = conn.execute(_CLAIMABLE, {"agents": agents, "limit": limit}).all()
-    later = next((ready_at - now for _, ready_at in found if ready_at > now), None)
-    return Claimable([uid for uid, ready_at in found if ready_at <= now], None if later is None else later / 1_000_000)
 
 
 def in_turn(conn: Connection) -> Sequence[str]:

@@ -94,7 +94,8 @@ class AgentExecutorServicer:
         `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
         `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
-        INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
+        INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED, `SEND_RATE` (its owner sends too fast), `QUEUE_LIMIT` (as for
+        TaskStore.CreateTask): try again after RetryInfo; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

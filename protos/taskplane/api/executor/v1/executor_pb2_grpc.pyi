@@ -26,7 +26,8 @@ class AgentExecutorStub:
     `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
     NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
     `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
-    INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
+    INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED, `SEND_RATE` (its owner sends too fast), `QUEUE_LIMIT` (as for
+    TaskStore.CreateTask): try again after RetryInfo; UNAVAILABLE (a store cannot be reached: retry with the key).
     """
     ListAgents: _aio.UnaryUnaryMultiCallable[_executor_pb2.ListAgentsRequest, _executor_pb2.ListAgentsResponse]
     """The agents this executor runs, the default one first."""
@@ -80,7 +81,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
         `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
-        INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED; UNAVAILABLE (a store cannot be reached: retry with the key).
+        INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED, `SEND_RATE` (its owner sends too fast), `QUEUE_LIMIT` (as for
+        TaskStore.CreateTask): try again after RetryInfo; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
 
     @_abc_1.abstractmethod

@@ -1407,15 +1407,21 @@ class RenewHint(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NOW_FIELD_NUMBER: _builtins.int
+    BACKLOG_FIELD_NUMBER: _builtins.int
     now: _builtins.bool
+    backlog: _builtins.bool
+    """Queued tasks find no room. Tasks that are created meanwhile are to be queued as well (without `claim_for`), so that
+    they take no turn from those that wait.
+    """
     def __init__(
         self,
         *,
         now: _builtins.bool = ...,
+        backlog: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["now", b"now"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "now", b"now"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -179,7 +179,8 @@ class TaskStoreServicer:
         PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
         ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
         FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
-        by the `strategy` REJECT.
+        by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and its owner or tenant has as many
+        queued tasks as the settings allow; try again after RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -197,7 +198,8 @@ class TaskStoreServicer:
     def AddMessage(self, request, context):
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: only its
+        end has room in the task; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -32,7 +32,8 @@ class TaskStoreStub:
     PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
     ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
     FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
-    by the `strategy` REJECT.
+    by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and its owner or tenant has as many
+    queued tasks as the settings allow; try again after RetryInfo.
     """
     AppendEvents: _aio.UnaryUnaryMultiCallable[_tasks_pb2.AppendEventsRequest, _tasks_pb2.AppendEventsResponse]
     """Appends the changes of executors. Each item is accepted or refused by itself; answered items are committed and
@@ -42,7 +43,8 @@ class TaskStoreStub:
     AddMessage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.AddMessageRequest, _tasks_pb2.AddMessageResponse]
     """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
     one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-    FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+    FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: only its
+    end has room in the task; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
     """
     WatchTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTaskRequest, _tasks_pb2.WatchTaskResponse]
     """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
@@ -167,7 +169,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
         ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
         FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
-        by the `strategy` REJECT.
+        by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and its owner or tenant has as many
+        queued tasks as the settings allow; try again after RetryInfo.
         """
 
     @_abc_1.abstractmethod
@@ -189,7 +192,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.AddMessageResponse]:
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: only its
+        end has room in the task; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
