@@ -177,7 +177,13 @@ async def open_behind(
     `tasks` and `executor`: further settings of theirs.
     """
     services = Services(policy=servicer.POLICY)
-    values = {"renew_every": 0.3, "drain_timeout": 0.5, "cancel_grace": 1.0, "strict_agents": True, **(executor or {})}
+    values: Json = {
+        "renew_every": 0.3,
+        "drain_timeout": 0.5,
+        "cancel_grace": 1.0,
+        "strict_agents": True,
+        **(executor or {}),
+    }
     settings = ExecutorSettings(**values)
     found = Agents(dict(agents) or {"demo": Demo()})
     async with (
