@@ -42,8 +42,11 @@ _SQLITE_UNAVAILABLE: Final = frozenset(
         sqlite3.SQLITE_PERM,
         sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
     }
 )
+_SQLITE_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def lost_to_another(error: BaseException) -> bool:
@@ -59,6 +62,17 @@ def connection_lost(error: BaseException) -> bool:
 def stale_plan(error: BaseException) -> bool:
     """Return whether a prepared statement outlived a change of the schema; the next execution prepares it anew."""
     return isinstance(error, exc.DBAPIError) and type(error.orig).__name__ == "InvalidCachedStatementError"
+
+
+def damaged(error: BaseException | None) -> bool:
+    """Return whether SQLite found that a file is damaged or no database, as it was raised or as we translated it."""
+    while error is not None:
+        original = error.orig if isinstance(error, exc.DBAPIError) else error
+        code = getattr(original, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in _SQLITE_DAMAGED:
+            return True
+        error = error.__cause__
+    return False
 
 
 def translated(error: BaseException) -> BaseException:

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from taskplane.runtime.errors import Invalid
 from taskplane.storage.bell import Bell, Heard
 from taskplane.storage.port import Durability, Engine
 from taskplane.storage.sqlite import open_sqlite, run_alone_on_sqlite
@@ -36,14 +38,16 @@ async def open_engine(
     refused. "relaxed" may lose the last commits of a machine that crashes, and logs a warning at each start.
     `idle_timeout` is the number of seconds after which PostgreSQL ends a transaction whose process says nothing more.
 
-    Invalid: the URL names neither engine. Refused: the SQLite file is in use by another process, or a setting read back
-    is too weak. Unavailable: the database cannot be reached.
+    Invalid: the URL names neither engine, the driver of PostgreSQL is missing, or the SQLite file is damaged. Refused:
+    the file is in use by another process, or a setting read back is too weak. Unavailable: the database cannot be
+    reached.
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
         async with open_sqlite(file_of(parsed), readers=readers, durability=durability) as sqlite_engine:
             yield sqlite_engine
     else:
+        check_driver()
         # The driver is an extra that a plane on SQLite does not need.
         from taskplane.storage.postgresql import open_postgresql
 
@@ -75,6 +79,17 @@ async def run_alone(url: str, fn: Callable[Concatenate[Connection, P], T], *args
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
         return await run_alone_on_sqlite(file_of(parsed), fn, *args, **kwargs)
+    check_driver()
     from taskplane.storage.postgresql import run_alone_on_postgresql
 
     return await run_alone_on_postgresql(url, fn, *args, **kwargs)
+
+
+def check_driver() -> None:
+    """Raise Invalid if the driver of PostgreSQL is not installed."""
+    if find_spec("asyncpg") is None:
+        raise Invalid(
+            "PostgreSQL needs the driver asyncpg, which is not installed",
+            reason="DRIVER_MISSING",
+            suggestion="install it with taskplane: pip install 'taskplane[postgres]'",
+        )

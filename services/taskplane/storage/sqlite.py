@@ -7,17 +7,17 @@ is why exactly one does both, why a second process is refused, and why nothing i
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, text
 
-from taskplane.runtime.errors import Internal
+from taskplane.runtime.errors import Internal, Invalid
 from taskplane.storage.dialects import SQLITE
-from taskplane.storage.driver_errors import database_down, translating
+from taskplane.storage.driver_errors import damaged, translating
 from taskplane.storage.lockfile import locked
 from taskplane.storage.port import Durability, Engine
 from taskplane.storage.reader import Readers
@@ -54,11 +54,9 @@ class SqliteEngine(Engine):
             return await self._readers.run(lambda conn: fn(conn, *args, **kwargs))
 
     async def probe(self) -> None:
-        if not self._file.exists():
-            raise database_down(f"the file {self._file} is gone")
         with translating():
             async with asyncio.timeout(_PROBE_TIMEOUT):
-                await self.write(_ping)
+                await self._writer.probe()
                 await self.read(_ping)
 
 
@@ -76,8 +74,9 @@ async def open_sqlite(file: Path, *, readers: int, durability: Durability) -> As
         reading = Readers(file, readers)
         stack.push_async_callback(reading.close)
         engine = SqliteEngine(file, writer, reading)
-        await engine.write(_ping)
-        await engine.probe()
+        with refusing_damaged(file):
+            await engine.write(_ping)
+            await engine.probe()
         yield engine
 
 
@@ -99,8 +98,23 @@ async def run_alone_on_sqlite(
             finally:
                 engine.dispose()
 
-    with translating():
+    with translating(), refusing_damaged(file):
         return await asyncio.to_thread(alone)
+
+
+@contextmanager
+def refusing_damaged(file: Path) -> Generator[None, None, None]:
+    """Raise Invalid if the body finds that the file is no database, or a damaged one."""
+    try:
+        yield
+    except Exception as error:
+        if not damaged(error):
+            raise
+        raise Invalid(
+            f"{file} is damaged, or no SQLite database",
+            reason="DATABASE_DAMAGED",
+            suggestion="restore a backup in its place, or move the file away to begin with an empty database",
+        ) from error
 
 
 def _ping(conn: Connection) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
 from taskplane.runtime.errors import Refused
+from taskplane.storage.file_guard import FileGuard
 from taskplane.storage.port import Durability, closing
 
 T = TypeVar("T")
@@ -36,6 +38,9 @@ class Writer:
         self._engine = writing_engine(file, durability)
         # The thread's.
         self._connection: Connection | None = None
+        self._guard = FileGuard(file)
+        # The last transaction could not be written, so that a probe has to write.
+        self._failing = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="taskplane-writer")
 
     async def run(self, work: Callable[[Connection], T]) -> T:
@@ -54,16 +59,35 @@ class Writer:
         self._thread.submit(self._close)
         await asyncio.to_thread(self._thread.shutdown)
 
+    async def probe(self) -> None:
+        """Return if transactions can be made. Where the last one could not be written, this one writes."""
+        await self.run(self._probe)
+
+    def _probe(self, conn: Connection) -> None:
+        if self._failing:
+            # It writes a page, and changes nothing.
+            (version,) = conn.exec_driver_sql("PRAGMA user_version").one()
+            conn.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
+        else:
+            conn.exec_driver_sql("SELECT 1")
+
     def _transact(self, work: Callable[[Connection], T]) -> T:
         if self._connection is None:
             self._connection = self._engine.connect()
+            self._guard.begin()
         try:
+            self._guard.check()
             with self._connection.begin():
-                return work(self._connection)
-        except BaseException:
+                result = work(self._connection)
+            # What was committed meanwhile may be in no file that anybody can open.
+            self._guard.check()
+        except BaseException as error:
+            self._failing = self._failing or isinstance(error, OperationalError)
             # Given back it is rolled back, also where COMMIT failed, which leaves the transaction open.
             self._give_back()
             raise
+        self._failing = False
+        return result
 
     def _close(self) -> None:
         self._give_back()

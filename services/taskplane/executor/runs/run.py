@@ -27,10 +27,10 @@ from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime import logs, tracing
-from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.errors import Internal, NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.retry import retry_until_reachable
+from taskplane.runtime.retry import retry_briefly, retry_until_reachable
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,8 @@ class Run:
         except NotFound:
             log.info("task %s is gone; its run ends", self.task_id)
         except PlaneError as error:
-            log.error("the run of task %s failed", self.task_id, exc_info=error)
+            bug = error if isinstance(error, Internal) else None
+            log.error("the run of task %s failed: %s", self.task_id, error, exc_info=bug)
             await self._fail(error.reason, f"The run failed: {error.message}.")
         finally:
             self.cancelled.set()
@@ -171,6 +172,8 @@ class Run:
     async def _live(self) -> None:
         if self._fresh is not None:
             self._inputs.begin(self._fresh.message)
+            if not self._fresh.saved:
+                await self._copy_message()
             if self._fresh.uncopied:
                 await self._copy_others()
         else:
@@ -184,6 +187,11 @@ class Run:
             if await self._turn(given, first=first):
                 return
             first = False
+
+    async def _copy_message(self) -> None:
+        """Copy the message that the session store did not take. Raise Unavailable if it still takes none after a while:
+        the new task fails then, instead of keeping its sender waiting for as long as that lasts."""
+        await retry_briefly(lambda: self._ports.copier.task(self._source, self._record.copied_generation))
 
     async def _load(self) -> None:
         """Read a task from the queue, and append WORKING before anything has an effect."""

@@ -1,0 +1,111 @@
+"""Faults of a SQLite file under a plane that runs, and of one that is to start."""
+
+import os
+import resource
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from tests.cli.command import PATIENCE, Dev, dev, taskplane
+
+STORES = ["tasks", "sessions"]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Generator[Dev]:
+    """A plane whose files may be damaged."""
+    with dev("--data", str(tmp_path), cwd=tmp_path) as started:
+        yield started
+
+
+def send(url: str, text: str = "hello", version: str = "1.0") -> httpx.Response:
+    message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}
+    method = "SendMessage"
+    if version == "0.3":
+        message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
+        method = "message/send"
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+    return httpx.post(url, json=body, headers={"A2A-Version": version}, timeout=PATIENCE)
+
+
+def until_ready(url: str, status: int) -> None:
+    """Waits until /readyz answers with this status."""
+    deadline = time.monotonic() + PATIENCE
+    while httpx.get(f"{url}/readyz").status_code != status:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def replace(file: Path) -> None:
+    other = file.with_suffix(".other")
+    other.write_bytes(file.read_bytes())
+    other.rename(file)
+
+
+def truncate(file: Path) -> None:
+    os.truncate(file, 4096)
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("fault", [delete, replace, truncate])
+def test_nothing_is_acknowledged_that_is_not_in_the_file(
+    own: Dev, tmp_path: Path, store: str, fault: Callable[[Path], None]
+) -> None:
+    """C2, C15: the next write is refused, by an error that may be retried, and the plane is not ready.
+
+    A task that the other store has made already fails with the reason.
+    """
+    assert "result" in send(own.url).json()
+    fault(tmp_path / f"{store}.db")
+    refused = send(own.url).json()
+    if store == "sessions":
+        said = refused["result"]["task"]["status"]
+        assert (said["state"], said["message"]["metadata"]["reason"]) == ("TASK_STATE_FAILED", "DATABASE_DOWN")
+    else:
+        assert refused["error"]["data"][0]["reason"] == "DATABASE_DOWN"
+        assert any(each["@type"].endswith("RetryInfo") for each in refused["error"]["data"])
+        assert send(own.url, version="0.3").json()["error"]["data"]["retryable"] is True
+    until_ready(own.url, 503)
+    own.process.kill()
+    _, rest = own.end()
+    assert rest.count("nothing more is written") == 1 and "Traceback" not in rest
+
+
+def test_a_plane_on_a_full_disk_refuses_and_goes_on_when_there_is_room(own: Dev, tmp_path: Path) -> None:
+    """C15: it is ready again once something can be written, without anybody sending to it."""
+    assert "result" in send(own.url).json()
+    pid = own.process.pid
+    largest = max(file.stat().st_size for file in tmp_path.glob("*.db-wal"))
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest // 4096 * 4096, before[1]))
+    try:
+        for version in ("1.0", "0.3"):
+            while "result" in (answer := send(own.url, "x" * 100_000, version).json()):
+                continue
+            data = answer["error"]["data"]
+            retry = data["retryAfter"] if version == "0.3" else [each for each in data if "retryDelay" in each]
+            assert retry, answer
+        until_ready(own.url, 503)
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    until_ready(own.url, 200)
+    assert "result" in send(own.url).json()
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("content", [b"this is no database" * 1000, b"SQLite format 3\0" + b"\xff" * 8000])
+def test_a_damaged_file_is_refused_at_start_by_one_sentence(tmp_path: Path, store: str, content: bytes) -> None:
+    """C15: which says what to do; the file is left as it is."""
+    (tmp_path / f"{store}.db").write_bytes(content)
+    done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", str(tmp_path))
+    assert done.returncode == 2, done.stderr
+    assert f"{store}.db is damaged, or no SQLite database" in done.stderr and "restore a backup" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / f"{store}.db").read_bytes() == content
