@@ -1,5 +1,6 @@
 """The dependencies of the gateway's handlers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class Plane:
     authenticator: Authenticator
     streams: Streams
     worker: Worker
+    # One slot for each session that may be imported at once.
+    imports: asyncio.Semaphore
     # Readiness checks of the services, by name.
     probes: Mapping[str, Callable[[], Awaitable[bool]]]
     # Returns whether this process takes no new work.

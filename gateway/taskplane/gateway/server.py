@@ -94,6 +94,7 @@ async def open_gateway(
             authenticator=authenticator,
             streams=streams,
             worker=worker,
+            imports=asyncio.Semaphore(settings.max_imports),
             probes=ready if ready is not None else probes(clients()),
             draining=drain.is_set,
         )

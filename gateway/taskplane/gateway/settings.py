@@ -12,6 +12,7 @@ _POSITIVE: Final = (
     "body_timeout",
     "max_import",
     "max_import_line",
+    "max_imports",
     "import_timeout",
     "max_streams",
     "max_streams_per_principal",
@@ -84,6 +85,9 @@ class GatewaySettings:
     max_import: int = 1024 * 1024 * 1024
     # Bytes of one line of a session that is imported; a longer one is refused. Must be more than 0.
     max_import_line: int = 128 * 1024 * 1024
+    # Number of sessions that are imported at once; further imports are refused with TOO_MANY_IMPORTS. Each takes up to
+    # several times the memory of its longest line. Must be more than 0.
+    max_imports: int = 2
     # Seconds that a store may take to make an import visible. Must be more than 0.
     import_timeout: float = 300.0
     # Number of open streams at once; further ones are refused with TOO_MANY_STREAMS. Must be more than 0.

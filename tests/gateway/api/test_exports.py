@@ -12,6 +12,7 @@ import pytest
 from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
 from tests.gateway.plane import Json, Plane, fresh, open_all, open_front, said
 from tests.support.thorough import THOROUGH
+from tests.system.wire import until
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.principal import Principal
@@ -347,3 +348,37 @@ async def test_a_body_of_another_type_or_size_is_refused(tmp_path: Path) -> None
         assert (reply.status_code, reply.json()["code"]) == (413, "BODY_TOO_LARGE")
         reply = await brought_in(plane, b"x" * 2000)
         assert (reply.status_code, reply.json()["code"]) == (400, "LINE_TOO_LONG")
+
+
+async def test_only_so_many_sessions_are_imported_at_once(tmp_path: Path) -> None:
+    """L2: a further one is told when to come again, and nothing of it is read; a slot that is free again is used."""
+    async with open_all(tmp_path, max_imports=1) as plane:
+        context = fresh()
+        await say(plane, Way("1.0", False), context, "hello")
+        body = await exported(plane, context)
+        first, going_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> AsyncGenerator[bytes, None]:
+            half = body.index(b"\n") + 1
+            yield body[:half]
+            first.set()
+            await going_on.wait()
+            yield body[half:]
+
+        path = f"/api/sessions/import?id={fresh()}"
+        importing = asyncio.create_task(plane.http.post(path, content=slowly(), headers=NDJSON))
+        await first.wait()
+
+        async def refused() -> bool:
+            reply = await brought_in(plane, body, fresh())
+            if reply.status_code == 201:
+                # The first one had not come in yet.
+                return False
+            assert (reply.status_code, reply.json()["code"]) == (429, "TOO_MANY_IMPORTS")
+            assert reply.headers["retry-after"] == "5"
+            return True
+
+        await until(refused)
+        going_on.set()
+        assert (await importing).status_code == 201
+        assert (await brought_in(plane, body, fresh())).status_code == 201

@@ -24,16 +24,31 @@ from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
+from taskplane.runtime.errors import AlreadyExists, Exhausted, Invalid, NotFound
 
 _log = logging.getLogger(__name__)
 _END: Final = "end"
+# Seconds after which one of the imports at work may be done.
+_RETRY_AFTER: Final = 5.0
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Create the session of the lines in the body, under its own id or under the parameter `id`. Raise AlreadyExists if
-    that id, or another id that must be unique, exists; Invalid, with the `line` in its metadata."""
+    that id, or another id that must be unique, exists; Invalid, with the `line` in its metadata; Exhausted
+    `TOO_MANY_IMPORTS`."""
     _check_type(request)
+    if plane.imports.locked():
+        raise Exhausted(
+            f"{plane.settings.max_imports} sessions are being imported already",
+            reason="TOO_MANY_IMPORTS",
+            suggestion="import one session after the other",
+            retry_after=_RETRY_AFTER,
+        )
+    async with plane.imports:
+        return await _import(plane, request)
+
+
+async def _import(plane: Plane, request: Request) -> Reply:
     lines = _lines(plane, request)
     async with aclosing(lines):
         number, text = await _first(lines)
@@ -207,8 +222,11 @@ async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, by
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             number += 1
-            yield number, bytes(rest) + piece + b"\n"
+            rest += piece
+            rest += b"\n"
+            line = bytes(rest)
             rest.clear()
+            yield number, line
         rest += pieces[-1]
         if len(rest) > settings.max_import_line:
             raise line_error(number + 1, f"is longer than {settings.max_import_line} bytes", "LINE_TOO_LONG")
