@@ -3,17 +3,15 @@
 import asyncio
 import gc
 import logging
-import sys
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime.errors import Internal, Invalid, PlaneError, Unavailable
-from taskplane.storage.engine import Engine, open_engine, run_alone, shown
+from taskplane.storage.engine import Engine, open_engine, shown
 
 
 @pytest.fixture
@@ -203,18 +201,3 @@ def test_a_shown_url_has_no_password() -> None:
     assert shown("postgresql://me:s3cret@host/db") == "postgresql://me:***@host/db"
     assert "s3cret" not in shown("postgresql://host/db?user=me&password=s3cret&sslpassword=s3cret")
     assert shown("postgresql://me:s3cret@[::1/db") == "a malformed URL"
-
-
-async def test_a_missing_driver_is_told_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "asyncpg", None)
-    for call in (open_engine("postgresql://u:p@127.0.0.1:1/x"), run_alone_context("postgresql://u:p@127.0.0.1:1/x")):
-        with pytest.raises(Invalid) as refused:
-            async with call:
-                pass
-        assert refused.value.reason == "DRIVER_MISSING" and "taskplane[postgres]" in str(refused.value.suggestion)
-
-
-@asynccontextmanager
-async def run_alone_context(url: str) -> AsyncGenerator[None]:
-    await run_alone(url, lambda _: None)
-    yield

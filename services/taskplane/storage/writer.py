@@ -79,7 +79,7 @@ class Writer:
             self._guard.check()
             with self._connection.begin():
                 result = work(self._connection)
-            # What was committed meanwhile may be in no file that anybody can open.
+            # A file that was lost meanwhile has the transaction, and nobody can open it.
             self._guard.check()
         except BaseException as error:
             self._failing = self._failing or isinstance(error, OperationalError)
