@@ -44,7 +44,9 @@ def root(
 def dev(
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", metavar="[NAME=]MODULE:ATTRIBUTE", help="An agent to serve; the first is the default."),
+        typer.Option(
+            "--agent", metavar="[NAME=]MODULE:ATTRIBUTE[@thread]", help="An agent to serve; the first is the default."
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="HTTP; 0 takes any free one.")] = 8080,

@@ -11,7 +11,7 @@ Nothing here does anything; everything here is public. A smallest agent:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -226,6 +226,7 @@ class Reject:
 
 
 _ON_ORPHAN = ("fail", "rerun")
+ISOLATIONS = ("none", "thread")
 _STRATEGY = ("parallel", "queue", "reject", "interrupt")
 
 Final = AskInput | AskAuth | Complete | Fail | Reject
@@ -243,17 +244,24 @@ class Policy:
     `strategy`: what a new task does about those of the same agent in the same session that are submitted or working;
     one that waits for the user is in nobody's way. "parallel": nothing. "queue": it stays submitted until those begun
     before it are done or wait. "reject": there is none, the message is refused with `SESSION_BUSY` and leaves no trace
-    in the conversation. "interrupt": they are canceled in the moment in which it begins. ValueError: none of these.
+    in the conversation. "interrupt": they are canceled in the moment in which it begins.
+
+    `isolation`: "thread" runs the agent in a thread with an event loop of its own, so that it may block; "none" in the
+    event loop of the process, which a blocking agent stops. A `run` that is a plain generator has a thread in any case.
+    ValueError: none of these.
     """
 
     on_orphan: Literal["fail", "rerun"] = "fail"
     max_attempts: int = 3
     run_limit: float | None = None
     strategy: Literal["parallel", "queue", "reject", "interrupt"] = "parallel"
+    isolation: Literal["none", "thread"] = "none"
 
     def __post_init__(self) -> None:
         if self.on_orphan not in _ON_ORPHAN or self.strategy not in _STRATEGY:
             raise ValueError(f"there is no policy {self.on_orphan!r}, {self.strategy!r}")
+        if self.isolation not in ISOLATIONS:
+            raise ValueError(f"there is no isolation {self.isolation!r}")
 
 
 @runtime_checkable
@@ -262,8 +270,10 @@ class Agent(Protocol):
 
     card: AgentCard
 
-    def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """Work on one turn. Ends with a final change, or completes by returning; an exception fails the task.
+    def run(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
+        """Work on one turn, as an async generator, or as a plain generator, which runs in a thread.
+
+        Ends with a final change, or completes by returning; an exception fails the task.
 
         The user is shown the text of an AgentError; any other exception is told with a plain sentence and goes to the
         log.

@@ -13,6 +13,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.runs.appender import Appender
+from taskplane.executor.runs.blocking import noticing_blocks
 from taskplane.executor.runs.leases import Leases
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.registry import Runs
@@ -159,7 +160,8 @@ async def open_executor(
             group.create_task(_expiring(expiry, settings.expire_every), name="expiry"),
         ]
         try:
-            yield room
+            with noticing_blocks(settings.blocked_after):
+                yield room
         except Exception as error:  # noqa: BLE001 - raised again below
             # From in here it would come out in a group.
             failure = error

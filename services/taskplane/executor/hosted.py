@@ -1,5 +1,6 @@
 """An agent as an executor holds it: its name, and which optional powers it has, found once."""
 
+import inspect
 import logging
 from dataclasses import dataclass
 from typing import Final
@@ -19,13 +20,18 @@ class Hosted:
     router: Router | None
     routes_at_sight: bool
     _policied: Policied | None
+    # `run` is a plain generator.
+    is_synchronous: bool
+    # As the operator wants it, whatever the policy says; empty: as the policy says.
+    isolation: str
 
     @classmethod
-    def of(cls, name: str, agent: Agent) -> "Hosted":
+    def of(cls, name: str, agent: Agent, isolation: str = "") -> "Hosted":
         """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
-        return cls(name, agent, router, at_sight, agent if isinstance(agent, Policied) else None)
+        policied = agent if isinstance(agent, Policied) else None
+        return cls(name, agent, router, at_sight, policied, inspect.isgeneratorfunction(agent.run), isolation)
 
     def policy(self, turn: Turn) -> Policy:
         """Return the agent's policy for a turn; the default one if it has none, or asking for it fails."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
-from taskplane.executor.agent import Agent
+from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.hosted import Hosted
 from taskplane.runtime.errors import Invalid, NotFound
@@ -21,8 +21,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 class Agents:
     """The agents of one executor, the default one first."""
 
-    def __init__(self, agents: Mapping[str, Agent]) -> None:
-        self.by_name: Final = {name: Hosted.of(name, agent) for name, agent in agents.items()}
+    def __init__(self, agents: Mapping[str, Agent], isolations: Mapping[str, str] | None = None) -> None:
+        """`isolations`: where agents run, by name, instead of where their policy says."""
+        wanted = isolations or {}
+        self.by_name: Final = {name: Hosted.of(name, agent, wanted.get(name, "")) for name, agent in agents.items()}
         self.names: Final = tuple(self.by_name)
 
     def named(self, name: str) -> Hosted:
@@ -42,17 +44,24 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
     """Load every agent that is named, in their order; none: `demo`.
 
     A spec is `[name=]module:attribute` - the attribute an agent, or a class or function without arguments that makes
-    one - or a short name. Modules are looked for on the import path and in the working directory. `allow_crash`: the
-    demo agent may end the process. Invalid: says what could not be loaded, why, and what was perhaps meant.
+    one - or a short name, and then perhaps `@thread` or `@none`, see `Policy.isolation`. Modules are looked for on the
+    import path and in the working directory. `allow_crash`: the demo agent may end the process. Invalid: says what
+    could not be loaded, why, and what was perhaps meant.
     """
     shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
     agents: dict[str, Agent] = {}
+    isolations: dict[str, str] = {}
     for spec in tuple(specs) or ("demo",):
-        name, agent = _load(spec, shipped)
+        target, _, isolation = spec.partition("@")
+        if isolation not in ("", *ISOLATIONS):
+            near = _did_you_mean(isolation, ISOLATIONS) or f"there are: {', '.join(ISOLATIONS)}"
+            raise _bad(spec, f"there is no isolation {isolation!r}", near)
+        name, agent = _load(target, shipped)
         if name in agents:
             raise _bad(spec, f"there are two agents named {name!r}", "give one of them a name: other=module:attribute")
         agents[name] = agent
-    return Agents(agents)
+        isolations[name] = isolation
+    return Agents(agents, isolations)
 
 
 def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, Agent]:
@@ -115,7 +124,7 @@ def _agent(spec: str, found: Any) -> Agent:
     if not card.name:
         raise _bad(spec, "its card has no name", "give it one: AgentCard(name=..., description=..., version=...)")
     if inspect.iscoroutinefunction(found.run):
-        raise _bad(spec, "`run` is a coroutine, not an async generator", "yield changes in it instead of returning")
+        raise _bad(spec, "`run` is a coroutine, not a generator", "yield changes in it instead of returning")
     return found
 
 

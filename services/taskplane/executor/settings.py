@@ -38,6 +38,8 @@ class ExecutorSettings:
     renew_every: float = 5.0
     # Seconds that a run may take if its agent's policy does not say; 0: no limit.
     run_limit: float = 0.0
+    # Seconds after which an agent that blocks the event loop is named in the log, with its stack; 0: never.
+    blocked_after: float = 1.0
     # Seconds that an agent may take to clean up when its run is stopped; after them an error is logged, and a process
     # that ends waits no longer. Must be more than 0.
     cancel_grace: float = 10.0
@@ -77,7 +79,7 @@ class ExecutorSettings:
         ):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        for name in ("capacity", "sends_per_second", "run_limit", "drain_timeout", "session_ttl"):
+        for name in ("capacity", "sends_per_second", "run_limit", "blocked_after", "drain_timeout", "session_ttl"):
             if getattr(self, name) < 0:
                 wrong[name] = "must not be negative"
         if wrong:

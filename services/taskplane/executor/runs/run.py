@@ -22,6 +22,7 @@ from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.faults import AgentFailed, failed, is_ours, shut
 from taskplane.executor.runs.inputs import Input, Inputs
+from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
@@ -256,7 +257,8 @@ class Run:
 
     def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
         try:
-            return self._hosted.agent.run(turn)
+            policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+            return changes_of(self._hosted, turn, policy)
         except BaseException as error:
             raise failed(error, self.task_id) from error
 

@@ -1,0 +1,100 @@
+"""A watch over the event loop: a thread that notices when something blocks it, and says what and where."""
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from taskplane.executor.runs.run import Run
+
+log = logging.getLogger(__name__)
+
+# How often per `after` the loop beats and the thread looks.
+_BEATS: Final = 4
+# Innermost frames that are told.
+_FRAMES: Final = 6
+
+
+@contextmanager
+def noticing_blocks(after: float) -> Iterator[None]:
+    """Log an error whenever the running event loop has been blocked for `after` seconds, once each time; 0: never."""
+    if not after:
+        yield
+        return
+    watch = _Watch(asyncio.get_running_loop(), after)
+    watch.begin()
+    try:
+        yield
+    finally:
+        watch.end()
+
+
+class _Watch:
+    def __init__(self, loop: asyncio.AbstractEventLoop, after: float) -> None:
+        self._loop = loop
+        self._after = after
+        self._watched = threading.get_ident()
+        self._beaten = time.monotonic()
+        self._told = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="taskplane-loop-watch", daemon=True)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        self._beat()
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if self._told:
+            log.info("the event loop goes on")
+            self._told = False
+        self._beaten = now
+        self._timer = self._loop.call_later(self._after / _BEATS, self._beat)
+
+    def _look(self) -> None:
+        while not self._ended.wait(self._after / _BEATS):
+            blocked = time.monotonic() - self._beaten
+            if blocked > self._after and not self._told:
+                self._told = True
+                self._tell(blocked)
+
+    def _tell(self, blocked: float) -> None:
+        frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
+        run = _run_of(frame)
+        where = "".join(traceback.format_stack(frame)[-_FRAMES:]) if frame is not None else ""
+        if run is None:
+            log.warning("the event loop has been blocked for %.1f s here:\n%s", blocked, where)
+            return
+        log.error(
+            "the agent %s has blocked the event loop for %.1f s in task %s: nothing else of this process goes on"
+            " meanwhile. Await what takes long, write `run` as a plain generator, or run the agent in a thread, with"
+            ' Policy(isolation="thread") or --agent %s@thread. It is here:\n%s',
+            run.agent,
+            blocked,
+            run.task_id,
+            run.agent,
+            where,
+        )
+
+
+def _run_of(frame: FrameType | None) -> Run | None:
+    """Return the run on whose behalf a frame is executed."""
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if isinstance(found, Run):
+            return found
+        frame = frame.f_back
+    return None

@@ -1,0 +1,167 @@
+"""Agents that block: in a thread of their own they hold nobody up, and in the event loop they are named."""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.executor.plane import Stores, open_plane, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Say, Turn
+from taskplane.executor.loading import load_agents
+from taskplane.executor.runs.isolation import THREAD
+from taskplane.runtime.errors import Invalid
+
+IN_THREAD = Policy(isolation="thread")
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(THREAD)]
+
+
+class Blocking:
+    """Blocks its thread at `block` until it is let go, and otherwise says where it runs. A plain generator."""
+
+    card = AgentCard(name="blocking", version="1")
+
+    def __init__(self) -> None:
+        self.blocks, self.let_go = threading.Event(), threading.Event()
+        self.closed: list[str] = []
+
+    def run(self, turn: Turn) -> Iterator[Change]:
+        try:
+            yield Say(threading.current_thread().name)
+            if turn.text == "block":
+                self.blocks.set()
+                self.let_go.wait()
+            yield Complete("well")
+        finally:
+            self.closed.append(threading.current_thread().name)
+
+
+def asynchronous(blocking: Blocking) -> Scripted:
+    """The same as an async generator that is to run in a thread."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        for change in blocking.run(turn):
+            await asyncio.sleep(0)
+            yield change
+
+    return Scripted(script, policy=IN_THREAD)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_an_agent_that_blocks_its_thread_holds_nobody_up(stores: Stores, plain: bool) -> None:
+    """P9: it goes on where it was, and its thread ends with its run."""
+    blocking = Blocking()
+    async with open_plane(stores, ("a", blocking if plain else asynchronous(blocking))) as plane:
+        waiting = await plane.submit("block")
+        await asyncio.to_thread(blocking.blocks.wait, 30)
+        assert text((await plane.run("go")).status.message) == "well"
+        blocking.let_go.set()
+        task = await plane.at_rest(waiting)
+        assert text(task.status.message) == "well"
+        assert text(task.history[1]).startswith(THREAD)
+        await until(lambda: not threads())
+    assert len(blocking.closed) == 2 and all(name.startswith(THREAD) for name in blocking.closed)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_a_canceled_run_is_closed_in_its_thread(stores: Stores, plain: bool) -> None:
+    """P8, P11: the task is canceled at once, though the agent blocks; what it says then is discarded."""
+    blocking = Blocking()
+    async with open_plane(stores, ("a", blocking if plain else asynchronous(blocking))) as plane:
+        waiting = await plane.submit("block")
+        await asyncio.to_thread(blocking.blocks.wait, 30)
+        await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
+        blocking.let_go.set()
+        await until(lambda: not plane.room.runs.active and not threads())
+        task = await plane.task(waiting.task.task_id)
+        assert task.status.state == a2a.TASK_STATE_CANCELED
+    assert len(blocking.closed) == 1
+
+
+async def test_an_agent_in_a_thread_hears_of_its_cancel_and_of_messages(stores: Stores) -> None:
+    """I1, P8: as in the event loop of the process."""
+    heard: list[str] = []
+    reads = threading.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Say("ready")
+        while not (more := await turn.incoming()):
+            await asyncio.sleep(0.01)
+        heard.extend(map(text, more))
+        reads.set()
+        await turn.cancelled.wait()
+        heard.append("cancelled")
+        yield Complete()
+
+    async with open_plane(stores, ("a", Scripted(script, policy=IN_THREAD))) as plane:
+        waiting = await plane.submit("go")
+        await plane.submit("more", task_id=waiting.task.task_id)
+        await asyncio.to_thread(reads.wait, 30)
+        await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
+        await until(lambda: not plane.room.runs.active and not threads())
+    assert heard[0] == "more"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret"), SystemExit(3), asyncio.CancelledError()], ids=repr)
+async def test_a_fault_in_a_thread_fails_the_task(stores: Stores, error: BaseException) -> None:
+    """P9: and ends its thread."""
+
+    class Faulty:
+        card = AgentCard(name="faulty", version="1")
+
+        def run(self, turn: Turn) -> Iterator[Change]:
+            yield Say("so far")
+            if isinstance(error, SystemExit):
+                sys.exit(error.code)
+            raise error
+
+    async with open_plane(stores, ("a", Faulty())) as plane:
+        task = await plane.run("go")
+        assert task.status.state == a2a.TASK_STATE_FAILED and "secret" not in text(task.status.message)
+        await until(lambda: not plane.room.runs.active and not threads())
+
+
+async def test_an_agent_that_blocks_the_event_loop_is_named_with_its_stack(stores: Stores) -> None:
+    """P9: by a thread, while it blocks; the log says how to mend it."""
+    told: list[str] = []
+    noticed = threading.Event()
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+            noticed.set()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        noticed.wait(30)
+        yield Complete("well")
+
+    logger = logging.getLogger("taskplane.executor.runs.blocking")
+    handler = Listening(logging.ERROR)
+    logger.addHandler(handler)
+    try:
+        async with open_plane(stores, ("slow", Scripted(script)), blocked_after=0.1) as plane:
+            assert text((await plane.run("go")).status.message) == "well"
+    finally:
+        logger.removeHandler(handler)
+    assert told[0].startswith("the agent slow has blocked the event loop for ")
+    assert Path(__file__).name in told[0] and "noticed.wait(30)" in told[0] and "@thread" in told[0]
+
+
+async def test_the_operator_may_have_an_agent_in_a_thread() -> None:
+    """P9: by the name of the agent; an isolation that there is not is refused at start."""
+    hosted = load_agents(["quiet=demo@thread", "demo"])
+    assert [one.isolation for one in hosted.by_name.values()] == ["thread", ""]
+    with pytest.raises(Invalid) as refused:
+        load_agents(["demo@threat"])
+    assert "did you mean 'thread'?" in refused.value.suggestion
+    with pytest.raises(ValueError, match="no isolation"):
+        Policy(isolation="process")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
