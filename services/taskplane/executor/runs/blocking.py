@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -22,7 +22,7 @@ _FRAMES: Final = 6
 
 
 @contextmanager
-def noticing_blocks(after: float) -> Iterator[None]:
+def noticing_blocks(after: float) -> Generator[None]:
     """Log an error whenever the running event loop has been blocked for `after` seconds, once each time; 0: never."""
     if not after:
         yield

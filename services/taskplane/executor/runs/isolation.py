@@ -50,7 +50,7 @@ class _Exited:
 
 
 class _ThreadedRun(AsyncIterator[port.Change]):
-    """What an agent yields in a thread of its own. The thread goes on between two changes, as a task of a loop does."""
+    """The changes of an agent that runs in a thread of its own, which goes on between two of them."""
 
     def __init__(self, name: str, turn: port.Turn, begin: _Begin) -> None:
         self._loop = asyncio.new_event_loop()
