@@ -2,6 +2,7 @@
 writes docs/benchmarks.md.
 
 python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write] [--only pages [--database-url URL]]
+python -m bench --only sharing: one user beside others
 python -m bench --only million --database-url URL: a million tasks on this empty PostgreSQL database
 python -m bench --only replicas --database-url URL: two task stores on this empty PostgreSQL database
 python -m bench --before PYTHON [--runs 5]: another version of taskplane in place of the SDK, by its interpreter
@@ -18,8 +19,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bench import load, million, pages, replicas, servers
-from bench.report import FOUR, MEMORY, ONE, SQLITE, Figures, version_table, write, write_pages
+from bench import load, million, pages, replicas, servers, sharing
+from bench.report import FOUR, MEMORY, ONE, SQLITE, Figures, version_table, write, write_pages, write_sharing
 
 TEN_WORDS = "a reply of ten words is still a short one"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -111,7 +112,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one short run")
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
     parser.add_argument(
-        "--only", choices=["pages", "million", "replicas"], help="measure this alone, and leave the rest of the page"
+        "--only",
+        choices=["pages", "sharing", "million", "replicas"],
+        help="measure this alone, and leave the rest of the page",
     )
     parser.add_argument(
         "--database-url", default="", help="read the pages from this PostgreSQL database; writes nothing"
@@ -128,6 +131,9 @@ def main() -> None:
     if options.only == "replicas":
         asyncio.run(replicas.measure(options.database_url, seconds))
         return
+    if options.only == "sharing":
+        write_sharing(asyncio.run(sharing.measure()), _here(), target)
+        return
     if options.only == "pages" or options.database_url:
         write_pages(asyncio.run(pages.measure(runs, options.database_url)), _here(), target)
         return
@@ -141,6 +147,7 @@ def main() -> None:
     setting = f"{_here()}, median of {runs} alternating runs; " + "; ".join(durability)
     write(figures, sizes, setting, target)
     write_pages(asyncio.run(pages.measure(runs)), _here(), target)
+    write_sharing(asyncio.run(sharing.measure()), _here(), target)
 
 
 def _here() -> str:

@@ -44,6 +44,9 @@ are read once by a process and cached as long as they are valid.
 """
 
 
+SHARING = "## One user beside others"
+
+
 def table(figures: Figures) -> list[str]:
     """Rows of Markdown: figures of each side, and how many times better taskplane is."""
     lines = [
@@ -105,6 +108,16 @@ def pages_table(pages: Pages) -> list[str]:
 def write_pages(pages: Pages, setting: str, target: Path | None) -> None:
     """Prints the section about them, and puts it into the page where `target` names one; the rest of it stays."""
     section = "\n".join([PAGES, "", BEHIND_PAGES, *pages_table(pages), "", f"{setting}.", ""])
+    print("\n" + section)
+    if target is not None:
+        target.write_text(with_section(target.read_text(), section))
+
+
+def write_sharing(rows: dict[str, str], setting: str, target: Path | None) -> None:
+    """Prints the section about one user beside others, and puts it into the page where `target` names one."""
+    table = ["| measured over HTTP, one process on SQLite files | |", "|---|---|"]
+    table += [f"| {name} | {value} |" for name, value in rows.items()]
+    section = "\n".join([SHARING, "", *table, "", f"{setting}.", ""])
     print("\n" + section)
     if target is not None:
         target.write_text(with_section(target.read_text(), section))

@@ -104,11 +104,12 @@ async def started(
     program: Sequence[str] = ("-m", "taskplane.cli"),
     log: Path | None = None,
     python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[int]:
     """`taskplane dev` on what these options say; its HTTP port."""
     port = free_port()
     command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), *where)
-    async with _process(*program, *command, log=log, python=python):
+    async with _process(*program, *command, log=log, python=python, environment=environment):
         await _answering(port, "/.well-known/agent-card.json")
         yield port
 

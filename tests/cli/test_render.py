@@ -18,6 +18,22 @@ def test_columns_are_aligned_and_the_last_is_ragged() -> None:
     assert columns([["A", "B"], ["long", "x"]]) == "A     B\nlong  x"
 
 
+def test_columns_fit_the_terminal() -> None:
+    """The widest are cut, and what is short stays whole."""
+    rows = [["SESSION", "STATE", "TITLE"], ["0123456789abcdef" * 2, "working", "a rather long title of a session"]]
+    for width in (80, 60, 40):
+        lines = columns(rows, width).splitlines()
+        assert max(map(len, lines)) <= width and "working" in lines[1]
+        assert len({line.index("STATE" if "STATE" in line else "working") for line in lines}) == 1
+    assert columns(rows, 200) == columns(rows)
+    (cut, *_) = columns(rows, 40).splitlines()[1].split()
+    assert cut.endswith("…") and rows[1][0].startswith(cut[:-1])
+
+
+def test_columns_that_cannot_fit_stay_readable() -> None:
+    assert columns([["abcdefghijkl", "abcdefghijkl"]], 5) == "abcdefgh…  abcdefgh…"
+
+
 def test_a_line_of_the_log_has_the_distance_to_the_event_before() -> None:
     record = {"generation": 7, "time": TIME, "kind": "checkpoint", "event": None}
     before = datetime.fromisoformat(TIME) - timedelta(milliseconds=250)

@@ -21,10 +21,10 @@ def test_t9_sessions_are_listed_with_title_agent_state_tasks_and_time(url: str) 
     assert cells[3:] == ["demo", "failed", "2", "a", "session", "of", "its", "own"]
 
 
-def test_a_session_that_waits_is_listed_as_paused(url: str) -> None:
+def test_a_session_that_waits_is_listed_like_its_task(url: str) -> None:
     session = session_of(url, "ask Are you sure?")
     (line,) = [line for line in taskplane("session", "list", "--url", url).stdout.splitlines() if session in line]
-    assert line.split()[4] == "paused"
+    assert line.split()[4] == "input-required"
 
 
 def test_sessions_are_searched_by_title_in_any_case_and_limited(url: str) -> None:

@@ -60,7 +60,7 @@ def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(url: str) -> 
     assert json.loads(exact.stdout)["id"] == mine
     refused = taskplane("task", "get", f"{mine}-", "--url", url, "-o", "json")
     assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (1, "AMBIGUOUS")
-    shown = taskplane("session", "show", session[:28], "--url", url, "-o", "json")
+    shown = taskplane("session", "show", f"{session[:28]}…", "--url", url, "-o", "json")
     assert json.loads(shown.stdout)["session"]["id"] == session
     assert said(url, "more", session=session[:28])["contextId"] == session
     tail = taskplane("tail", task[:28], "--url", url)

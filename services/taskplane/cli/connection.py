@@ -13,6 +13,7 @@ from taskplane.cli.client.http import Http
 from taskplane.cli.client.sessions_api import SessionsClient
 from taskplane.cli.client.task_log import TaskLog
 from taskplane.cli.options import Options
+from taskplane.cli.render import CUT
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
 from taskplane.runtime.settings import environment
@@ -42,6 +43,7 @@ class Connection:
     async def task_id(self, given: str) -> str:
         """Return the id of one of the newest tasks that begins with `given`; `given` itself if none does. Raise
         Declined `AMBIGUOUS`."""
+        given = given.rstrip(CUT)
         if len(given) >= _WHOLE:
             return given
         return _completed(given, [str(task["id"]) async for task in self.a2a.tasks(_NEWEST, historyLength=0)])
@@ -49,6 +51,7 @@ class Connection:
     async def session_id(self, given: str) -> str:
         """Return the id of one of the newest sessions that begins with `given`; `given` itself if none does. Raise
         Declined `AMBIGUOUS`."""
+        given = given.rstrip(CUT)
         if not given or len(given) >= _WHOLE:
             return given
         return _completed(given, [str(session["id"]) for session in await self.sessions.find(limit=_NEWEST)])

@@ -1,6 +1,7 @@
 """Text forms of events and tasks for a terminal."""
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,12 +12,15 @@ from taskplane.cli.client.task_log import Logged
 from taskplane.cli.options import Output
 
 _WIDTH = 100
+_NARROWEST = 9
+CUT = "…"
+"""Stands for the rest of a text that does not fit."""
 
 
 def one_line(text: str, width: int = _WIDTH) -> str:
     """Return the text on one line of at most `width` characters, without control characters."""
     flat = " ".join(printable(text).split())
-    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+    return flat if len(flat) <= width else f"{flat[: width - 1]}{CUT}"
 
 
 def printable(text: str) -> str:
@@ -84,14 +88,38 @@ def print_list(found: Sequence[Any], table: Sequence[Sequence[str]], nothing: st
         print(nothing, file=sys.stderr)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as aligned columns; the last column is not padded."""
+def columns(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Return rows as aligned columns; the last column is not padded.
+
+    On lines of at most `width` characters, by default those of the terminal that is written to: the widest columns are
+    cut, with an ellipsis, and those of a few characters stay whole. A cut id still names its task or session.
+    """
+    if width is None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if width is not None:
+        widths = _fitting(widths, width - 2 * (len(widths) - 1))
+        rows = [[_cut(cell, most) for cell, most in zip(row, widths, strict=True)] for row in rows]
     padded = (
         "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)), row[-1]]).rstrip()
         for row in rows
     )
     return "\n".join(padded)
+
+
+def _fitting(widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths of columns that have `room` together: the widest ones are made equal until they fit, and none
+    gets narrower than `_NARROWEST`."""
+    found = list(widths)
+    while sum(found) > room and max(found) > _NARROWEST:
+        widest = max(found)
+        # The last of the widest, since it has the least telling text.
+        found[len(found) - 1 - found[::-1].index(widest)] = widest - 1
+    return found
+
+
+def _cut(cell: str, most: int) -> str:
+    return cell if len(cell) <= most else f"{cell[: most - 1]}{CUT}"
 
 
 def _said(message: Message) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from taskplane.cli.client.cut import Turn
 from taskplane.cli.client.session_model import Session, TaskInfo
+from taskplane.cli.client.states import state_of
 from taskplane.cli.render import one_line
 
 
@@ -32,7 +33,8 @@ def info_table(session: Session) -> list[list[str]]:
 
 
 def _session_row(session: dict[str, Any]) -> list[str]:
-    state = "paused" if session.get("paused") else str(session.get("lastState") or "-")
+    last = session.get("lastState")
+    state = "input-required" if session.get("paused") else str(state_of(last)) if last else "-"
     return [
         str(session["id"]),
         _time(str(session.get("updatedAt") or "")),

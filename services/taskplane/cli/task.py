@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from taskplane.cli import exits
 from taskplane.cli.client.events import FullTask, read_task
+from taskplane.cli.client.states import state_of
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import one_line, print_json, print_list, text_of, tool_line
@@ -18,7 +19,9 @@ def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
     if session:
         filters["contextId"] = session
     if state:
-        filters["status"] = f"TASK_STATE_{state.upper().replace('-', '_')}"
+        known = state_of(state)
+        word = state if known == "unknown" else known
+        filters["status"] = f"TASK_STATE_{word.upper().replace('-', '_')}"
 
     async def main(connection: Connection) -> int:
         found = [task async for task in connection.a2a.tasks(limit, **filters)]

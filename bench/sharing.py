@@ -1,0 +1,149 @@
+"""One user beside others: a long queue, long logs that are read, a long session, and large imports."""
+
+import asyncio
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import httpx
+
+from bench import servers
+
+QUEUED: Final = 10_000
+EVENTS: Final = 49_000
+TURNS: Final = 2_000
+HELLOS: Final = 60
+_MEGABYTES: Final = 50
+_UNLIMITED: Final = {"TASKPLANE_TASKS_QUEUED_PER_OWNER": "0", "TASKPLANE_TASKS_QUEUED_PER_TENANT": "0"}
+
+Rows = dict[str, str]
+
+
+async def measure() -> Rows:
+    """Every row, by what is measured."""
+    rows: Rows = {}
+    for part in (_queue, _readers, _turns, _imports):
+        for name, value in (await part()).items():
+            rows[name] = value
+            print(f"{name:70} {value}", flush=True)
+    return rows
+
+
+@asynccontextmanager
+async def _plane() -> AsyncGenerator[tuple[httpx.AsyncClient, Path]]:
+    folder = Path(tempfile.mkdtemp())
+    try:
+        async with (
+            servers.started("--data", str(folder), log=folder / "log", environment=_UNLIMITED) as port,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=600.0) as http,
+        ):
+            yield http, folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _send(http: httpx.AsyncClient, user: str, text: str, context: str = "", *, wait: bool = True) -> Any:
+    message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}
+    if context:
+        message["contextId"] = context
+    params = {"message": message, "configuration": {"returnImmediately": not wait, "historyLength": 0}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+    reply = await http.post("/", json=body, headers={"A2A-Version": "1.0", "X-User-Id": user})
+    return reply.json()["result"]["task"]
+
+
+async def _times(call: Callable[[], Awaitable[object]], count: int) -> list[float]:
+    """Milliseconds of so many calls, one after the other."""
+    taken: list[float] = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        await call()
+        taken.append(1_000 * (time.perf_counter() - begun))
+    return taken
+
+
+async def _queue() -> Rows:
+    async with _plane() as (http, _):
+        many = asyncio.Semaphore(16)
+
+        async def queue() -> None:
+            async with many:
+                await _send(http, "ann", "slow 8", wait=False)
+
+        alone = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
+        await asyncio.gather(*[queue() for _ in range(QUEUED)])
+        beside = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
+    return {
+        "`hello`, nobody else waits": _shown(alone),
+        f"`hello` of one user, {QUEUED:,} tasks of another one queued": _shown(beside),
+    }
+
+
+async def _readers() -> Rows:
+    rows: Rows = {}
+    async with _plane() as (http, _):
+        task = await _send(http, "ann", f"flood {EVENTS}")
+
+        async def read() -> None:
+            while True:
+                path = f"/api/tasks/{task['id']}/events"
+                async with http.stream("GET", path, headers={"X-User-Id": "ann"}) as reply:
+                    async for _ in reply.aiter_raw():
+                        pass
+
+        for readers in (0, 1, 10):
+            reading = [asyncio.create_task(read()) for _ in range(readers)]
+            await asyncio.sleep(1.0)
+            hellos = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
+            for each in reading:
+                each.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+            rows[f"`hello` beside {readers} readers of a log of {EVENTS:,} events"] = _shown(hellos)
+    return rows
+
+
+async def _turns() -> Rows:
+    async with _plane() as (http, _):
+        taken = await _times(lambda: _send(http, "ann", "hello", "session"), TURNS)
+    return {f"a turn of one session, turns {at - 99:,} to {at:,}": _shown(taken[at - 100 : at]) for at in (110, TURNS)}
+
+
+async def _imports() -> Rows:
+    async with _plane() as (http, folder):
+        await _send(http, "ann", f"chunks {_MEGABYTES} {1024 * 1024}", "large")
+        headers = {"X-User-Id": "ann"}
+        body = (await http.get("/api/sessions/large/export", headers=headers)).content
+        before = await asyncio.to_thread(_memory, folder)
+        headers |= {"content-type": "application/x-ndjson"}
+        answers = await asyncio.gather(
+            *[http.post(f"/api/sessions/import?id={uuid4().hex}", content=body, headers=headers) for _ in range(6)]
+        )
+        done = sum(answer.status_code == 201 for answer in answers)
+        peak = await asyncio.to_thread(_memory, folder, peak=True)
+        await asyncio.sleep(2.0)
+        after = await asyncio.to_thread(_memory, folder)
+    name = f"memory, six imports of a task of {_MEGABYTES} MB at once"
+    return {name: f"{before} MB before, {peak} at most, {after} after; {done} imported, {6 - done} told to come again"}
+
+
+def _memory(folder: Path, *, peak: bool = False) -> int:
+    """Megabytes of the process that has files of this folder open."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            if str(folder) in (status.parent / "cmdline").read_text():
+                lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                return int(lines["VmHWM" if peak else "VmRSS"].split()[0]) // 1024
+        except OSError:
+            continue
+    return 0
+
+
+def _shown(taken: list[float]) -> str:
+    ordered = sorted(taken)
+    return f"p50 {statistics.median(ordered):.1f} ms, p99 {ordered[int(0.99 * (len(ordered) - 1))]:.1f} ms"
