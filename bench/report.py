@@ -45,6 +45,11 @@ are read once by a process and cached as long as they are valid.
 
 
 SHARING = "## One user beside others"
+BEHIND_SHARING = """
+Twenty tasks run at once. A user whose task is queued gets the next slot that is free, so that the wait is that for the
+end of one of the others. Readers of a long log and everybody else share one event loop, and a turn reads the whole
+conversation for its agent, so that its cost grows with the session.
+"""
 
 
 def table(figures: Figures) -> list[str]:
@@ -117,7 +122,7 @@ def write_sharing(rows: dict[str, str], setting: str, target: Path | None) -> No
     """Prints the section about one user beside others, and puts it into the page where `target` names one."""
     table = ["| measured over HTTP, one process on SQLite files | |", "|---|---|"]
     table += [f"| {name} | {value} |" for name, value in rows.items()]
-    section = "\n".join([SHARING, "", *table, "", f"{setting}.", ""])
+    section = "\n".join([SHARING, BEHIND_SHARING, *table, "", f"{setting}.", ""])
     print("\n" + section)
     if target is not None:
         target.write_text(with_section(target.read_text(), section))

@@ -20,7 +20,12 @@ EVENTS: Final = 49_000
 TURNS: Final = 2_000
 HELLOS: Final = 60
 _MEGABYTES: Final = 50
-_UNLIMITED: Final = {"TASKPLANE_TASKS_QUEUED_PER_OWNER": "0", "TASKPLANE_TASKS_QUEUED_PER_TENANT": "0"}
+# So few runs at once that the queue grows while it is filled.
+_SETTINGS: Final = {
+    "TASKPLANE_TASKS_QUEUED_PER_OWNER": "0",
+    "TASKPLANE_TASKS_QUEUED_PER_TENANT": "0",
+    "TASKPLANE_EXECUTOR_CAPACITY": "20",
+}
 
 Rows = dict[str, str]
 
@@ -40,7 +45,7 @@ async def _plane() -> AsyncGenerator[tuple[httpx.AsyncClient, Path]]:
     folder = Path(tempfile.mkdtemp())
     try:
         async with (
-            servers.started("--data", str(folder), log=folder / "log", environment=_UNLIMITED) as port,
+            servers.started("--data", str(folder), log=folder / "log", environment=_SETTINGS) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=600.0) as http,
         ):
             yield http, folder
@@ -74,14 +79,14 @@ async def _queue() -> Rows:
 
         async def queue() -> None:
             async with many:
-                await _send(http, "ann", "slow 8", wait=False)
+                await _send(http, "ann", "slow 2", wait=False)
 
         alone = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
         await asyncio.gather(*[queue() for _ in range(QUEUED)])
         beside = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
     return {
         "`hello`, nobody else waits": _shown(alone),
-        f"`hello` of one user, {QUEUED:,} tasks of another one queued": _shown(beside),
+        f"`hello` of one user, {QUEUED:,} tasks of another one queued, of half a second each": _shown(beside),
     }
 
 
