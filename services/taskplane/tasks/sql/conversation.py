@@ -64,10 +64,11 @@ _OUTLINES: Final = (
     .where(task.c.context_id == bindparam("context_id"), task.c.superseded.is_(False))
     .order_by(task.c.created_at, task.c.id)
 )
+_DOCUMENTS: Final = _OUTLINES.where(task.c.origin == DOCUMENT)
 _SNAPSHOTS: Final = select(task.c.uid, task.c.snapshot).where(IN_UIDS)
 
-# Tenant, owner and context id.
-_Key = tuple[str, str, str]
+# Tenant, owner and context id, and whether only documents were read.
+_Key = tuple[str, str, str, bool]
 # The salt and the generation of a task, and the ids of its messages then.
 _Said = tuple[str, int, Sequence[str]]
 
@@ -103,14 +104,12 @@ def _weight(said: Mapping[str, _Said]) -> int:
 def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: MessageIdCache) -> MessagePage:
     """Implement `TaskLog.messages`."""
     check_page_size(query.page_size, MAX_MESSAGES, "messages")
-    key = (scope.tenant, scope.owner, query.context_id)
+    key = (scope.tenant, scope.owner, query.context_id, query.documents_only)
     outlines: list[_Outline] = []
     if not has_nul(query.context_id):
-        rows = conn.execute(_OUTLINES, {**owner(scope), "context_id": query.context_id})
+        wanted = _DOCUMENTS if query.documents_only else _OUTLINES
+        rows = conn.execute(wanted, {**owner(scope), "context_id": query.context_id})
         outlines = [_Outline._make(row) for row in rows]
-    if query.documents_only:
-        outlines = [one for one in outlines if one.origin == DOCUMENT]
-        cache = MessageIdCache(0)
     said = _ids(conn, outlines, key, cache)
     ends = [query.ends.get(one.invocation_id or "", len(query.shown)) for one in outlines]
     places = between(without_repeats(said, set(query.shown)), ends, len(query.shown))
