@@ -30,7 +30,7 @@ class ExecutorSettings:
     capacity: int = 100
     # Number of messages per second that one owner may send to this process, in the long run, and ten times as many at
     # once; further ones are refused with SEND_RATE. 0: no limit.
-    sends_per_second: float = 100.0
+    sends_per_second: float = 1_000.0
     # Seconds in which a router may give a direct answer before the turn becomes a task. Must be more than 0; clients
     # give up after about 5 seconds of silence.
     route_timeout: float = 3.0
