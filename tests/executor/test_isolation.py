@@ -4,14 +4,16 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.executor.plane import Stores, open_plane, text, until
+from tests.executor.plane import Plane, Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Say, Turn
 from taskplane.executor.loading import load_agents
@@ -56,13 +58,20 @@ def asynchronous(blocking: Blocking) -> Scripted:
     return Scripted(script, policy=IN_THREAD)
 
 
+@asynccontextmanager
+async def blocked(stores: Stores, blocking: Blocking, *, plain: bool) -> AsyncGenerator[tuple[Plane, SubmitResponse]]:
+    """A plane of this agent, and a task in which it blocks."""
+    async with open_plane(stores, ("a", blocking if plain else asynchronous(blocking))) as plane:
+        waiting = await plane.submit("block")
+        await asyncio.to_thread(blocking.blocks.wait, 30)
+        yield plane, waiting
+
+
 @pytest.mark.parametrize("plain", [True, False])
 async def test_an_agent_that_blocks_its_thread_holds_nobody_up(stores: Stores, plain: bool) -> None:
     """P9: it goes on where it was, and its thread ends with its run."""
     blocking = Blocking()
-    async with open_plane(stores, ("a", blocking if plain else asynchronous(blocking))) as plane:
-        waiting = await plane.submit("block")
-        await asyncio.to_thread(blocking.blocks.wait, 30)
+    async with blocked(stores, blocking, plain=plain) as (plane, waiting):
         assert text((await plane.run("go")).status.message) == "well"
         blocking.let_go.set()
         task = await plane.at_rest(waiting)
@@ -76,9 +85,7 @@ async def test_an_agent_that_blocks_its_thread_holds_nobody_up(stores: Stores, p
 async def test_a_canceled_run_is_closed_in_its_thread(stores: Stores, plain: bool) -> None:
     """P8, P11: the task is canceled at once, though the agent blocks; what it says then is discarded."""
     blocking = Blocking()
-    async with open_plane(stores, ("a", blocking if plain else asynchronous(blocking))) as plane:
-        waiting = await plane.submit("block")
-        await asyncio.to_thread(blocking.blocks.wait, 30)
+    async with blocked(stores, blocking, plain=plain) as (plane, waiting):
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
         blocking.let_go.set()
         await until(lambda: not plane.room.runs.active and not threads())

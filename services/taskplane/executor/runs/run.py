@@ -100,6 +100,7 @@ class Run:
         self._inputs = Inputs(ports.store, record, self.outbox)
         self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id))
         self._limit = asyncio.timeout(None)
+        self._policy = port.Policy()
         self._span: Span = INVALID_SPAN
 
     def _committed(self, item: Committed) -> None:
@@ -238,7 +239,7 @@ class Run:
             read_incoming=self._inputs.incoming,
         )
         if first:
-            self._set_limit(turn)
+            self._take_policy(turn)
             if self._fresh is not None and self._fresh.routing is not None:
                 answer = await self._routed(self._fresh.routing)
                 if answer is not None:
@@ -257,14 +258,14 @@ class Run:
 
     def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
         try:
-            policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
-            return changes_of(self._hosted, turn, policy)
+            return changes_of(self._hosted, turn, self._policy)
         except BaseException as error:
             raise failed(error, self.task_id) from error
 
-    def _set_limit(self, turn: port.Turn) -> None:
-        policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
-        if limit := policy.run_limit or self._ports.run_limit:
+    def _take_policy(self, turn: port.Turn) -> None:
+        """Ask for the policy of the whole run, once, and begin to measure its time."""
+        self._policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        if limit := self._policy.run_limit or self._ports.run_limit:
             self._limit.reschedule(asyncio.get_running_loop().time() + limit)
 
     async def _routed(self, routing: "asyncio.Task[a2a.Message | str | None]") -> a2a.Message | str | None:
