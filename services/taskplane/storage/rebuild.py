@@ -1,6 +1,32 @@
 """A table of SQLite made anew, for a column that is not to stand behind the others."""
 
+from typing import Any
+
 import sqlalchemy as sa
+from alembic import op
+
+from taskplane.storage.dialects import dialect_of
+
+
+def add_column_before(table: str, column: sa.Column[Any], defined: str, before: str) -> None:
+    """Add a column in front of another one of SQLite's table; elsewhere it comes last. For a version of a schema.
+
+    `defined` and `before`: the columns as SQLite defines them, such as "trace BLOB".
+    """
+    conn = op.get_bind()
+    if dialect_of(conn).name == "sqlite":
+        rebuild_table(conn, table, before, f"{defined}, \n\t{before}")
+    else:
+        op.add_column(table, column)
+
+
+def drop_column_before(table: str, name: str, defined: str, before: str) -> None:
+    """Drop a column that `add_column_before` has added."""
+    conn = op.get_bind()
+    if dialect_of(conn).name == "sqlite":
+        rebuild_table(conn, table, f"{defined}, \n\t{before}", before)
+    else:
+        op.drop_column(table, name)
 
 
 def rebuild_table(conn: sa.Connection, table: str, before: str, after: str) -> None:

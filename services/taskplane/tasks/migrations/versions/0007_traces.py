@@ -6,8 +6,7 @@ SQLite gets a new table `task`: a column behind the snapshot would be read acros
 import sqlalchemy as sa
 from alembic import op
 
-from taskplane.storage.dialects import dialect_of
-from taskplane.storage.rebuild import rebuild_table
+from taskplane.storage.rebuild import add_column_before, drop_column_before
 
 revision = "0007"
 down_revision = "0006"
@@ -15,23 +14,15 @@ branch_labels = None
 depends_on = None
 
 _NAME = "trace"
-_DEFINED = "trace BLOB, \n\t"
+_DEFINED = "trace BLOB"
 _SNAPSHOT = "snapshot BLOB NOT NULL"
 
 
 def upgrade() -> None:
-    conn = op.get_bind()
     op.add_column("event", sa.Column(_NAME, sa.LargeBinary))
-    if dialect_of(conn).name == "sqlite":
-        rebuild_table(conn, "task", _SNAPSHOT, _DEFINED + _SNAPSHOT)
-    else:
-        op.add_column("task", sa.Column(_NAME, sa.LargeBinary))
+    add_column_before("task", sa.Column(_NAME, sa.LargeBinary), _DEFINED, _SNAPSHOT)
 
 
 def downgrade() -> None:
-    conn = op.get_bind()
-    if dialect_of(conn).name == "sqlite":
-        rebuild_table(conn, "task", _DEFINED + _SNAPSHOT, _SNAPSHOT)
-    else:
-        op.drop_column("task", _NAME)
+    drop_column_before("task", _NAME, _DEFINED, _SNAPSHOT)
     op.drop_column("event", _NAME)
