@@ -105,7 +105,7 @@ async def open_executor(
     to_append = client(appends, identity=identity, secret=secret)
     store = TaskStoreStub(to_tasks)
     sessions = SessionHistoryStub(to_sessions)
-    history = SessionLog(sessions)
+    history = SessionLog(sessions, settings.history_cache_bytes)
     ports = Ports(
         store=store,
         queue=TaskQueueStub(to_tasks),

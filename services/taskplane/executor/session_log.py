@@ -1,16 +1,15 @@
 """The session log as the executor needs it: append entries, read what is in effect, look one entry up."""
 
 import logging
-from collections.abc import AsyncGenerator, Container, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Final, NamedTuple
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-from taskplane.executor.tool_calls import results, without_open_calls
+from taskplane.executor.conversation import Conversation, ConversationCache
 from taskplane.runtime.errors import NotFound, PlaneError
 
 log = logging.getLogger(__name__)
@@ -20,50 +19,16 @@ MAX_CALL_BYTES: Final = 3_500_000
 MAX_CALL_ENTRIES: Final = 1000
 
 
-class Conversation(NamedTuple):
-    """The entries in effect in a session, in reading order, and the session at the same point."""
-
-    entries: Sequence[pb.Entry]
-    session: pb.Session
-
-    def messages(self, task_id: str, without: Container[str]) -> list[a2a.Message]:
-        """Return what was said, as the prompt of the task `task_id`, but for the entries with the ids `without`.
-
-        A pushed history is the messages that it holds. Calls of tools that other tasks made are left out as long as
-        their results are not there; those of the task itself are its own business.
-        """
-        said: list[a2a.Message] = []
-        answered: dict[str, set[str]] = {}
-        for entry in self.entries:
-            answered.setdefault(entry.task_id, set()).update(results([entry.message]))
-        for entry in self.entries:
-            if entry.HasField("pushed"):
-                said.extend(entry.pushed.messages)
-            elif entry.id not in without:
-                own = entry.task_id == task_id
-                message = entry.message if own else without_open_calls(entry.message, answered[entry.task_id])
-                if message is not None:
-                    said.append(message)
-        return said
-
-    def as_begun(self, invocation_id: str, task_id: str) -> "Conversation":
-        """Return the conversation without turns that were begun while this task waited for its run."""
-        # From the end, where the turn mostly is.
-        for after in range(len(self.entries), 0, -1):
-            if self.entries[after - 1].id == invocation_id:
-                own = [entry for entry in self.entries[after:] if entry.task_id == task_id]
-                return self._replace(entries=[*self.entries[:after], *own])
-        return self
-
-
 class SessionLog:
     """The session history as the executor calls it, for the principal of the current context.
 
     Raises the service's errors.
     """
 
-    def __init__(self, service: SessionHistoryStub) -> None:
+    def __init__(self, service: SessionHistoryStub, cache_bytes: int = 0) -> None:
+        """`cache_bytes`: of the conversations that are cached; a later read of one asks only for what has changed."""
         self._service = service
+        self._cache = ConversationCache(cache_bytes)
 
     async def append(
         self,
@@ -110,12 +75,20 @@ class SessionLog:
 
     async def conversation(self, context_id: str) -> Conversation:
         """Return the entries in effect now. NotFound."""
-        pages = self._pages(pb.ListEntriesRequest(context_id=context_id, effective=True))
-        first = await anext(pages)
-        entries = list(first.entries)
-        async for page in pages:
-            entries.extend(page.entries)
-        return Conversation(entries, first.session)
+        known = self._cache.get(context_id)
+        request = pb.ListEntriesRequest(context_id=context_id, effective=True, known=known.listing)
+        async with aclosing(self._pages(request)) as pages:
+            try:
+                first = await anext(pages)
+            except NotFound:
+                self._cache.drop(context_id)
+                raise
+            entries = list(first.entries)
+            async for page in pages:
+                entries.extend(page.entries)
+        listed = known.followed_by(first.unchanged, entries, first.listing)
+        self._cache.keep(context_id, listed)
+        return Conversation(listed.entries, first.session)
 
     async def outcome(self, context_id: str, invocation_id: str) -> pb.Entry | None:
         """Return the outcome entry of a turn; None if it has none yet."""

@@ -38,6 +38,9 @@ class ExecutorSettings:
     renew_every: float = 5.0
     # Seconds that a run may take if its agent's policy does not say; 0: no limit.
     run_limit: float = 0.0
+    # Bytes of the conversations that this process keeps in memory, so that a further turn of a session reads only what
+    # is new in it. Whole conversations are kept, those that were used last; 0: none.
+    history_cache_bytes: int = 64 * 1024 * 1024
     # Seconds after which an agent that blocks the event loop is named in the log, with its stack; 0: never.
     blocked_after: float = 1.0
     # Seconds that an agent may take to clean up when its run is stopped; after them an error is logged, and a process
@@ -79,7 +82,15 @@ class ExecutorSettings:
         ):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        for name in ("capacity", "sends_per_second", "run_limit", "blocked_after", "drain_timeout", "session_ttl"):
+        for name in (
+            "capacity",
+            "sends_per_second",
+            "history_cache_bytes",
+            "run_limit",
+            "blocked_after",
+            "drain_timeout",
+            "session_ttl",
+        ):
             if getattr(self, name) < 0:
                 wrong[name] = "must not be negative"
         if wrong:

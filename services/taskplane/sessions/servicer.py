@@ -104,6 +104,8 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
             next_page_token=page.next_page_token,
             session=wire.session(page.session),
             has_events=page.has_events,
+            listing=page.listing,
+            unchanged=page.unchanged,
         )
 
     async def GetSessionTask(self, request: pb.GetSessionTaskRequest, context: Context) -> pb.GetSessionTaskResponse:

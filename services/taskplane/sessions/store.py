@@ -40,7 +40,8 @@ class EntryFilter:
     `effective`: only entries in effect, in reading order; without `kinds` only messages, direct answers, and the pushed
     history before them. `distinct`, which needs `effective`: of messages with one id only the first one; a page then
     counts messages, also those of a pushed history, of which it has those that belong on it. `skip`, which needs
-    `effective`: the number of entries to pass over from the page token on.
+    `effective`: the number of entries to pass over from the page token on. `known`, which needs `effective` alone,
+    oldest first: the `listing` of an earlier page of the same listing; the first page begins where it is different now.
     """
 
     effective: bool = False
@@ -49,6 +50,7 @@ class EntryFilter:
     newest_first: bool = False
     distinct: bool = False
     skip: int = 0
+    known: str = ""
     page_size: int = MAX_PAGE_SIZE
     page_token: str = ""
 
@@ -57,13 +59,16 @@ class EntryFilter:
 class EntryPage:
     """A page of entries. `session` is as it was when they were read; `next_page_token` is empty on the last page.
 
-    `has_events`, in a listing of what is in effect: the session has events of an agent runtime, in effect or not.
+    In a listing of what is in effect: `has_events`, if the session has events of an agent runtime, in effect or not;
+    `listing` names it, as it was then; `unchanged` is the number of entries that it has in common with the known one.
     """
 
     session: Session
     entries: Sequence[Entry]
     next_page_token: str
     has_events: bool = False
+    listing: str = ""
+    unchanged: int = 0
 
 
 class MessageIds(NamedTuple):

@@ -118,6 +118,8 @@ def check_filter(query: EntryFilter) -> None:
         raise _bad_filter("distinct", "needs effective")
     if query.skip < 0 or (query.skip and not query.effective):
         raise _bad_filter("skip", "is 0 or more, and needs effective")
+    if query.known and (query.newest_first or query.distinct or query.skip or not query.effective):
+        raise _bad_filter("known", "needs effective, oldest first, without distinct and skip")
 
 
 def _bad_filter(field: str, what: str) -> Invalid:

@@ -262,6 +262,7 @@ def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
         newest_first=request.newest_first,
         distinct=request.distinct,
         skip=request.skip,
+        known=request.known,
         page_size=request.page_size or page_size,
         page_token=request.page_token,
     )

@@ -98,7 +98,8 @@ class RunSession:
         self._saw()
         self._history_unread = False
         session = shown.session
-        if session.steered_seq and all(entry.id != given.invocation_id for entry in shown.entries):
+        # From the end, where the turn mostly is.
+        if session.steered_seq and all(entry.id != given.invocation_id for entry in reversed(shown.entries)):
             await self._check_in_effect(given.invocation_id)
         elif is_behind(session):
             await self._check_in_effect()

@@ -87,7 +87,7 @@ class Opening:
                 self.message.metadata.fields[message_times.KEY].CopyFrom(time)
         return stored
 
-    async def _history(self, log: SessionLog) -> list[a2a.Message]:
+    async def _history(self, log: SessionLog) -> Sequence[a2a.Message]:
         return (await log.conversation(self.context_id)).messages(self.task_id, without={self.invocation_id})
 
     def _user(self, *, is_task: bool) -> pb.Entry:

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, or_, select
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.history import Reading, conversation, effective
@@ -37,6 +37,13 @@ _Unit = tuple[int, int]
 _WHOLE: Final = -1
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
 _OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.task_id == bindparam("task_id"))
+# An entry that may change what is in effect of those before it, as `Line.changes_history` says.
+_CHANGES: Final[Select[Any]] = (
+    select(entry.c.seq)
+    .where(*OF_SESSION, entry.c.seq > bindparam("after"), entry.c.seq <= bindparam("last"))
+    .where(entry.c.kind.not_in((MESSAGE, OUTCOME)), or_(entry.c.kind != EVENT, entry.c.target != ""))
+    .limit(1)
+)
 
 
 def list_effective(
@@ -55,7 +62,10 @@ def list_effective(
         known = _known(conn, of, [reads[seq] for seq in range(1, of.seq + 1)], distinct=query.distinct)
     of_task = set(conn.execute(_OF_TASK, {**key_of(of), "task_id": query.task_id}).scalars()) if query.task_id else None
     listing = _Listing(known, query, of_task)
-    place = place._replace(offset=place.offset + query.skip)
+    unchanged = 0
+    if query.known and not query.page_token:
+        unchanged = listing.unchanged_since(_unchanged_seq(conn, of, EffectivePlace.known(query.known, key, bound)))
+    place = place._replace(offset=place.offset + query.skip + unchanged)
     wanted = listing.page(place.offset)
     if reads is None:
         reads = read_entries(conn, of, {seq for seq, _ in wanted})
@@ -64,7 +74,22 @@ def list_effective(
     token = ""
     if place.offset + count < listing.total:
         token = place._replace(offset=place.offset + count).token(key, bound)
-    return EntryPage(of, list(page.entries(wanted[:count])), token, known.reading.has_events)
+    return EntryPage(
+        of,
+        list(page.entries(wanted[:count])),
+        token,
+        known.reading.has_events,
+        place._replace(offset=0).token(key, bound),
+        unchanged,
+    )
+
+
+def _unchanged_seq(conn: Connection, of: Session, known: EffectivePlace | None) -> int:
+    """Return the number of entries of the log that still are in effect, or not, as in a `known` listing; 0: none is."""
+    if known is None or known.seq > of.seq:
+        return 0
+    changed = conn.execute(_CHANGES, {**key_of(of), "after": known.seq, "last": of.seq}).first()
+    return 0 if changed is not None else known.seq
 
 
 def _known(conn: Connection, of: Session, reads: Sequence[Read], *, distinct: bool) -> HistoryIndex:
@@ -101,6 +126,16 @@ class _Listing:
                 if place[3] in kinds and place[2] not in repeated and (of_task is None or place[2] in of_task)
             ]
         self.total = len(self._first) + len(self._places)
+
+    def unchanged_since(self, seq: int) -> int:
+        """Return how many units at the beginning are those of the listing of when the log had `seq` entries.
+
+        Nothing came since that changes what is in effect of those.
+        """
+        if not seq:
+            return 0
+        before = next((at for at, place in enumerate(self._places) if place[2] > seq), len(self._places))
+        return len(self._first) + before
 
     def page(self, offset: int) -> Sequence[_Unit]:
         """Return as many units as a page may hold, from `offset` on, in the order that was asked for."""

@@ -3,6 +3,7 @@
 import struct
 from typing import Final, NamedTuple
 
+from taskplane.runtime.errors import Invalid
 from taskplane.runtime.page_tokens import Bound, opened, sealed
 
 _ONE: Final = struct.Struct("!q")
@@ -56,3 +57,11 @@ class EffectivePlace(NamedTuple):
     def read(cls, token: str, key: bytes, bound: Bound) -> "EffectivePlace":
         """Return the place of a token. Invalid `BAD_PAGE_TOKEN`, as for `SessionPlace`."""
         return cls(*_THREE.unpack(opened(token, key, ("effective", *bound))))
+
+    @classmethod
+    def known(cls, token: str, key: bytes, bound: Bound) -> "EffectivePlace | None":
+        """Return the place of a token; None: it is of another session or listing."""
+        try:
+            return cls.read(token, key, bound)
+        except Invalid:
+            return None

@@ -638,6 +638,7 @@ class ListEntriesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     DISTINCT_FIELD_NUMBER: _builtins.int
     SKIP_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     effective: _builtins.bool
     """Only entries in effect, in reading order: messages, direct answers, and before them the pushed history, with those
@@ -655,6 +656,11 @@ class ListEntriesRequest(_message.Message):
     """
     skip: _builtins.int
     """Needs `effective`: passes over this many entries from the page token on."""
+    known: _builtins.str
+    """Needs `effective`, oldest first, without `distinct` and `skip`: the `listing` of an earlier answer to the same
+    request. Entries that stand where they stood then are passed over; see `unchanged`. One of another session or
+    request counts as none. With a page token it is not looked at.
+    """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EntryKind.ValueType]:
         """Empty: all kinds; with `effective` all but EVENT."""
@@ -671,10 +677,11 @@ class ListEntriesRequest(_message.Message):
         page_token: _builtins.str = ...,
         distinct: _builtins.bool = ...,
         skip: _builtins.int = ...,
+        known: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "skip", b"skip", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "known", b"known", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "skip", b"skip", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -688,10 +695,16 @@ class ListEntriesResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     HAS_EVENTS_FIELD_NUMBER: _builtins.int
+    LISTING_FIELD_NUMBER: _builtins.int
+    UNCHANGED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Empty on the last page."""
     has_events: _builtins.bool
     """With `effective`: the session has events of an agent runtime, in effect or not."""
+    listing: _builtins.str
+    """With `effective`: names the listing that the pages are of, for `known`."""
+    unchanged: _builtins.int
+    """So many entries at the beginning of the `known` listing are the same now, and the first page begins after them."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]: ...
     @_builtins.property
@@ -705,10 +718,12 @@ class ListEntriesResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         session: Global___Session | None = ...,
         has_events: _builtins.bool = ...,
+        listing: _builtins.str = ...,
+        unchanged: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "has_events", b"has_events", "next_page_token", b"next_page_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "has_events", b"has_events", "listing", b"listing", "next_page_token", b"next_page_token", "session", b"session", "unchanged", b"unchanged"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
