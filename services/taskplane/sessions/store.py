@@ -40,7 +40,8 @@ class EntryFilter:
     `effective`: only entries in effect, in reading order; without `kinds` only messages, direct answers, and the pushed
     history before them. `distinct`, which needs `effective`: of messages with one id only the first one; a page then
     counts messages, also those of a pushed history, of which it has those that belong on it. `skip`, which needs
-    `effective`: the number of entries to pass over from the page token on.
+    `effective`: the number of entries to pass over from the page token on. `message_id`, not with `effective`: entries
+    with a message that a conversation shows under this id; of those that are older than `Entry.message_id` none.
     """
 
     effective: bool = False
@@ -49,6 +50,7 @@ class EntryFilter:
     newest_first: bool = False
     distinct: bool = False
     skip: int = 0
+    message_id: str = ""
     page_size: int = MAX_PAGE_SIZE
     page_token: str = ""
 

@@ -112,12 +112,16 @@ def check_after(seq: int | None) -> None:
 def check_filter(query: EntryFilter) -> None:
     """Raise Invalid for a filter that no listing could have: `BAD_ID`, `BAD_PAGE_SIZE` or `BAD_FILTER`."""
     check_id("task_id", query.task_id, required=False)
+    check_id("message_id", query.message_id, required=False)
     check_page_size(query.page_size)
     # The log itself is listed with its repetitions.
     if query.distinct and not query.effective:
         raise _bad_filter("distinct", "needs effective")
     if query.skip < 0 or (query.skip and not query.effective):
         raise _bad_filter("skip", "is 0 or more, and needs effective")
+    # What is in effect comes from an index of its own.
+    if query.message_id and query.effective:
+        raise _bad_filter("message_id", "is not for effective")
 
 
 def _bad_filter(field: str, what: str) -> Invalid:
