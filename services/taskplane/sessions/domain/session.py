@@ -79,8 +79,8 @@ class Entry(NamedTuple):
 
     `payload` is in the stored form of `payload`; None if there is none, or if it was not read. `target` is the
     invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
-    payload is an A2A message that a conversation shows, and `message_id` its id; None: it has none that can be an id, or
-    the entry is older than this field. `listed`: for a pushed history, the invocation that each of its
+    payload is an A2A message that a conversation shows, and `message_id` is its id; None: it has none that can be
+    stored, or the entry is older than this field. `listed`: for a pushed history, the invocation that each of its
     messages names, or nothing, each followed by a line feed.
     """
 
