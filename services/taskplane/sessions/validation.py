@@ -119,7 +119,7 @@ def check_filter(query: EntryFilter) -> None:
         raise _bad_filter("distinct", "needs effective")
     if query.skip < 0 or (query.skip and not query.effective):
         raise _bad_filter("skip", "is 0 or more, and needs effective")
-    # What is in effect comes from an index of its own.
+    # The lookup knows nothing of the order in which they are read.
     if query.message_id and query.effective:
         raise _bad_filter("message_id", "is not for effective")
 

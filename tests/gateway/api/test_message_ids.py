@@ -28,39 +28,35 @@ async def send(plane: Plane, version: str, text: str, *, headers: Any = None, me
     """A send that waits for the end; the task or message that answers it. `ids`: those of the message."""
     way = Way(version, False)
     params = way.params("", text, metadata)
-    params["message"] |= {**ids, "contextId": ids.get("contextId", "")}
-    if not params["message"]["contextId"]:
-        del params["message"]["contextId"]
-    return payload(await plane.result(way.method, params, **(headers or {})))[1]
+    del params["message"]["contextId"]
+    params["message"] |= ids
+    given: dict[str, str] = headers or {}
+    return payload(await plane.result(way.method, params, **given))[1]
 
 
 async def of_user(plane: Plane, context: str) -> list[tuple[str, str]]:
     """Text and id of each message of the user that all ways to read the session show."""
     await shown(plane, context)
-    return [(*texts([each]), each["messageId"]) for each in await flat(plane, context) if each["role"] == "user"]
+    return [(texts([each])[0], each["messageId"]) for each in await flat(plane, context) if each["role"] == "user"]
 
 
 async def ids_in(plane: Plane, context: str) -> dict[str, set[str]]:
     """The ids of each text of the user in all that is kept: the export has entries, tasks and events."""
     found: dict[str, set[str]] = {}
 
-    def look(thing: Any) -> None:
-        if isinstance(thing, dict):
-            if "messageId" in thing and thing.get("role") in ("user", "ROLE_USER"):
-                found.setdefault(*texts([thing]), set()).add(thing["messageId"])
-            for value in thing.values():
-                look(value)
-        if isinstance(thing, list):
-            for value in thing:
-                look(value)
+    def note(thing: Json) -> Json:
+        if "messageId" in thing and thing["role"] in ("user", "ROLE_USER"):
+            found.setdefault(texts([thing])[0], set()).add(thing["messageId"])
+        return thing
 
-    for line in (await plane.http.get(f"/api/sessions/{context}/export")).content.splitlines():
-        look(json.loads(line))
-    for task in await data(plane, f"/api/sessions/{context}/tasks") or []:
-        async with plane.http.stream("GET", f"/api/tasks/{task['id']}/events") as reply:
-            async for line in reply.aiter_lines():
-                if line.startswith("data:"):
-                    look(json.loads(line[5:]))
+    for line in (await plane.http.get(f"/api/sessions/{context}/export")).text.splitlines():
+        json.loads(line, object_hook=note)
+    tasks: list[Json] = await data(plane, f"/api/sessions/{context}/tasks") or []
+    for task in tasks:
+        log = await plane.http.get(f"/api/tasks/{task['id']}/events")
+        for line in log.text.splitlines():
+            if line.startswith("data:"):
+                json.loads(line[5:], object_hook=note)
     return found
 
 
@@ -140,10 +136,12 @@ async def test_a_repeat_gets_what_it_got_before(plane: Plane, version: str) -> N
 async def test_an_id_is_used_in_one_session_of_one_owner(plane: Plane) -> None:
     """T11, W18: elsewhere a message keeps it, in a session of the same name, too."""
     context, other, used = fresh(), fresh(), fresh()
+    headers = {"x_user_id": f"somebody-{fresh()}"}
+    await send(plane, "1.0", "Z", contextId=other, messageId="z")
+    await send(plane, "1.0", "Z", contextId=context, messageId="z", headers=headers)
     await send(plane, "1.0", "A", contextId=context, messageId=used)
     await send(plane, "1.0", "B", contextId=other, messageId=used)
-    assert await of_user(plane, other) == [("B", used)]
-    headers = {"x_user_id": f"somebody-{fresh()}"}
+    assert await of_user(plane, other) == [("Z", "z"), ("B", used)]
     theirs = await send(plane, "1.0", "C", contextId=context, messageId=used, headers=headers)
     assert [each["messageId"] for each in theirs["history"] if each["role"] == "ROLE_USER"] == [used]
     assert await of_user(plane, context) == [("A", used)]
