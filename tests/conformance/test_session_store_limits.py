@@ -170,10 +170,18 @@ async def test_page_sizes_and_filters_that_cannot_be_given_are_refused(sessions:
         with pytest.raises(Invalid) as refused:
             await sessions.log.entries(ADA, "s", EntryFilter(page_size=size))
         assert refused.value.reason == "BAD_PAGE_SIZE"
-    for wrong in (EntryFilter(distinct=True), EntryFilter(skip=1), EntryFilter(effective=True, skip=-1)):
+    for wrong in (
+        EntryFilter(distinct=True),
+        EntryFilter(skip=1),
+        EntryFilter(effective=True, skip=-1),
+        EntryFilter(effective=True, message_id="m"),
+    ):
         with pytest.raises(Invalid) as refused:
             await sessions.log.entries(ADA, "s", wrong)
         assert refused.value.reason == "BAD_FILTER"
+    with pytest.raises(Invalid) as refused:
+        await sessions.log.entries(ADA, "s", EntryFilter(message_id="a\0b"))
+    assert refused.value.reason == "BAD_ID"
 
 
 async def test_too_many_entries_or_one_id_twice_in_a_call_are_refused(sessions: Sessions) -> None:

@@ -34,7 +34,10 @@ WORDS: Final[dict[str, str]] = {
     "T8": "For clients that replace everything by any task with a history, the first task of a 0.3 stream has none.",
     "T9": "A list of sessions takes one request.",
     "T10": "Whoever loads a task and subscribes later, by the cursor that the task names, misses nothing.",
-    "T11": "Every message that is shown has an id and the time of its commit, the same wherever it is read.",
+    "T11": (
+        "Every message that is shown has an id and the time of its commit, the same wherever it is read; another "
+        "message of a user under a used id gets one of its own."
+    ),
     "M1": "A session keeps all its tasks with their states and times.",
     "M2": "States mean the same in every spelling.",
     "M3": "The latest incomplete task of a session can be requested; if there is none, that is no error.",

@@ -5,10 +5,11 @@ import json
 import pytest
 from google.protobuf.json_format import MessageToDict
 from sqlalchemy import Connection, text
-from tests.conformance.session_log import opened
+from tests.conformance.session_log import ADA, message, opened, user
 from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Entry, Scope, Session
 from taskplane.sessions.tables import entry, metadata, session
 from taskplane.sessions.triggers import FIXED, FREE, GROWING, triggers
@@ -127,6 +128,38 @@ async def test_the_state_of_older_events_is_found_again(dsn: str) -> None:
         found = {name: MessageToDict((await sessions.log.state(scope, name))[1]) for name in "stu"}
     wider = {"user:u": 2, "user:v": 2, "app:a": 4}
     assert found == {"s": {"x": 2, **wider}, "t": {"y": 3, **wider}, "u": wider}
+
+
+async def test_entries_of_an_older_schema_are_read_but_not_found_by_their_message(dsn: str) -> None:
+    """T11: entries are never rewritten; a fork of them is made anew."""
+    await upgrade(dsn, ROOM, "0008")
+    said = pb.Entry(message=message("one", "m")).SerializeToString()
+
+    def write(conn: Connection) -> None:
+        conn.execute(
+            text(
+                "INSERT INTO session (tenant, owner, context_id, seq, version, agent, title, source, has_session_task,"
+                " created_at, updated_at) VALUES ('', 'ada', 's', 1, 2, '', '', '', false, 1, 1)"
+            )
+        )
+        conn.execute(
+            text(
+                "INSERT INTO entry VALUES ('', 'ada', 's', 1, 'A', 1, 'A', '', '', 0, '', NULL, '', false, true, '',"
+                " :payload, 1)"
+            ),
+            {"payload": said},
+        )
+
+    async with open_engine(dsn) as engine:
+        await engine.write(write)
+    await upgrade(dsn, ROOM)
+    async with opened(dsn) as sessions:
+        assert await sessions.said("s") == ["one"]
+        await sessions.append("s", user("B"))
+        assert await sessions.entries("s", message_id="m") == []
+        assert [entry.id for entry in await sessions.entries("s", message_id="B?")] == ["B"]
+        await sessions.log.fork(commands.Fork(scope=ADA, context_id="s", new_context_id="t"))
+        assert len(await sessions.entries("t", message_id="m")) == 1
 
 
 async def test_down_and_up_again(dsn: str) -> None:

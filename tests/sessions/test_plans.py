@@ -73,6 +73,7 @@ async def use_everything(sessions: Sessions) -> None:
         EntryFilter(page_size=5, task_id="task-A"),
         EntryFilter(page_size=5, effective=True),
         EntryFilter(page_size=5, newest_first=True),
+        EntryFilter(page_size=1, message_id="u1-3"),
     ):
         first = await log.entries(ADA, "s1", query)
         if first.next_page_token:
@@ -123,6 +124,9 @@ async def test_every_statement_uses_an_index(sessions: Sessions, engine_name: st
         assert scans == [], f"{statement}\n{plan}"
         used = any("entry_opens" in line for line in plan)
         assert re.search(r"\bentry\.created_at >=", statement) is None or used, f"{statement}\n{plan}"
+        # It has few of the entries, and is for nothing else.
+        said = any("entry_message" in line for line in plan)
+        assert said == ("message_id" in statement.partition("WHERE")[2]), f"{statement}\n{plan}"
         assert any(re.search(r"USING (COVERING INDEX|INDEX|PRIMARY KEY)|Index|Bitmap", line) for line in plan), (
             f"{statement}\n{plan}"
         )

@@ -7,6 +7,7 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.executor.conversation import Conversation, ConversationCache
@@ -155,6 +156,12 @@ class SessionLog:
     async def session(self, context_id: str) -> pb.Session:
         """Return the session as it is now. NotFound: the caller has no such session."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
+
+    async def first_said(self, context_id: str, message_id: str) -> tuple[pb.Session, a2a.Message | None]:
+        """Return the session, and the first message that it has under an id, in effect or not. NotFound."""
+        request = pb.ListEntriesRequest(context_id=context_id, message_id=message_id, page_size=1)
+        page = await self._service.ListEntries(request)
+        return page.session, page.entries[0].message if page.entries else None
 
     async def exists(self, context_id: str) -> bool:
         """Return whether the caller has such a session."""

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid
 from taskplane.runtime.times import micros
-from taskplane.sessions.domain.payload import listed, pack, read_event
+from taskplane.sessions.domain.payload import listed, message_id_in, pack, read_event
 from taskplane.sessions.domain.session import (
     EVENT,
     SAID,
@@ -116,6 +116,7 @@ def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
     payload = said_here + restored.SerializeToString(deterministic=True)
     created_at = micros(given.created_at)
     check_time("created_at", created_at)
+    speaks = which == "message" and kind in SAID
     entry = Entry(
         of.tenant,
         of.owner,
@@ -131,10 +132,11 @@ def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
         given.request_hash or None,
         target if kind != EVENT or given.target else "",
         given.off,
-        which == "message" and kind in SAID,
+        speaks,
         listing,
         payload or None,
         created_at,
+        message_id_in(given.message) if speaks else None,
     )
     check_imported(entry, len(said_here))
     return ImportedEntry(entry, own)

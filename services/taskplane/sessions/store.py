@@ -42,6 +42,8 @@ class EntryFilter:
     counts messages, also those of a pushed history, of which it has those that belong on it. `skip`, which needs
     `effective`: the number of entries to pass over from the page token on. `known`, which needs `effective` alone,
     oldest first: the `listing` of an earlier page of the same listing; the first page begins where it is different now.
+    `message_id`, not with `effective`: entries with a message that a conversation shows under this id; of those that
+    are older than `Entry.message_id` none.
     """
 
     effective: bool = False
@@ -51,6 +53,7 @@ class EntryFilter:
     distinct: bool = False
     skip: int = 0
     known: str = ""
+    message_id: str = ""
     page_size: int = MAX_PAGE_SIZE
     page_token: str = ""
 

@@ -128,6 +128,8 @@ entry: Final = Table(
     Column("listed", Text, nullable=False),
     Column("payload", LargeBinary),
     Column("created_at", BigInteger, nullable=False),
+    # Null for entries that are older than this column, too.
+    Column("message_id", Text),
     PrimaryKeyConstraint("context_id", "owner", "tenant", "seq", name="entry_pkey"),
     UniqueConstraint("id", "owner", "tenant", name="entry_id"),
     # Entries go with their session, and in no other way.
@@ -195,5 +197,15 @@ session_remains: Final = Table(
     sqlite_with_rowid=False,
 )
 partial_index("entry_opens", OPENS, entry.c.created_at)
+# Partial, so that it is taken for nothing but a lookup of a message.
+partial_index(
+    "entry_message",
+    "message_id IS NOT NULL",
+    entry.c.context_id,
+    entry.c.owner,
+    entry.c.tenant,
+    entry.c.message_id,
+    entry.c.seq,
+)
 # Sessions that are being brought in.
 session_import: Final = staging_table("session_import", metadata)

@@ -112,6 +112,7 @@ def check_after(seq: int | None) -> None:
 def check_filter(query: EntryFilter) -> None:
     """Raise Invalid for a filter that no listing could have: `BAD_ID`, `BAD_PAGE_SIZE` or `BAD_FILTER`."""
     check_id("task_id", query.task_id, required=False)
+    check_id("message_id", query.message_id, required=False)
     check_page_size(query.page_size)
     # The log itself is listed with its repetitions.
     if query.distinct and not query.effective:
@@ -120,6 +121,9 @@ def check_filter(query: EntryFilter) -> None:
         raise _bad_filter("skip", "is 0 or more, and needs effective")
     if query.known and (query.newest_first or query.distinct or query.skip or not query.effective):
         raise _bad_filter("known", "needs effective, oldest first, without distinct and skip")
+    # The lookup knows nothing of the order in which they are read.
+    if query.message_id and query.effective:
+        raise _bad_filter("message_id", "is not for effective")
 
 
 def _bad_filter(field: str, what: str) -> Invalid:

@@ -28,8 +28,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A new turn, before it is a task. `message` is the executor's own copy; that of a repeat gets the time of the
-    first."""
+    """A new turn, before it is a task. `message` is the executor's own copy; that of a repeat gets the time and
+    the id of the first."""
 
     invocation_id: str
     request_hash: bytes
@@ -83,6 +83,7 @@ class Opening:
         stored = await retry_briefly(lambda: log.append(self.context_id, entries, create, expected_version))
         for entry in stored.known:
             if entry.id == self.invocation_id:
+                self.message.message_id = entry.message.message_id
                 time = entry.message.metadata.fields[message_times.KEY]
                 self.message.metadata.fields[message_times.KEY].CopyFrom(time)
         return stored

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from taskplane.sessions.domain.commands import Fork
 from taskplane.sessions.domain.history import InEffect, can_rewind_to, effective, rewind_line
-from taskplane.sessions.domain.payload import keep_messages, move_messages
+from taskplane.sessions.domain.payload import keep_messages, message_id_in, messages, move_messages
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, Entry, Session
 
@@ -49,12 +49,15 @@ def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
     It keeps its turn and its place within its task, but not the task, and not the request: the turn is over. Its
     messages name the new session, so that no answer goes to the old one.
     """
-    payload, listed = stored.payload, stored.listed
+    payload, listed, message_id = stored.payload, stored.listed, stored.message_id
     if one.kind == PUSHED:
         names = listed.replace(REDUCED, "").split("\n")
         payload, listed = keep_messages(payload, one.kept), "".join(f"{names[index]}\n" for index in one.kept)
     if one.kind != EVENT:
         payload = move_messages(payload, into.context_id, stored.created_at)
+    if stored.speaks and message_id is None:
+        # It may be older than this field.
+        message_id = next(map(message_id_in, messages(payload)), None)
     return stored._replace(
         context_id=into.context_id,
         seq=seq,
@@ -64,6 +67,7 @@ def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
         listed=listed,
         payload=payload,
         created_at=into.created_at,
+        message_id=message_id,
     )
 
 

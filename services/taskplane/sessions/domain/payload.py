@@ -149,6 +149,11 @@ def check_readable(state: Struct) -> None:
     pb.WatchEntriesResponse.FromString(reply.SerializeToString())
 
 
+def message_id_in(message: a2a.Message) -> str | None:
+    """Return the id of a message for `Entry.message_id`; None if it has none that can be stored as an id."""
+    return _id(message.message_id) or None
+
+
 def invocation_in(message: a2a.Message) -> str:
     """Return the invocation that a message names in its metadata; "" if it names none."""
     if not message.HasField("metadata"):

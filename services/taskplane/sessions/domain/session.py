@@ -79,7 +79,8 @@ class Entry(NamedTuple):
 
     `payload` is in the stored form of `payload`; None if there is none, or if it was not read. `target` is the
     invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
-    payload is an A2A message that a conversation shows. `listed`: for a pushed history, the invocation that each of its
+    payload is an A2A message that a conversation shows, and `message_id` is its id; None: it has none that can be
+    stored, or the entry is older than this field. `listed`: for a pushed history, the invocation that each of its
     messages names, or nothing, each followed by a line feed.
     """
 
@@ -101,6 +102,7 @@ class Entry(NamedTuple):
     listed: str
     payload: bytes | None
     created_at: int
+    message_id: str | None = None
 
 
 def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[Entry]]:
@@ -133,7 +135,7 @@ def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[
 
 
 def _numbered(given: Entry, seq: int, now: int) -> Entry:
-    return Entry._make((*given[:_SEQ], seq, *given[_SEQ + 1 : _CREATED_AT], now))
+    return Entry._make((*given[:_SEQ], seq, *given[_SEQ + 1 : _CREATED_AT], now, *given[_CREATED_AT + 1 :]))
 
 
 _SEQ: Final = Entry._fields.index("seq")

@@ -109,13 +109,14 @@ def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit:
 def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) -> tuple[Sequence[Entry], bool]:
     """Return the entries that follow number `after` in the order asked for, and whether there are more."""
     rows = conn.execute(
-        _page_query(bool(query.kinds), bool(query.task_id), query.newest_first),
+        _page_query(bool(query.kinds), bool(query.task_id), bool(query.message_id), query.newest_first),
         {
             **key_of(of),
             "after": after,
             "count": query.page_size + 1,
             **({"kinds": query.kinds} if query.kinds else {}),
             **({"task_id": query.task_id} if query.task_id else {}),
+            **({"message_id": query.message_id} if query.message_id else {}),
         },
     )
     found = [to_read(row) for row in rows]
@@ -124,13 +125,15 @@ def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) ->
 
 
 @cache
-def _page_query(kinds: bool, task: bool, newest_first: bool) -> Select[Any]:
+def _page_query(kinds: bool, task: bool, message: bool, newest_first: bool) -> Select[Any]:
     after: BindParameter[int] = bindparam("after")
     query = ROWS.where(entry.c.seq < after if newest_first else entry.c.seq > after)
     if kinds:
         query = query.where(one_of(entry.c.kind, "kinds"))
     if task:
         query = query.where(entry.c.task_id == bindparam("task_id"))
+    if message:
+        query = query.where(entry.c.message_id == bindparam("message_id"))
     return query.order_by(entry.c.seq.desc() if newest_first else entry.c.seq).limit(bindparam("count"))
 
 
@@ -145,6 +148,7 @@ def bound_of(of: Session, query: EntryFilter) -> Bound:
         query.task_id,
         query.newest_first,
         query.distinct,
+        query.message_id,
     )
 
 

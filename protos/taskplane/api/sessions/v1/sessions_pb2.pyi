@@ -639,6 +639,7 @@ class ListEntriesRequest(_message.Message):
     DISTINCT_FIELD_NUMBER: _builtins.int
     SKIP_FIELD_NUMBER: _builtins.int
     KNOWN_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     effective: _builtins.bool
     """Only entries in effect, in reading order: messages, direct answers, and before them the pushed history, with those
@@ -661,6 +662,10 @@ class ListEntriesRequest(_message.Message):
     request. Entries that stand where they stood then are passed over; see `unchanged`. One of another session or
     request counts as none. With a page token it is not looked at.
     """
+    message_id: _builtins.str
+    """Not with `effective`: only entries with a message that the conversation shows under this messageId, in effect or not.
+    Entries that were written before the store kept these ids apart are not found, nor is a pushed history.
+    """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EntryKind.ValueType]:
         """Empty: all kinds; with `effective` all but EVENT."""
@@ -678,10 +683,11 @@ class ListEntriesRequest(_message.Message):
         distinct: _builtins.bool = ...,
         skip: _builtins.int = ...,
         known: _builtins.str = ...,
+        message_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "known", b"known", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "skip", b"skip", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "distinct", b"distinct", "effective", b"effective", "kinds", b"kinds", "known", b"known", "message_id", b"message_id", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "skip", b"skip", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,47 @@
+"""Ids of messages. Clients show what comes under one id once, so another message must not be stored under it.
+
+Two sends at one moment may each find that nothing has the id, and both keep it.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.turns.invocations import derived
+from taskplane.runtime.errors import NotFound, PlaneError
+
+log = logging.getLogger(__name__)
+
+# Seconds that a send waits here for a session store that is away; it waits for it again when the message is saved.
+_PATIENCE: Final = 1.5
+
+
+async def settle(sessions: SessionLog, message: a2a.Message, context_id: str, invocation_id: str) -> None:
+    """Give a message an id of its own if its session has another one under its id.
+
+    To be called before it is written anywhere. It keeps its id where the session store does not answer.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            _, first = await sessions.first_said(context_id, message.message_id)
+    except NotFound:
+        return
+    except (PlaneError, TimeoutError) as error:
+        log.warning("whether session %s has the id of a new message is not known: %s", context_id, error)
+        return
+    keep_apart(message, first, invocation_id)
+
+
+def keep_apart(message: a2a.Message, first: a2a.Message | None, invocation_id: str) -> None:
+    """Give a message an id of its own if `first`, the first one under its id, says something else.
+
+    The id is derived from the invocation, so that a repeat has the same one.
+    """
+    if first is not None and _content(first) != _content(message):
+        message.message_id = derived(invocation_id, "message")
+
+
+def _content(message: a2a.Message) -> tuple[object, ...]:
+    return message.role, list(message.parts), list(message.reference_task_ids)

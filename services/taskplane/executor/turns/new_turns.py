@@ -1,0 +1,233 @@
+"""The beginning of a turn. Order: user entry, routing, outcome entry, CreateTask.
+
+Every write carries the invocation, and repeating it changes nothing. What follows when one is refused must be read
+together with that order.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.deletion import delete_with_session
+from taskplane.executor.runs.registry import Runs, certain_until
+from taskplane.executor.runs.run import Fresh
+from taskplane.executor.session_entries import unvoid, void
+from taskplane.executor.turns import message_ids
+from taskplane.executor.turns.follow_ups import FollowUps
+from taskplane.executor.turns.routing import Proposal, Routing
+from taskplane.executor.turns.saving import Decision, Opening
+from taskplane.executor.turns.send import Send, reference
+from taskplane.runtime import message_times
+from taskplane.runtime.errors import AlreadyExists, DeadlineExceeded, NotFound, PlaneError, Refused, Unavailable
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.retry import RETRYABLE, retry_briefly
+
+log = logging.getLogger(__name__)
+
+_WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
+_ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
+_STRATEGY: Final = {
+    "parallel": tasks.STRATEGY_PARALLEL,
+    "queue": tasks.STRATEGY_QUEUE,
+    "reject": tasks.STRATEGY_REJECT,
+    "interrupt": tasks.STRATEGY_INTERRUPT,
+}
+
+
+class NewTurns:
+    """Turns that messages begin."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        follow_ups: FollowUps,
+        background: BackgroundTasks,
+        *,
+        route_timeout: float,
+        abandoned_after: float,
+    ) -> None:
+        """`route_timeout`: seconds a router may take before its turn becomes a task.
+
+        `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
+        """
+        self._runs = runs
+        self._follow_ups = follow_ups
+        self._background = background
+        self._route_timeout = route_timeout
+        self._abandoned_after = abandoned_after
+        self._store = runs.ports.store
+        self._sessions = runs.ports.sessions
+
+    async def begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
+        """Save and decide a new turn, and create its task unless it was answered."""
+        given = send.request.message
+        if given.message_id and given.context_id:
+            await message_ids.settle(self._sessions, send.message, send.context_id, send.invocation_id)
+        send.message.context_id = send.context_id
+        send.message.ClearField("task_id")
+        # Both stores keep it, in whichever order they write.
+        message_times.add_time(send.message.metadata, time.time_ns() // 1000)
+        opening = Opening(
+            invocation_id=send.invocation_id,
+            request_hash=send.request_hash,
+            context_id=send.context_id,
+            task_id=task_id,
+            agent=send.hosted.name,
+            message=send.message,
+            expected_version=send.expected_version,
+        )
+        proposal = Proposal(
+            invocation_id=send.invocation_id,
+            task_id=task_id,
+            message=send.message,
+            caller=send.caller,
+        )
+        router = send.hosted.router if not send.as_task else None
+        routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight) if router is not None else None
+        asked = False
+        try:
+            # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
+            # the same time. Should only the task store succeed, the message is copied from there like any other.
+            # One with an expected version must not have made a task when it is refused.
+            new = not send.keyed and not send.expected_version
+            overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
+            saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
+            if not overlaps:
+                decision = await saving
+                if decision.answer is not None:
+                    await self._put_back(send, decision)
+                    await self._bring_in_line(send, decision)
+                    return pb.SubmitResponse(message=decision.answer)
+                await afp("submit.after_outcome")
+            send.message.task_id = task_id
+            response, asked = await self._create(send, proposal, routing, saving)
+        finally:
+            if routing is not None and not asked:
+                routing.drop()
+        return response
+
+    async def _create(
+        self, send: Send, proposal: Proposal, routing: Routing | None, saving: "asyncio.Task[Decision]"
+    ) -> tuple[pb.SubmitResponse, bool]:
+        """Create the task; return the reply, and whether a run was started that waits for the routing."""
+        policy = send.hosted.policy(proposal.turn())
+        claim_for = self._runs.reserve()
+        try:
+            request = tasks.CreateTaskRequest(
+                invocation_id=send.invocation_id,
+                request_hash=send.request_hash,
+                task_id=proposal.task_id,
+                context_id=send.context_id,
+                agent=send.hosted.name,
+                message=send.message,
+                metadata=send.request.metadata if send.request.HasField("metadata") else None,
+                on_orphan=_ON_ORPHAN[policy.on_orphan],
+                max_attempts=policy.max_attempts,
+                first_changes=_WORKING if claim_for else (),
+                claim_for=claim_for,
+                strategy=_STRATEGY[policy.strategy],
+            )
+            asked_at = 0.0
+
+            async def create() -> tasks.CreateTaskResponse:
+                nonlocal asked_at
+                asked_at = time.monotonic()
+                return await self._store.CreateTask(request)
+
+            response = await retry_briefly(create)
+            record = response.record
+            if record.id != proposal.task_id:
+                raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
+            await afp("submit.after_create")
+            saved = await _saved(saving)
+            if saved is not None and response.created:
+                await self._put_back(send, saved)
+            started = response.fence > 0 and self._runs.start_fresh(
+                send.hosted,
+                record,
+                response.fence,
+                until=certain_until(asked_at, response.lease_ttl),
+                caller=send.caller,
+                fresh=Fresh(
+                    message=send.message,
+                    policy=policy,
+                    task=record.task if response.created else _as_created(send),
+                    head=1 + len(request.first_changes) if response.created else record.generation,
+                    uncopied=bool(response.uncopied),
+                    saved=saved is not None,
+                    begins_session=saved is not None and saved.begins_session,
+                    routing=routing.unfinished() if routing is not None else None,
+                ),
+            )
+            if response.created and not started and saved is not None:
+                # A run looks for the session itself; this task waits for one.
+                looking = delete_with_session(self._store, self._sessions, send.context_id, record.id)
+                self._background.start(looking, name=f"looking for the session of task {record.id}")
+        except AlreadyExists as error:
+            if error.reason == "TASK_EXISTS":
+                return await self._follow_ups.add(send), False
+            await _saved(saving)
+            await void(self._sessions, send.context_id, send.invocation_id)
+            raise NotFound(f"task {proposal.task_id} was not found", reason="TASK_NOT_FOUND") from error
+        except PlaneError as error:
+            await _saved(saving)
+            await self._void_refused(send, error)
+            raise
+        finally:
+            if claim_for:
+                self._runs.give_back()
+        return reference(record, created=response.created), started
+
+    async def _put_back(self, send: Send, decision: Decision) -> None:
+        """Take back the void of a turn that a sweep may have voided: a repeated one, or one that took long."""
+        # Half of it, since the stores have clocks of their own.
+        if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
+            return
+        try:
+            await unvoid(self._sessions, send.context_id, send.invocation_id)
+        except PlaneError as error:
+            log.warning("whether turn %s was voided meanwhile is not known: %s", send.invocation_id, error)
+
+    async def _bring_in_line(self, send: Send, decision: Decision) -> None:
+        """Apply the session's history to its tasks after a direct answer; for a task its run does so."""
+        if not decision.unapplied:
+            return
+        try:
+            await self._runs.ports.reconciler.apply(send.context_id)
+        except PlaneError as error:
+            log.warning("the tasks of session %s are not in line with it yet: %s", send.context_id, error)
+
+    async def _void_refused(self, send: Send, error: PlaneError) -> None:
+        """Void a refused turn, so that it is in no prompt; an unknown outcome is left to a repeat or the sweep."""
+        if error.reason == "KEY_REUSED" or isinstance(error, (Unavailable, DeadlineExceeded)):
+            return
+        if send.explicit_key and isinstance(error, RETRYABLE):
+            return
+        try:
+            await void(self._sessions, send.context_id, send.invocation_id)
+        except PlaneError as failure:
+            log.warning("a refused turn is not voided yet: %s", failure)
+
+
+async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
+    """Return the outcome; None if the message could not be saved, so that it reaches the session as a copy."""
+    try:
+        return await saving
+    except PlaneError as error:
+        log.warning("the message of a turn is not in its session yet: %s", error)
+        return None
+
+
+def _as_created(send: Send) -> a2a.Task:
+    return a2a.Task(
+        id=send.message.task_id,
+        context_id=send.context_id,
+        status=a2a.TaskStatus(state=a2a.TASK_STATE_SUBMITTED),
+        history=[send.message],
+        metadata=send.request.metadata if send.request.HasField("metadata") else None,
+    )

@@ -1,0 +1,180 @@
+"""Ids of messages that are in use: what looking for them costs, when it fails, and a model of what they become."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from tests.executor.plane import Plane, Stores, open_plane, said, text
+from tests.executor.rewinding import session
+from tests.executor.scripted import Scripted
+from tests.support.thorough import THOROUGH
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import AskInput, Change, Turn
+from taskplane.executor.turns.message_ids import keep_apart
+from taskplane.runtime.errors import Exhausted, Unavailable
+
+SEEDS = range(20 if THOROUGH else 3)
+
+
+async def ask(turn: Turn) -> AsyncIterator[Change]:
+    yield AskInput("and?")
+
+
+async def shown(plane: Plane, context_id: str = "c") -> list[a2a.Message]:
+    """What the session shows of the user."""
+    request = sessions.GetSessionTaskRequest(context_id=context_id)
+    task = (await plane.stores.sessions().GetSessionTask(request)).task
+    return [message for message in task.history if message.role == a2a.ROLE_USER]
+
+
+async def paused(plane: Plane, words: str, **fields: Any) -> a2a.Task:
+    task = await plane.run(words, **{"context_id": "c", **fields})
+    assert task.status.state == a2a.TASK_STATE_INPUT_REQUIRED
+    return task
+
+
+async def test_only_messages_to_what_exists_are_looked_for(stores: Stores) -> None:
+    """T11: none in a context that the server makes, one call for any other; what reads the session anyway does it."""
+    async with open_plane(stores, ("a", Scripted(ask))) as plane:
+
+        async def asked(words: str, **options: Any) -> dict[str, int]:
+            """The calls before anything is stored."""
+            first = ("CreateTask", "AppendEntries", "AddMessage")
+            found: dict[str, int] = {}
+
+            async def note(_: object) -> None:
+                found.update(found or {name: count for name, count in stores.calls.items() if name not in first})
+
+            await settled(plane)
+            stores.calls.clear()
+            stores.channel.before |= dict.fromkeys(first, note)
+            begun = await plane.submit(words, **options)
+            stores.channel.before.clear()
+            await plane.at_rest(begun)
+            return {name: count for name, count in found.items() if name in ("GetTask", "GetSession", "ListEntries")}
+
+        task = await paused(plane, "one", message_id="m")
+        assert await asked("two") == {}
+        assert await asked("three", context_id="c", message_id="") == {}
+        assert await asked("four", context_id="c", message_id="m") == {"ListEntries": 1}
+        assert await asked("five", task_id=task.id, context_id="c", message_id="m") == {"ListEntries": 1}
+        alone = await paused(plane, "six")
+        assert await asked("seven", task_id=alone.id, message_id="m") == {"GetTask": 1, "ListEntries": 1}
+        other = await paused(plane, "eight")
+        await settled(plane)
+        version = {"expected_version": (await session(plane)).version}
+        assert await asked("nine", task_id=other.id, message_id="m", more=version) == {"ListEntries": 1}
+        assert [text(each) for each in await shown(plane) if each.message_id == "m"] == ["one"]
+        assert {text(each) for each in await shown(plane)} >= {"four", "five", "seven", "nine"}
+
+
+async def settled(plane: Plane) -> None:
+    """Waits until the version of the session stays: all of its tasks have come to rest and are copied."""
+    was = -1
+    while (now := (await session(plane)).version) != was:
+        was = now
+        await asyncio.sleep(0.1)
+
+
+async def test_a_message_is_taken_while_the_session_store_cannot_be_asked(stores: Stores) -> None:
+    """T11, C15: it keeps its id then, as a turn and as a message to a task."""
+    async with open_plane(stores, ("a", Scripted(ask))) as plane:
+        task = await paused(plane, "one", message_id="m")
+
+        async def away(request: sessions.ListEntriesRequest) -> None:
+            if request.message_id:
+                raise Unavailable("the session store is away")
+
+        stores.channel.before["ListEntries"] = away
+        await paused(plane, "two", message_id="m")
+        await plane.submit("three", task_id=task.id, context_id="c", message_id="m")
+        stores.channel.before.clear()
+        (event,) = await plane.events(task.id, tasks.EVENT_KIND_MESSAGE)
+        added = event.event.status_update.status.message
+        assert (text(added), added.message_id) == ("three", "m")
+
+
+async def test_a_turn_that_is_taken_up_again_has_the_id_under_which_it_was_saved(stores: Stores) -> None:
+    """T11, C10: whatever is known of the id by then."""
+    async with open_plane(stores, ("a", Scripted(ask))) as plane:
+        await paused(plane, "one", message_id="m")
+
+        async def away(_: object) -> None:
+            raise Exhausted("not now")
+
+        stores.channel.before |= {"ListEntries": away, "CreateTask": away}
+        with pytest.raises(Exhausted):
+            await plane.submit("two", key="k", context_id="c", message_id="m")
+        stores.channel.before.clear()
+        task = await paused(plane, "two", key="k", message_id="m")
+        (entry,) = [each for each in await plane.entries("c") if text(each.message) == "two"]
+        assert task.history[0].message_id == entry.message.message_id == "m"
+
+
+def expected(sent: Sequence[Sequence[tuple[str, str]]], order: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
+    """The naive model: text and id of what is shown, the id "" for one of its own.
+
+    `sent` has the texts and ids that were sent to each task, `order` their places as they came.
+    """
+    first: dict[str, str] = {}
+    ids: dict[tuple[int, int], str] = {}
+    for place in order:
+        words, message_id = sent[place[0]][place[1]]
+        ids[place] = message_id if first.setdefault(message_id, words) == words else ""
+    found: list[tuple[str, str]] = []
+    for number, messages in enumerate(sent):
+        for index, (words, _) in enumerate(messages):
+            one = (words, ids[number, index])
+            if not one[1] or one not in found:
+                found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_session_shows_what_a_naive_model_says(stores: Stores, seed: int) -> None:
+    """T11, T6: of generated turns and messages to tasks, with few ids and few texts."""
+    choice = random.Random(seed)
+    async with open_plane(stores, ("a", Scripted(ask))) as plane:
+        sent: list[tuple[str, list[tuple[str, str]]]] = []
+        order: list[tuple[int, int]] = []
+        for _ in range(12):
+            message = (choice.choice("abc"), choice.choice("12"))
+            number = choice.randrange(-1, len(sent))
+            fields = {"message_id": message[1], "task_id": sent[number][0] if number >= 0 else ""}
+            if number < 0:
+                number = len(sent)
+                sent.append(((await paused(plane, message[0], **fields)).id, []))
+            else:
+                await paused(plane, message[0], **fields)
+            sent[number][1].append(message)
+            order.append((number, len(sent[number][1]) - 1))
+        found = await shown(plane)
+        assert len({each.message_id for each in found}) == len(found)
+        known = [(text(each), each.message_id if each.message_id in ("1", "2") else "") for each in found]
+        assert known == expected([messages for _, messages in sent], order)
+        histories = [
+            message for task_id, _ in sent for message in (await plane.task(task_id)).history if message.role == 1
+        ]
+        assert {(text(each), each.message_id) for each in histories} == {
+            (text(each), each.message_id) for each in found
+        }
+
+
+def test_what_counts_as_content() -> None:
+    """T11: role, parts and references; not metadata, the session or the task."""
+
+    def kept(message: a2a.Message) -> bool:
+        first = said("x", message_id="m", reference_task_ids=["t"], context_id="c", metadata={"time": "t"})
+        keep_apart(message, first, "invocation")
+        return message.message_id == "m"
+
+    assert kept(said("x", message_id="m", reference_task_ids=["t"], task_id="t", metadata={"other": 1}))
+    assert not kept(said("x", message_id="m"))
+    assert not kept(said("y", message_id="m", reference_task_ids=["t"]))
+    assert not kept(said("x", message_id="m", reference_task_ids=["t"], role=a2a.ROLE_AGENT))
+    assert not kept(said("x", message_id="m", reference_task_ids=["t"], parts=[a2a.Part(text="x", filename="f")]))
