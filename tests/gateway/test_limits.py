@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, said, said_0_3
+from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said, said_0_3
 from tests.support.postgres import Cluster
 from tests.system.wire import until
 
@@ -85,6 +85,9 @@ async def test_who_sends_too_fast_is_told_when_to_go_on(tmp_path: Path) -> None:
         assert (refused["code"], reason) == (-32029, "SEND_RATE") and 0 < float(delay.removesuffix("s")) <= 5
         older = await plane.error("message/send", {"message": said_0_3("hello")}, x_user_id="ann")
         assert older["data"]["reason"] == "SEND_RATE" and older["data"]["retryable"]
+        body = request("message/send", {"message": said_0_3("hello")})
+        reply = await plane.http.post("/", json=body, headers={"X-User-Id": "ann"})
+        assert reply.status_code == 200 and 1 <= int(reply.headers["retry-after"]) <= 5
         assert "result" in await begin(plane, "bob", "message hello")
 
 

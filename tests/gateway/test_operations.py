@@ -119,6 +119,10 @@ async def test_a_0_3_client_may_mint_task_ids_where_that_is_allowed(tmp_path: Pa
         task = await plane.send_0_3("hello", message={"taskId": "mine"}, blocking=True)
         assert task["id"] == "mine"
         assert (await plane.error("SendMessage", {"message": said("hello", taskId="other")}))["code"] == -32001
+        # A setting that is on is no remedy for an id that somebody else has.
+        foreign = {"message": said_0_3("hello", taskId="mine")}
+        refused = await plane.error("message/send", foreign, x_user_id="somebody")
+        assert refused["code"] == -32001 and "CLIENT_TASK_IDS" not in str(refused)
 
 
 async def test_a_send_repeated_with_its_key_is_answered_with_the_same_task(plane: Plane) -> None:

@@ -60,14 +60,22 @@ def empty_reply(status: int) -> Content:
     return reply
 
 
+def retry_after(error: PlaneError) -> Headers:
+    """Return the header `Retry-After` of an error that says when to try again, in whole seconds; none for others."""
+    return [] if error.retry_after is None else [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
+
+
 def attachment(name: str) -> tuple[bytes, bytes]:
     """Return the header with which a browser saves the body as a file called `name` (RFC 6266).
 
-    Path separators, control characters and those that change the direction of writing are replaced.
+    Path separators, control characters and those that change the direction of writing are replaced, and so is a name of
+    dots, which names a folder.
     """
     told = "".join(
         ["_" if each in "/\\" or unicodedata.category(each)[0] == "C" else each for each in name[:_MAX_NAME]]
     )
+    if not told.strip(". "):
+        told = "_"
     plain = re.sub(r"[^\w. -]", "_", told, flags=re.ASCII)
     return b"content-disposition", f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(told, safe='')}".encode()
 

@@ -13,7 +13,7 @@ import orjson
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.card import agent_name, find, version_of
-from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply
+from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply, retry_after
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
@@ -82,7 +82,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
     answered(name if name in METHODS else "unknown", error.reason)
     tracing.describe({"error.type": error.reason})
     body = error_body(_dialect_of(name), error)
-    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body})
+    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body}, retry_after(error))
 
 
 def _dialect_of(name: str) -> Dialect | None:

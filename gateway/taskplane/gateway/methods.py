@@ -183,7 +183,7 @@ async def _list(call: Call) -> Reply:
     asked = v1_0.read_list(call.params)
     listing = await operations.list_tasks(call.plane, asked)
     history_length = asked.history_length if asked.HasField("history_length") else None
-    size = sum(task.ByteSize() for task in listing.tasks)
+    size = sum(task.ByteSize() for task, _ in listing.tasks)
     artifacts = asked.include_artifacts
     return await _result(call, size, v1_0.listing, listing, include_artifacts=artifacts, history_length=history_length)
 

@@ -198,7 +198,8 @@ async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:
     if asked.HasField("status_timestamp_after"):
         request.status_after.CopyFrom(asked.status_timestamp_after)
     page = await plane.tasks.ListTasks(request)
-    return Listing([record.task for record in page.records], page.next_page_token, page.page_size, page.total_size)
+    tasks = [(record.task, cursor_of(record)) for record in page.records]
+    return Listing(tasks, page.next_page_token, page.page_size, page.total_size)
 
 
 async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Task:
@@ -264,7 +265,7 @@ async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:
     try:
         reply = await plane.executor.Submit(request, timeout=_SUBMIT_DEADLINE)
     except NotFound as error:
-        if error.reason == "TASK_NOT_FOUND" and request.request.message.task_id:
+        if error.reason == "TASK_NOT_FOUND" and request.request.message.task_id and not request.create_unknown_task:
             error.suggestion = _MINTED
         raise
     if _log.isEnabledFor(logging.DEBUG) and reply.HasField("task") and not request.request.message.task_id:

@@ -42,13 +42,10 @@ class Streams:
         """Return a slot for one stream. Raise Exhausted `TOO_MANY_STREAMS` if the principal, or all together, have too
         many."""
         owner = (principal.tenant, principal.owner)
-        if self._total >= self._most or self._open[owner] >= self._most_per_principal:
-            raise Exhausted(
-                f"too many open streams; {self._most_per_principal} is the most for one caller",
-                reason="TOO_MANY_STREAMS",
-                suggestion="close a stream, or read several tasks one after the other",
-                retry_after=1.0,
-            )
+        if self._open[owner] >= self._most_per_principal:
+            raise _too_many(f"{self._most_per_principal} is the most for one caller")
+        if self._total >= self._most:
+            raise _too_many(f"{self._most} is the most for all callers of this process")
         self._open[owner] += 1
         self._total += 1
         return Slot(self, owner)
@@ -74,6 +71,15 @@ class Streams:
         self._draining = True
         for stream in list(self._running):
             stream.drain()
+
+
+def _too_many(limit: str) -> Exhausted:
+    return Exhausted(
+        f"too many open streams; {limit}",
+        reason="TOO_MANY_STREAMS",
+        suggestion="close a stream, or read several tasks one after the other",
+        retry_after=1.0,
+    )
 
 
 class Slot:

@@ -63,6 +63,7 @@ async def test_a_file_name_leads_nowhere_and_reads_as_it_is(plane: Plane) -> Non
         ("x\u202efdp.exe", "x_fdp.exe"),
         ("a\r\nb", "a__b"),
         ("é/.txt", "é_.txt"),
+        ("..", "_"),
     ):
         document = await stored(plane, {"raw": "AAE=", "filename": given})
         (one,) = await listed(plane, document)

@@ -248,9 +248,9 @@ def test_a_listing_always_has_its_four_members_and_artifacts_only_where_asked_fo
     empty = v1_0.listing(Listing([], "", 50, 0), include_artifacts=False, history_length=None)
     assert empty == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
     task = a2a.Task(id="t")
-    with_artifacts = v1_0.listing(Listing([task], "", 50, 1), include_artifacts=True, history_length=None)
+    with_artifacts = v1_0.listing(Listing([(task, "")], "", 50, 1), include_artifacts=True, history_length=None)
     assert with_artifacts["tasks"] == [{"id": "t", "artifacts": []}]
-    without = v1_0.listing(Listing([task], "", 50, 1), include_artifacts=False, history_length=None)
+    without = v1_0.listing(Listing([(task, "")], "", 50, 1), include_artifacts=False, history_length=None)
     assert without["tasks"] == [{"id": "t"}]
 
 

@@ -53,9 +53,12 @@ class TaskQuery:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of tasks. `next_page_token` is empty on the last one; `total_size` counts the matches before paging."""
+    """A page of tasks, each with its cursor.
 
-    tasks: Sequence[a2a.Task]
+    `next_page_token` is empty on the last one; `total_size` counts the matches before paging.
+    """
+
+    tasks: Sequence[tuple[a2a.Task, str]]
     next_page_token: str
     page_size: int
     total_size: int

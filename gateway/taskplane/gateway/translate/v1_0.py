@@ -298,7 +298,7 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
 def listing(found: Listing, *, include_artifacts: bool, history_length: int | None) -> Encoded:
     """Write the result of ListTasks with its default values (all four members are required); if artifacts are included,
     every task has the key `artifacts`."""
-    tasks = [V1_0.task(one, history_length) for one in found.tasks]
+    tasks = [V1_0.task(one, history_length, cursor) for one, cursor in found.tasks]
     if include_artifacts:
         for one in tasks:
             one.setdefault("artifacts", [])
