@@ -2,15 +2,12 @@
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-
-from google.protobuf.struct_pb2 import ListValue, Value
 
 from taskplane.executor.agent import (
     AgentCard,
@@ -19,8 +16,6 @@ from taskplane.executor.agent import (
     AskInput,
     Change,
     Complete,
-    Message,
-    Part,
     Policy,
     Say,
     Turn,
@@ -109,6 +104,13 @@ class Plain:
         yield Complete("well" if word != "where" else f"{os.getpid()} 1 True")
 
 
+class Unreadable:
+    """Can be pickled, and not be read again."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("no number",)
+
+
 class Faulty:
     """Makes the fault that a message names."""
 
@@ -132,11 +134,12 @@ class Faulty:
             case "unsendable":
                 yield ArtifactChunk("a", data={"made of": threading.Lock()})
             case "unreadable":
-                yield Say(_nested(60))
-            case "gone":
+                yield Say(Unreadable())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            case "exit the process":
                 os._exit(3)
-            case "killed":
-                os.kill(os.getpid(), signal.SIGKILL)
+            case _ if turn.text.startswith("block"):
+                block(turn.text.partition(" ")[2])
+                yield Complete("well")
             case _:
                 yield Complete("well")
 
@@ -155,13 +158,3 @@ class OnceOnly(Worker):
         super().__init__()
         if "taskplane.executor.composition" not in sys.modules:
             raise RuntimeError(SECRET)
-
-
-def _nested(depth: int) -> Message:
-    """A message whose metadata is nested deeper than messages are read."""
-    value = Value(string_value="deep")
-    for _ in range(depth):
-        value = Value(list_value=ListValue(values=[value]))
-    message = Message(parts=[Part(text="words")])
-    message.metadata.fields["deep"].CopyFrom(value)
-    return message

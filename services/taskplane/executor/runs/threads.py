@@ -30,7 +30,8 @@ async def _stepwise(changes: Iterator[port.Change]) -> AsyncGenerator[port.Chang
 
 
 class _Exited:
-    """An exception that would end a thread's event loop if it were raised there."""
+    """An exception of an agent that an asyncio task would not hand on: it would end the event loop, or lose its
+    traceback."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -85,13 +86,17 @@ class RunElsewhere(AsyncIterator[port.Change]):
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(within(), self._loop))
 
     async def _step(self) -> Any:
-        self._stepping = asyncio.current_task()
+        self._stepping = step = asyncio.current_task()
         try:
             if self._changes is None:
                 changes = self._begin(self._turn())
                 self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
             return await anext(self._changes, _END)
         except (SystemExit, KeyboardInterrupt) as error:
+            return _Exited(error)
+        except asyncio.CancelledError as error:
+            if step is not None and step.cancelling():
+                raise
             return _Exited(error)
 
     async def _close(self) -> None:
