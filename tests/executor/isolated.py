@@ -64,9 +64,7 @@ class Worker:
                 yield Say("ready")
                 while not (more := await turn.incoming()):
                     await asyncio.sleep(0.005)
-                yield Say(more[0].parts[0].text)
-                await turn.cancelled.wait()
-                write(file)
+                yield Complete(more[0].parts[0].text)
             case "ask":
                 yield AskInput("Which?")
             case "flood":

@@ -97,10 +97,15 @@ class Closed:
     trace: str = ""
 
 
+def framed(frame: object) -> bytes:
+    """Return the bytes of a frame."""
+    data = pickle.dumps(frame, pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(_LENGTH) + data
+
+
 def send(writer: asyncio.StreamWriter, frame: object) -> None:
     """Send a frame, without waiting."""
-    data = pickle.dumps(frame, pickle.HIGHEST_PROTOCOL)
-    writer.write(len(data).to_bytes(_LENGTH) + data)
+    writer.write(framed(frame))
 
 
 async def receive(reader: asyncio.StreamReader) -> object | None:
