@@ -17,7 +17,7 @@ from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, te
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Turn
+from taskplane.executor.agent import Policy, Turn
 from taskplane.executor.loading import Agents
 from taskplane.executor.runs.outbox import MAX_WAITING
 from taskplane.executor.runs.processes import frames
@@ -238,16 +238,15 @@ async def test_an_agent_may_ask_for_a_process_and_one_without_a_name_is_told_so(
 ) -> None:
     """P9: at start where the operator asks for it, otherwise by its first run."""
     async with open_plane(stores, loaded=[f"a={HERE}:Undecided"]) as plane:
-        process, _, _ = text((await plane.run("where")).status.message).split()
-        assert int(process) != os.getpid()
+        assert not text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
+    async with open_plane(stores, loaded=[f"a={HERE}:Undecided@none"]) as plane:
+        assert text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
     with pytest.raises(Invalid, match="made in code") as refused:
         Agents({"a": Worker()}, {"a": "process"})
     assert refused.value.reason == "BAD_AGENT" and "module:attribute" in refused.value.suggestion
 
     class Nameless(Worker):
-        def policy(self, turn: Turn) -> object:
-            from taskplane.executor.agent import Policy
-
+        def policy(self, turn: Turn) -> Policy:
             return Policy(isolation="process")
 
     async with open_plane(stores, ("a", Nameless())) as plane:

@@ -164,7 +164,8 @@ async def open_executor(
             group.create_task(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep"),
             group.create_task(_expiring(expiry, settings.expire_every), name="expiry"),
         ]
-        processes.prepare(agents.by_name.values())
+        if settings.capacity:
+            processes.prepare(agents.by_name.values())
         try:
             with noticing_blocks(settings.blocked_after):
                 yield room

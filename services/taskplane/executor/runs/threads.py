@@ -131,8 +131,7 @@ class ThreadedRun(RunElsewhere):
 
     def __init__(self, name: str, turn: port.Turn, begin: Begin) -> None:
         super().__init__(asyncio.new_event_loop(), turn, begin)
-        thread = threading.Thread(target=self._live, name=f"{THREAD}-{name}", daemon=True)
-        thread.start()
+        threading.Thread(target=live, args=(self._loop,), name=f"{THREAD}-{name}", daemon=True).start()
 
     async def aclose(self) -> None:
         """Close what the agent yields from, and end the thread. Waits while the agent blocks."""
@@ -143,17 +142,19 @@ class ThreadedRun(RunElsewhere):
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _live(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        finally:
-            self._loop.close()
+
+def live(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop in this thread until it is stopped, then what is left in it to its end."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -38,10 +38,10 @@ from taskplane.executor.runs.processes.frames import (
     receive,
     send,
 )
-from taskplane.executor.runs.threads import RunElsewhere
+from taskplane.executor.runs.threads import RunElsewhere, live
 from taskplane.runtime import logs, tracing
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("taskplane.executor.runs.processes.child")
 
 ALIVE_EVERY: Final = 1.0
 """Seconds between two signs of life of the executor."""
@@ -124,10 +124,7 @@ class _Talk:
         try:
             if self._run is None:
                 self._run = await self._begin()
-            change: object = await anext(self._run)
-            if not isinstance(change, port.Change):
-                raise TypeError(f"run yields changes, not {type(change).__name__}")
-            answer: object = Yielded(pickle.dumps(change, pickle.HIGHEST_PROTOCOL))
+            answer: object = Yielded(_pickled(await anext(self._run)))
         except StopAsyncIteration:
             answer = Ended()
         except BaseException as error:
@@ -137,7 +134,8 @@ class _Talk:
         send(self._writer, answer)
 
     async def _begin(self) -> RunElsewhere:
-        hosted = await asyncio.wrap_future(self.loaded)
+        # A run that is closed meanwhile ends no import.
+        hosted = await asyncio.shield(asyncio.wrap_future(self.loaded))
         begun = self._begun
         assert begun is not None
         turn = port.Turn(**begun.turn, cancelled=self._cancelled, read_incoming=self._incoming)
@@ -177,14 +175,16 @@ class _Talk:
         return messages
 
     def _answered(self, frame: Incoming) -> None:
-        if self._answer is None:
+        answer = self._answer
+        if answer is None:
             return
         if frame.fault:
-            self._answer.set_exception(RuntimeError(f"the messages of the user could not be read: {frame.fault}"))
+            self._answer = None
+            answer.set_exception(RuntimeError(f"the messages of the user could not be read: {frame.fault}"))
             # If nobody waits for it any more.
-            self._answer.exception()
+            answer.exception()
         else:
-            self._answer.set_result(list(frame.messages))
+            answer.set_result(list(frame.messages))
 
 
 def main() -> int:
@@ -193,7 +193,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         # Sent to a whole group of processes they are the executor's to obey. Unlike one that is ignored, a handler is
         # not passed on to the commands that an agent starts.
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _do_nothing)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     talk = _Talk(loop)
@@ -206,8 +206,12 @@ def main() -> int:
     except BaseException as error:  # noqa: BLE001 - told by the run that needs it
         talk.loaded.set_exception(error)
     tracing.look_for_sdk()
-    loop.run_forever()
+    live(loop)
     return 0
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    pass
 
 
 def _take_channel() -> socket.socket:
@@ -217,6 +221,12 @@ def _take_channel() -> socket.socket:
     os.dup2(nothing, 0)
     os.close(nothing)
     return channel
+
+
+def _pickled(change: object) -> bytes:
+    if not isinstance(change, port.Change):
+        raise TypeError(f"run yields changes, not {type(change).__name__}")
+    return pickle.dumps(change, pickle.HIGHEST_PROTOCOL)
 
 
 def _trace(error: BaseException) -> str:
