@@ -76,9 +76,6 @@ class Worker:
                 yield Say("so far")
                 yield Say(_variable.get())
                 _variable.reset(token)
-            case "print":
-                sys.stdout.write("printed there\n")
-                yield Complete()
             case _:
                 said = [message.parts[0].text for message in turn.history]
                 yield Complete(f"{turn.text} after {said}, {turn.caller.owner}, {turn.attempt}")

@@ -130,6 +130,13 @@ async def test_a_canceled_run_that_blocks_is_killed_and_no_other_one(stores: Sto
         assert text((await plane.at_rest(other)).status.message) == "well"
 
 
+async def test_a_run_that_blocks_its_process_for_too_long_is_killed(stores: Stores, tmp_path: Path) -> None:
+    """P9: and its task fails by its limit."""
+    async with open_plane(stores, loaded=[WORKER], run_limit=0.3, cancel_grace=0.1) as plane:
+        task = await plane.run(f"block {tmp_path}/never")
+        assert task.status.state == a2a.TASK_STATE_FAILED and await reason(plane, task) == "RUN_TIMEOUT"
+
+
 async def test_an_agent_in_a_process_hears_of_messages(stores: Stores) -> None:
     """I1: what it reads gets no turn of its own."""
     async with open_plane(stores, loaded=[WORKER]) as plane:

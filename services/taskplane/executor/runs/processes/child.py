@@ -47,7 +47,8 @@ ALIVE_EVERY: Final = 1.0
 """Seconds between two signs of life of the executor."""
 EXIT_FENCED: Final = 70
 """Exit code of a process that stopped a run of its own accord, since the executor stood still beyond the lease."""
-_SILENCE: Final = 3 * ALIVE_EVERY
+# Signs of life in a row that may be missing. They are counted, since a process that was stopped itself heard none.
+_MISSING: Final = 3
 # Seconds that a process may take to end once it is wanted no more.
 _LEAVING: Final = 10.0
 
@@ -66,7 +67,7 @@ class _Talk:
         self._stepping: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[list[port.Message]] | None = None
         self._until = 0.0
-        self._heard = 0.0
+        self._missing = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, channel: socket.socket) -> None:
@@ -74,7 +75,7 @@ class _Talk:
         reader, self._writer = await asyncio.open_unix_connection(sock=channel)
         self._start(self._watch())
         while (frame := await receive(reader)) is not None:
-            self._heard = time.monotonic()
+            self._missing = 0
             self._take(frame)
         if self._begun is not None or not self.loaded.done():
             # Without the executor nobody takes what the agent says, and soon another one may have its task.
@@ -115,8 +116,8 @@ class _Talk:
         task by then."""
         while True:
             await asyncio.sleep(ALIVE_EVERY)
-            now = time.monotonic()
-            if self._begun is not None and now > self._until and now - self._heard > _SILENCE:
+            self._missing += 1
+            if self._begun is not None and self._missing > _MISSING and time.monotonic() > self._until:
                 log.error("the executor stands still, and the lease of the task may be lost: the run is stopped")
                 os._exit(EXIT_FENCED)
 

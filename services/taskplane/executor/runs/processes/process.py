@@ -63,7 +63,7 @@ class AgentProcess:
         self._turn: port.Turn | None = None
         # The context of the run, on behalf of whose user its messages are read.
         self._context = contextvars.Context()
-        # What the process said to the run at work; at last, how it died.
+        # Answers of the process to the run at work; at last, how it died.
         self._answers: asyncio.Queue[object] = asyncio.Queue()
         self._beside: list[asyncio.Task[None]] = []
         self._asked: asyncio.Task[None] | None = None
