@@ -49,8 +49,8 @@ EXIT_FENCED: Final = 70
 """Exit code of a process that stopped a run of its own accord, since the executor stood still beyond the lease."""
 # Signs of life in a row that may be missing. They are counted, since a process that was stopped itself heard none.
 _MISSING: Final = 3
-# Seconds that a process may take to end once it is wanted no more.
-_LEAVING: Final = 10.0
+LEAVING: Final = 10.0
+"""Seconds that a process may take to end once it is wanted no more."""
 
 
 class _Talk:
@@ -81,7 +81,7 @@ class _Talk:
             # Without the executor nobody takes what the agent says, and soon another one may have its task.
             os._exit(1)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        await asyncio.sleep(_LEAVING)
+        await asyncio.sleep(LEAVING)
         os._exit(1)
 
     def _take(self, frame: object) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.faults import AgentProcessDied
-from taskplane.executor.runs.processes.child import ALIVE_EVERY, EXIT_FENCED
+from taskplane.executor.runs.processes.child import ALIVE_EVERY, EXIT_FENCED, LEAVING
 from taskplane.executor.runs.processes.frames import (
     Alive,
     Asked,
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 # -u: what the agent prints is seen at once. -P: no file of the working directory hides a module of the library.
 _PROGRAM: Final = (sys.executable, "-u", "-P", "-m", "taskplane.executor.runs.processes.child")
 _STDERR: Final = 2
-# Seconds that a process which closed its channel may take to end, and the last frames of one that ended to arrive.
+# Seconds that the last frames of a process that has ended may take to arrive.
 _SHORTLY: Final = 2.0
 _NOT_DATA: Final = frozenset({"cancelled", "read_incoming"})
 
@@ -89,11 +89,6 @@ class AgentProcess:
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
         send(writer, Load(source=hosted.source, allow_crash=allow_crash, path=tuple(sys.path), log_level=level))
         return cls(process, reader, writer)
-
-    @property
-    def pid(self) -> int:
-        """Return the id of the process."""
-        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -174,9 +169,12 @@ class AgentProcess:
         ending = asyncio.create_task(self._process.wait())
         try:
             await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait((ending if reading.done() else reading,), timeout=_SHORTLY)
-            self.kill()
-            await ending
+            if ending.done():
+                await asyncio.wait((reading,), timeout=_SHORTLY)
+            else:
+                await asyncio.wait((ending,), timeout=LEAVING)
+                self.kill()
+                await ending
         finally:
             reading.cancel()
             self._writer.close()
