@@ -1,6 +1,7 @@
 """`taskplane dev`: one command, the whole plane."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -22,6 +23,24 @@ SERVICES = [
     "taskplane.api.sessions.v1.SessionHistory",
     "taskplane.api.executor.v1.AgentExecutor",
 ]
+
+
+def send_without_waiting(url: str, words: str) -> None:
+    """Sends a message; its task goes on."""
+    taken = httpx.post(
+        url,
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "SendMessage",
+            "params": {
+                "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": words}]},
+                "configuration": {"returnImmediately": True},
+            },
+        },
+        timeout=PATIENCE,
+    )
+    assert "result" in taken.json()
 
 
 def test_it_prints_its_addresses_and_a_command_to_try_that_works(plane: Dev) -> None:
@@ -70,6 +89,41 @@ def test_a_given_agent_is_the_default_one_and_the_demo_agent_stays_at_its_place(
     with dev("--agent", "greeting:Greeter", cwd=tmp_path) as plane:
         assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
         assert taskplane("chat", "--url", plane.url, "--agent", "demo", "-m", "Ada").stdout == "Ada\n"
+
+
+BLOCKING = """
+import os, pathlib, time
+from taskplane.executor.agent import AgentCard, Complete, Say
+
+class Blocking:
+    card = AgentCard(name="Blocking", version="1")
+
+    async def run(self, turn):
+        print("blocking in", os.getpid())
+        while not pathlib.Path(turn.text).exists():
+            time.sleep(0.005)
+        yield Complete("well")
+"""
+
+
+def test_p9_an_agent_in_a_process_outlives_a_ctrl_c_and_not_its_plane(tmp_path: Path) -> None:
+    """C14: a terminal sends Ctrl-C to both, and only the plane is to obey it. What the agent prints is seen there."""
+    (tmp_path / "blocking.py").write_text(BLOCKING)
+    for number, code in ((signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        go = tmp_path / number.name
+        with dev("--agent", "blocking:Blocking@process", "--data", number.name + "-data", cwd=tmp_path) as plane:
+            assert taskplane("chat", "--url", plane.url, "--agent", "demo", "-m", "hello").stdout == "hello\n"
+            send_without_waiting(plane.url, str(go))
+            process = next(int(line.split()[2]) for line in plane.output if line.startswith("blocking in"))
+            assert taskplane("chat", "--url", plane.url, "--agent", "demo", "-m", "hello").stdout == "hello\n"
+            for each in (process, plane.process.pid) if number is signal.SIGINT else (plane.process.pid,):
+                os.kill(each, number)
+            if number is signal.SIGINT:
+                assert any("waiting for 1 running task" in line for line in plane.output)
+                go.touch()
+            # It ends with the agent's process, which holds the output, too.
+            ended, rest = plane.end()
+            assert ended == code and "Traceback" not in rest, rest
 
 
 def test_an_agent_that_cannot_be_loaded_is_told_by_name_and_reason(tmp_path: Path) -> None:
@@ -138,20 +192,7 @@ def test_c14_a_drain_lets_a_running_task_finish(tmp_path: Path) -> None:
 
 def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     with dev("--data", "data", cwd=tmp_path, afresh=True) as plane:
-        taken = httpx.post(
-            plane.url,
-            json={
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "SendMessage",
-                "params": {
-                    "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "slow 4000"}]},
-                    "configuration": {"returnImmediately": True},
-                },
-            },
-            timeout=PATIENCE,
-        )
-        assert "result" in taken.json()
+        send_without_waiting(plane.url, "slow 4000")
         plane.signal(signal.SIGINT)
         for line in plane.output:
             if "Ctrl-C again" in line:

@@ -21,7 +21,7 @@ from taskplane.executor import servicer
 from taskplane.executor.agent import Agent
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.composition import ExecutorRoom, open_executor
-from taskplane.executor.loading import Agents
+from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.principal import Principal
@@ -221,9 +221,9 @@ async def open_stores(directory: Path, *, database_url: str = "", **settings: An
 
 @asynccontextmanager
 async def open_plane(
-    stores: Stores, *agents: tuple[str, Agent], process_id: str = "", **settings: Any
+    stores: Stores, *agents: tuple[str, Agent], loaded: Sequence[str] = (), process_id: str = "", **settings: Any
 ) -> AsyncGenerator[Plane, None]:
-    """An executor of these agents, the demo agent without any."""
+    """An executor of these agents, or of those with these names; the demo agent without any."""
     services = Services(policy=servicer.POLICY)
     values: dict[str, Any] = {
         "renew_every": 0.3,
@@ -239,7 +239,7 @@ async def open_plane(
         stores.channel,
         stores.channel,
         process_id or secrets.token_hex(8),
-        agents=Agents(dict(agents) or {"demo": Demo()}),
+        agents=load_agents(loaded) if loaded else Agents(dict(agents) or {"demo": Demo()}),
     ) as room:
         yield Plane(stores, room, services)
 

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Say, Turn
 from taskplane.executor.loading import load_agents
-from taskplane.executor.runs.isolation import THREAD
+from taskplane.executor.runs.threads import THREAD
 from taskplane.runtime.errors import Invalid
 
 IN_THREAD = Policy(isolation="thread")
@@ -118,6 +119,44 @@ async def test_an_agent_in_a_thread_hears_of_its_cancel_and_of_messages(stores: 
     assert heard[0] == "more"
 
 
+async def test_a_plain_generator_sees_its_cancel_while_it_blocks(stores: Stores) -> None:
+    """P8: it looks at the event in the thread whose loop it blocks."""
+    begun, saw = threading.Event(), threading.Event()
+
+    class Polling:
+        card = AgentCard(name="polling", version="1")
+
+        def run(self, turn: Turn) -> Iterator[Change]:
+            begun.set()
+            while not turn.cancelled.is_set():
+                saw.wait(0.005)
+            saw.set()
+            yield Complete()
+
+    async with open_plane(stores, ("a", Polling())) as plane:
+        waiting = await plane.submit("go")
+        await asyncio.to_thread(begun.wait, 30)
+        await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
+        await until(lambda: not plane.room.runs.active and not threads())
+    assert saw.is_set()
+
+
+async def test_an_agent_in_a_thread_keeps_its_context_from_step_to_step(stores: Stores) -> None:
+    """P1: as in the event loop of the process, so that it may reset what it has set."""
+    variable: ContextVar[str] = ContextVar("variable", default="")
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        token = variable.set("kept")
+        yield Say("so far")
+        yield Say(variable.get())
+        variable.reset(token)
+
+    async with open_plane(stores, ("a", Scripted(script, policy=IN_THREAD))) as plane:
+        task = await plane.run("go")
+        assert task.status.state == a2a.TASK_STATE_COMPLETED
+        assert [text(message) for message in task.history[1:]] == ["so far", "kept"]
+
+
 @pytest.mark.parametrize("error", [RuntimeError("secret"), SystemExit(3), asyncio.CancelledError()], ids=repr)
 async def test_a_fault_in_a_thread_fails_the_task(stores: Stores, error: BaseException) -> None:
     """P9: and ends its thread."""
@@ -171,4 +210,4 @@ async def test_the_operator_may_have_an_agent_in_a_thread() -> None:
         load_agents(["demo@threat"])
     assert "did you mean 'thread'?" in refused.value.suggestion
     with pytest.raises(ValueError, match="no isolation"):
-        Policy(isolation="process")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        Policy(isolation="loop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

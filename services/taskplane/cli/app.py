@@ -45,7 +45,7 @@ def dev(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            "--agent", metavar="[NAME=]MODULE:ATTRIBUTE[@thread]", help="An agent to serve; the first is the default."
+            "--agent", metavar="[NAME=]MODULE:ATTRIBUTE[@process]", help="An agent to serve; the first is the default."
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",

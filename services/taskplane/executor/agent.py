@@ -226,7 +226,7 @@ class Reject:
 
 
 _ON_ORPHAN = ("fail", "rerun")
-ISOLATIONS = ("none", "thread")
+ISOLATIONS = ("none", "thread", "process")
 _STRATEGY = ("parallel", "queue", "reject", "interrupt")
 
 Final = AskInput | AskAuth | Complete | Fail | Reject
@@ -246,16 +246,17 @@ class Policy:
     before it are done or wait. "reject": there is none, the message is refused with `SESSION_BUSY` and leaves no trace
     in the conversation. "interrupt": they are canceled in the moment in which it begins.
 
-    `isolation`: "thread" runs the agent in a thread with an event loop of its own, so that it may block; "none" in the
-    event loop of the process, which a blocking agent stops. A `run` that is a plain generator has a thread in any case.
-    ValueError: none of these.
+    `isolation`: "process" runs the agent in a process of its own, which may block, be killed or die without harm to any
+    other run; only for agents that are named `module:attribute`, and load by that name there. "thread" runs it in a
+    thread with an event loop of its own, so that it may block; "none" in the event loop of the executor, which a
+    blocking agent stops. A `run` that is a plain generator has a thread at least. ValueError: none of these.
     """
 
     on_orphan: Literal["fail", "rerun"] = "fail"
     max_attempts: int = 3
     run_limit: float | None = None
     strategy: Literal["parallel", "queue", "reject", "interrupt"] = "parallel"
-    isolation: Literal["none", "thread"] = "none"
+    isolation: Literal["none", "thread", "process"] = "none"
 
     def __post_init__(self) -> None:
         if self.on_orphan not in _ON_ORPHAN or self.strategy not in _STRATEGY:

@@ -16,6 +16,7 @@ from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.blocking import noticing_blocks
 from taskplane.executor.runs.leases import Leases
 from taskplane.executor.runs.ports import Ports
+from taskplane.executor.runs.processes.pool import AgentProcesses
 from taskplane.executor.runs.registry import Runs
 from taskplane.executor.runs.tries import Tries
 from taskplane.executor.servicer import AgentExecutor
@@ -106,6 +107,9 @@ async def open_executor(
     store = TaskStoreStub(to_tasks)
     sessions = SessionHistoryStub(to_sessions)
     history = SessionLog(sessions, settings.history_cache_bytes)
+    processes = AgentProcesses(
+        idle=settings.idle_processes, grace=settings.cancel_grace, allow_crash=settings.allow_crash
+    )
     ports = Ports(
         store=store,
         queue=TaskQueueStub(to_tasks),
@@ -113,6 +117,7 @@ async def open_executor(
         copier=Copier(store, history),
         reconciler=Reconciler(store, sessions),
         appender=Appender(TaskStoreStub(to_append), Tries(settings.renew_every)),
+        processes=processes,
         actor=identity.actor,
         run_limit=settings.run_limit,
         strict=settings.strict_agents,
@@ -159,6 +164,8 @@ async def open_executor(
             group.create_task(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep"),
             group.create_task(_expiring(expiry, settings.expire_every), name="expiry"),
         ]
+        if settings.capacity:
+            processes.prepare(agents.by_name.values())
         try:
             with noticing_blocks(settings.blocked_after):
                 yield room
@@ -168,6 +175,7 @@ async def open_executor(
         finally:
             await room.drain()
             await background.dismiss(settings.cancel_grace)
+            await processes.close()
             for task in beside:
                 task.cancel()
     if failure is not None:

@@ -24,14 +24,17 @@ class Hosted:
     is_synchronous: bool
     # As the operator wants it, whatever the policy says; empty: as the policy says.
     isolation: str
+    # The name to load it by in a process of its own; empty: it was made in code.
+    source: str
 
     @classmethod
-    def of(cls, name: str, agent: Agent, isolation: str = "") -> "Hosted":
+    def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
         """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
         policied = agent if isinstance(agent, Policied) else None
-        return cls(name, agent, router, at_sight, policied, inspect.isgeneratorfunction(agent.run), isolation)
+        synchronous = inspect.isgeneratorfunction(agent.run)
+        return cls(name, agent, router, at_sight, policied, synchronous, isolation, source)
 
     def policy(self, turn: Turn) -> Policy:
         """Return the agent's policy for a turn; the default one if it has none, or asking for it fails."""

@@ -21,10 +21,24 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 class Agents:
     """The agents of one executor, the default one first."""
 
-    def __init__(self, agents: Mapping[str, Agent], isolations: Mapping[str, str] | None = None) -> None:
-        """`isolations`: where agents run, by name, instead of where their policy says."""
-        wanted = isolations or {}
-        self.by_name: Final = {name: Hosted.of(name, agent, wanted.get(name, "")) for name, agent in agents.items()}
+    def __init__(
+        self,
+        agents: Mapping[str, Agent],
+        isolations: Mapping[str, str] | None = None,
+        sources: Mapping[str, str] | None = None,
+    ) -> None:
+        """`isolations`: where agents run, by name, instead of where their policy says. `sources`: the specs by which
+        their own processes load them, as `load_agents` takes them. Invalid: an agent shall run in a process, and has no
+        source.
+        """
+        wanted, named = isolations or {}, sources or {}
+        for name, isolation in wanted.items():
+            if isolation == "process" and name not in named:
+                problem = "it was made in code, so that a process of its own cannot load it"
+                raise _bad(name, problem, 'name it as module:attribute, or run it in a thread: isolation "thread"')
+        self.by_name: Final = {
+            name: Hosted.of(name, agent, wanted.get(name, ""), named.get(name, "")) for name, agent in agents.items()
+        }
         self.names: Final = tuple(self.by_name)
 
     def named(self, name: str) -> Hosted:
@@ -44,13 +58,14 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
     """Load every agent that is named, in their order; none: `demo`.
 
     A spec is `[name=]module:attribute` - the attribute an agent, or a class or function without arguments that makes
-    one - or a short name, and then perhaps `@thread` or `@none`, see `Policy.isolation`. Modules are looked for on the
-    import path and in the working directory. `allow_crash`: the demo agent may end the process. Invalid: says what
-    could not be loaded, why, and what was perhaps meant.
+    one - or a short name, and then perhaps `@process`, `@thread` or `@none`, see `Policy.isolation`. Modules are looked
+    for on the import path and in the working directory. `allow_crash`: the demo agent may end the process. Invalid:
+    says what could not be loaded, why, and what was perhaps meant.
     """
     shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
     agents: dict[str, Agent] = {}
     isolations: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for spec in tuple(specs) or ("demo",):
         target, _, isolation = spec.partition("@")
         if isolation not in ("", *ISOLATIONS):
@@ -61,7 +76,8 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
             raise _bad(spec, f"there are two agents named {name!r}", "give one of them a name: other=module:attribute")
         agents[name] = agent
         isolations[name] = isolation
-    return Agents(agents, isolations)
+        sources[name] = target
+    return Agents(agents, isolations, sources)
 
 
 def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, Agent]:

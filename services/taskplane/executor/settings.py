@@ -43,8 +43,12 @@ class ExecutorSettings:
     history_cache_bytes: int = 64 * 1024 * 1024
     # Seconds after which an agent that blocks the event loop is named in the log, with its stack; 0: never.
     blocked_after: float = 1.0
+    # Number of processes of an agent with the isolation "process" that are kept without a run for the next one, by each
+    # executor; the first one is started in advance where the operator chose the isolation. 0: each run has a new
+    # process.
+    idle_processes: int = 1
     # Seconds that an agent may take to clean up when its run is stopped; after them an error is logged, and a process
-    # that ends waits no longer. Must be more than 0.
+    # that ends waits no longer; the agent's own process is killed if it has one. Must be more than 0.
     cancel_grace: float = 10.0
     # Seconds that runs may continue after a SIGTERM before their tasks are given to other executors; 0: at once.
     drain_timeout: float = 15.0
@@ -88,6 +92,7 @@ class ExecutorSettings:
             "history_cache_bytes",
             "run_limit",
             "blocked_after",
+            "idle_processes",
             "drain_timeout",
             "session_ttl",
         ):

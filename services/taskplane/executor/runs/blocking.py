@@ -80,8 +80,8 @@ class _Watch:
             return
         log.error(
             "the agent %s has blocked the event loop for %.1f s in task %s: nothing else of this process goes on"
-            " meanwhile. Await what takes long, write `run` as a plain generator, or run the agent in a thread, with"
-            ' Policy(isolation="thread") or --agent %s@thread. It is here:\n%s',
+            " meanwhile. Await what takes long, write `run` as a plain generator, or run the agent in a thread or a"
+            ' process of its own, with Policy(isolation="thread") or --agent %s@thread. It is here:\n%s',
             run.agent,
             blocked,
             run.task_id,

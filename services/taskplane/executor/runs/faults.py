@@ -15,7 +15,15 @@ _MAX_ERROR: Final = 2_000
 
 
 class AgentFailed(Exception):
-    """The agent raised, or yielded what is no change; the text is for clients."""
+    """The agent raised, or yielded what is no change, or its process died; the text and the code are for clients."""
+
+    def __init__(self, text: str, reason: str = "AGENT_ERROR") -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class AgentProcessDied(Exception):
+    """The process of an agent ended while a run was at work in it; the text says how."""
 
 
 async def shut(changes: AsyncIterator[port.Change]) -> None:
@@ -47,6 +55,9 @@ def failed(error: BaseException, task_id: str) -> AgentFailed:
     """
     if is_ours(error):
         raise error
+    if isinstance(error, AgentProcessDied):
+        log.error("the process of the agent of task %s ended: %s", task_id, error)
+        return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", "AGENT_PROCESS_DIED")
     log.error("the agent of task %s failed", task_id, exc_info=error)
     if isinstance(error, port.AgentError) and str(error):
         return AgentFailed(str(error)[:_MAX_ERROR])

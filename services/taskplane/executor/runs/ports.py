@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.runs.appender import Appender
+from taskplane.executor.runs.processes.pool import AgentProcesses
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.sweeps.copying import Copier
 from taskplane.executor.sweeps.reconcile import Reconciler
@@ -19,6 +20,7 @@ class Ports:
     copier: Copier
     reconciler: Reconciler
     appender: Appender
+    processes: AgentProcesses
     # Named in every event and copy of this process.
     actor: str
     # How long a run may take where its agent does not say; 0: for ever.

@@ -143,7 +143,7 @@ class Run:
         except Stopped:
             log.info("the run of task %s under fence %d was stopped", self.task_id, self.fence)
         except AgentFailed as error:
-            await self._fail("AGENT_ERROR", str(error))
+            await self._fail(error.reason, str(error))
         except ItemRefused as refusal:
             log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
@@ -258,7 +258,7 @@ class Run:
 
     def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
         try:
-            return changes_of(self._hosted, turn, self._policy)
+            return changes_of(self._hosted, turn, self._policy, self._ports.processes, lambda: self.outbox.until)
         except BaseException as error:
             raise failed(error, self.task_id) from error
 

@@ -1,0 +1,238 @@
+"""The program of the process of an agent, which `process` starts.
+
+The agent has the main thread, and an event loop there that is kept from run to run; it may block it. A second thread
+talks to the executor, and ends the process when the executor is gone.
+"""
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, Final
+
+from taskplane.executor import agent as port
+from taskplane.executor.hosted import Hosted
+from taskplane.executor.loading import load_agents
+from taskplane.executor.runs.faults import is_ours
+from taskplane.executor.runs.processes.frames import (
+    Alive,
+    Asked,
+    Begin,
+    Cancelled,
+    Close,
+    Closed,
+    Ended,
+    Incoming,
+    Load,
+    Next,
+    Raised,
+    Yielded,
+    receive,
+    send,
+)
+from taskplane.executor.runs.threads import RunElsewhere, live
+from taskplane.runtime import logs, tracing
+
+log = logging.getLogger("taskplane.executor.runs.processes.child")
+
+ALIVE_EVERY: Final = 1.0
+"""Seconds between two signs of life of the executor."""
+EXIT_FENCED: Final = 70
+"""Exit code of a process that stopped a run of its own accord, since the executor stood still beyond the lease."""
+# Signs of life in a row that may be missing. They are counted, since a process that was stopped itself heard none.
+_MISSING: Final = 3
+LEAVING: Final = 10.0
+"""Seconds that a process may take to end once it is wanted no more."""
+
+
+class _Talk:
+    """The conversation with the executor, in an event loop beside that of the agent."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.load: Future[Load] = Future()
+        self.loaded: Future[Hosted] = Future()
+        self._loop = loop
+        self._writer: asyncio.StreamWriter
+        self._begun: Begin | None = None
+        self._run: RunElsewhere | None = None
+        self._cancelled = asyncio.Event()
+        self._stepping: asyncio.Task[None] | None = None
+        self._answer: asyncio.Future[list[port.Message]] | None = None
+        self._until = 0.0
+        self._missing = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, channel: socket.socket) -> None:
+        """Do what the executor says, until it closes the channel or is gone; then end the process."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=channel)
+        self._start(self._watch())
+        while (frame := await receive(reader)) is not None:
+            self._missing = 0
+            self._take(frame)
+        if self._begun is not None or not self.loaded.done():
+            # Without the executor nobody takes what the agent says, and soon another one may have its task.
+            os._exit(1)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.sleep(LEAVING)
+        os._exit(1)
+
+    def _take(self, frame: object) -> None:
+        match frame:
+            case Load():
+                self.load.set_result(frame)
+            case Begin():
+                self._until = frame.until
+                self._cancelled = asyncio.Event()
+                self._begun, self._answer = frame, None
+            case Next():
+                self._stepping = self._start(self._step())
+            case Alive():
+                self._until = frame.until
+            case Cancelled():
+                self._cancelled.set()
+            case Incoming():
+                self._answered(frame)
+            case Close():
+                self._start(self._close())
+            case _:
+                raise TypeError(f"an executor says no {frame!r}")
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _watch(self) -> None:
+        """End the process if its executor stands still for longer than its lease is certain: another one may run the
+        task by then."""
+        while True:
+            await asyncio.sleep(ALIVE_EVERY)
+            self._missing += 1
+            if self._begun is not None and self._missing > _MISSING and time.monotonic() > self._until:
+                log.error("the executor stands still, and the lease of the task may be lost: the run is stopped")
+                os._exit(EXIT_FENCED)
+
+    async def _step(self) -> None:
+        try:
+            if self._run is None:
+                self._run = await self._begin()
+            answer: object = Yielded(_pickled(await anext(self._run)))
+        except StopAsyncIteration:
+            answer = Ended()
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            answer = Raised(_trace(error), str(error) if isinstance(error, port.AgentError) else "")
+        send(self._writer, answer)
+
+    async def _begin(self) -> RunElsewhere:
+        # A run that is closed meanwhile ends no import.
+        hosted = await asyncio.shield(asyncio.wrap_future(self.loaded))
+        begun = self._begun
+        assert begun is not None
+        turn = port.Turn(**begun.turn, cancelled=self._cancelled, read_incoming=self._incoming)
+        logs.request_id.set(begun.request_id)
+        logs.task_id.set(turn.task_id)
+        with tracing.within(begun.traceparent):
+            return RunElsewhere(self._loop, turn, hosted.agent.run)
+
+    async def _close(self) -> None:
+        trace = ""
+        try:
+            if self._stepping is not None:
+                self._stepping.cancel()
+                await asyncio.wait([self._stepping])
+            if self._run is not None:
+                await self._run.aclose()
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            trace = _trace(error)
+        if self.loaded.done() and self.loaded.exception() is not None:
+            # The next process may have more luck.
+            os._exit(1)
+        self._begun = self._run = self._stepping = None
+        send(self._writer, Closed(trace))
+
+    async def _incoming(self) -> list[port.Message]:
+        """Ask the executor; who gives up meanwhile leaves the answer to the next one who asks."""
+        answer = self._answer
+        if answer is None:
+            answer = self._answer = asyncio.get_running_loop().create_future()
+            send(self._writer, Asked())
+        messages = await asyncio.shield(answer)
+        if self._answer is not answer:
+            return []
+        self._answer = None
+        return messages
+
+    def _answered(self, frame: Incoming) -> None:
+        answer = self._answer
+        if answer is None:
+            return
+        if frame.fault:
+            self._answer = None
+            answer.set_exception(RuntimeError(f"the messages of the user could not be read: {frame.fault}"))
+            # If nobody waits for it any more.
+            answer.exception()
+        else:
+            answer.set_result(list(frame.messages))
+
+
+def main() -> int:
+    """Load the agent and run it as the executor says, until that closes the channel."""
+    channel = _take_channel()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Sent to a whole group of processes they are the executor's to obey. Unlike one that is ignored, a handler is
+        # not passed on to the commands that an agent starts.
+        signal.signal(number, _do_nothing)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    talk = _Talk(loop)
+    threading.Thread(target=lambda: asyncio.run(talk.serve(channel)), name="taskplane-executor", daemon=True).start()
+    load = talk.load.result()
+    logs.setup(load.log_level)
+    sys.path[:] = load.path
+    try:
+        talk.loaded.set_result(load_agents([load.source], allow_crash=load.allow_crash).named(""))
+    except BaseException as error:  # noqa: BLE001 - told by the run that needs it
+        talk.loaded.set_exception(error)
+    tracing.look_for_sdk()
+    live(loop)
+    return 0
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    pass
+
+
+def _take_channel() -> socket.socket:
+    """Return the socket that is the standard input, and leave an empty one in its place."""
+    channel = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return channel
+
+
+def _pickled(change: object) -> bytes:
+    if not isinstance(change, port.Change):
+        raise TypeError(f"run yields changes, not {type(change).__name__}")
+    return pickle.dumps(change, pickle.HIGHEST_PROTOCOL)
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The frames between an executor and the process of an agent: pickled, each after its length, over a socket of theirs.
+
+The executor says Load once, then for each run Begin, a Next for each change, at last Close. The process answers a Next
+with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time.
+"""
+
+import asyncio
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskplane.executor import agent as port
+
+_LENGTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The agent that the process is for: its name as `load_agents` takes it, and what that needs."""
+
+    source: str
+    allow_crash: bool
+    path: Sequence[str]
+    log_level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """A run begins. `turn`: the fields of its Turn that are data. `until`: as in Alive."""
+
+    turn: Mapping[str, Any]
+    until: float
+    request_id: str
+    traceparent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The executor took the change before, and wants the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The executor lives, and the lease of the run is certain up to this monotonic time, which all processes share."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """`Turn.cancelled` is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The run is over: cancel what it waits for, and close what it yields from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The answer to Asked; `fault` instead if the messages could not be read."""
+
+    messages: Sequence[port.Message]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The agent asks for `Turn.incoming()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded:
+    """A change, pickled by itself: what an agent made may not be readable."""
+
+    change: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The agent returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The agent raised. `trace` is for its author; `public`, the text of an AgentError, for clients."""
+
+    trace: str
+    public: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The run is closed, and the process free for the next one. `trace`: of what the agent raised meanwhile."""
+
+    trace: str = ""
+
+
+def framed(frame: object) -> bytes:
+    """Return the bytes of a frame."""
+    data = pickle.dumps(frame, pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(_LENGTH) + data
+
+
+def send(writer: asyncio.StreamWriter, frame: object) -> None:
+    """Send a frame, without waiting."""
+    writer.write(framed(frame))
+
+
+async def receive(reader: asyncio.StreamReader) -> object | None:
+    """Return the next frame; None if the other side has closed the socket."""
+    try:
+        length = int.from_bytes(await reader.readexactly(_LENGTH))
+        data = await reader.readexactly(length)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    return pickle.loads(data)  # type: ignore[no-any-return]

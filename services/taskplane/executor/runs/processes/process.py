@@ -1,0 +1,227 @@
+"""The process of an agent, as the executor sees it: at work on one run at a time, for one run after the other."""
+
+import asyncio
+import contextvars
+import logging
+import pickle
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields
+from typing import Final
+
+from taskplane.executor import agent as port
+from taskplane.executor.hosted import Hosted
+from taskplane.executor.runs.faults import AgentProcessDied
+from taskplane.executor.runs.processes.child import ALIVE_EVERY, EXIT_FENCED, LEAVING
+from taskplane.executor.runs.processes.frames import (
+    Alive,
+    Asked,
+    Begin,
+    Cancelled,
+    Close,
+    Closed,
+    Ended,
+    Incoming,
+    Load,
+    Next,
+    Raised,
+    Yielded,
+    receive,
+    send,
+)
+from taskplane.runtime import logs, tracing
+
+log = logging.getLogger(__name__)
+
+# -u: what the agent prints is seen at once. -P: no file of the working directory hides a module of the library.
+_PROGRAM: Final = (sys.executable, "-u", "-P", "-m", "taskplane.executor.runs.processes.child")
+_STDERR: Final = 2
+# Seconds that the last frames of a process that has ended may take to arrive.
+_SHORTLY: Final = 2.0
+_NOT_DATA: Final = frozenset({"cancelled", "read_incoming"})
+
+
+class RaisedThere(Exception):
+    """An exception of an agent in its process; the text is the traceback of that."""
+
+
+class AgentProcess:
+    """A process that has loaded one agent, or does so. `start` makes it."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._turn: port.Turn | None = None
+        # The context of the run, on behalf of whose user its messages are read.
+        self._context = contextvars.Context()
+        # Answers of the process to the run at work; at last, how it died.
+        self._answers: asyncio.Queue[object] = asyncio.Queue()
+        self._beside: list[asyncio.Task[None]] = []
+        self._asked: asyncio.Task[None] | None = None
+        self.watching = asyncio.create_task(self._watch(), name=f"process {process.pid} of an agent")
+
+    @classmethod
+    async def start(cls, hosted: Hosted, *, allow_crash: bool) -> "AgentProcess":
+        """Start a process, which then loads the agent. OSError: it cannot be started."""
+        ours, theirs = socket.socketpair()
+        process: asyncio.subprocess.Process | None = None
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *_PROGRAM, hosted.name, stdin=theirs.fileno(), stdout=_STDERR
+                )
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            if process is not None:
+                process.kill()
+                await process.wait()
+            raise
+        level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
+        send(writer, Load(source=hosted.source, allow_crash=allow_crash, path=tuple(sys.path), log_level=level))
+        return cls(process, reader, writer)
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the process can be given a run."""
+        return not (self.watching.done() or self._reader.at_eof() or self._process.returncode is not None)
+
+    def begin(self, turn: port.Turn, until: Callable[[], float]) -> None:
+        """Begin a run. `until` tells the monotonic time up to which its lease is certain."""
+        self._turn, self._context = turn, contextvars.copy_context()
+        data = {each.name: getattr(turn, each.name) for each in fields(turn) if each.name not in _NOT_DATA}
+        data["history"] = tuple(turn.history)
+        begin = Begin(turn=data, until=until(), request_id=logs.request_id.get(), traceparent=tracing.traceparent())
+        send(self._writer, begin)
+        self._beside = [
+            asyncio.create_task(self._tell_of_cancel(turn), name="cancel of an agent in a process"),
+            asyncio.create_task(self._beat(until), name="signs of life to an agent in a process"),
+        ]
+
+    async def next(self) -> port.Change:
+        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedThere, AgentProcessDied; TypeError:
+        it cannot be read."""
+        answer = await self._ask(Next())
+        match answer:
+            case Yielded():
+                try:
+                    change: port.Change = pickle.loads(answer.change)
+                except Exception as error:
+                    raise TypeError("a change cannot be read that the agent made in its process") from error
+                return change
+            case Ended():
+                raise StopAsyncIteration
+            case Raised(trace, public) if public:
+                raise port.AgentError(public) from RaisedThere(trace)
+            case Raised(trace, _):
+                raise RaisedThere(trace)
+            case _:
+                raise TypeError(f"the process of an agent says no {answer!r}")
+
+    async def close(self) -> str:
+        """Close the run; the process is free for the next one then. Waits while the agent blocks.
+
+        Return the traceback of what the agent raised meanwhile, or "". AgentProcessDied.
+        """
+        turn, self._turn = self._turn, None
+        await self._stop_beside()
+        if turn is not None and turn.cancelled.is_set():
+            send(self._writer, Cancelled())
+        answer = await self._ask(Close())
+        while not isinstance(answer, Closed):
+            # It is the answer to a Next.
+            answer = await self._answered()
+        return answer.trace
+
+    def dismiss(self) -> None:
+        """Let the process end once no run is at work."""
+        self._writer.close()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def _ask(self, frame: object) -> object:
+        if self.watching.done():
+            raise self._died()
+        send(self._writer, frame)
+        return await self._answered()
+
+    async def _answered(self) -> object:
+        answer = await self._answers.get()
+        if isinstance(answer, AgentProcessDied):
+            raise answer
+        return answer
+
+    async def _watch(self) -> None:
+        """Take what the process says, until it has ended."""
+        reading = asyncio.create_task(self._read())
+        ending = asyncio.create_task(self._process.wait())
+        try:
+            await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                await asyncio.wait((reading,), timeout=_SHORTLY)
+            else:
+                await asyncio.wait((ending,), timeout=LEAVING)
+                self.kill()
+                await ending
+        finally:
+            reading.cancel()
+            self._writer.close()
+            await self._stop_beside()
+        self._answers.put_nowait(self._died())
+
+    async def _read(self) -> None:
+        while (frame := await receive(self._reader)) is not None:
+            if isinstance(frame, Asked):
+                self._asked = asyncio.create_task(self._tell_incoming(), context=self._context)
+            else:
+                self._answers.put_nowait(frame)
+
+    async def _tell_incoming(self) -> None:
+        if self._turn is None:
+            return
+        try:
+            answer = Incoming(await self._turn.read_incoming())
+        except Exception as error:  # noqa: BLE001 - raised in the agent
+            answer = Incoming((), str(error) or type(error).__name__)
+        send(self._writer, answer)
+
+    async def _tell_of_cancel(self, turn: port.Turn) -> None:
+        await turn.cancelled.wait()
+        send(self._writer, Cancelled())
+
+    async def _beat(self, until: Callable[[], float]) -> None:
+        with suppress(ConnectionError):
+            while True:
+                await asyncio.sleep(ALIVE_EVERY)
+                send(self._writer, Alive(until()))
+                await self._writer.drain()
+
+    async def _stop_beside(self) -> None:
+        beside = [*self._beside, *([self._asked] if self._asked is not None else [])]
+        self._beside, self._asked = [], None
+        for task in beside:
+            task.cancel()
+        if beside:
+            await asyncio.wait(beside)
+
+    def _died(self) -> AgentProcessDied:
+        code = self._process.returncode
+        assert code is not None
+        if code == EXIT_FENCED:
+            return AgentProcessDied("it stopped, since the executor stood still for longer than its lease")
+        if code >= 0:
+            return AgentProcessDied(f"it exited with code {code}")
+        known = {each.value: each.name for each in signal.Signals}
+        return AgentProcessDied(f"it was ended by {known.get(-code, f'signal {-code}')}")

@@ -1,0 +1,161 @@
+"""Runs of agents in another event loop than that of the process, and in threads of their own."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from taskplane.executor import agent as port
+
+T = TypeVar("T")
+
+THREAD: Final = "taskplane-agent"
+"""The beginning of the names of the threads."""
+_END: Final = object()
+
+Begin = Callable[[port.Turn], AsyncIterator[port.Change] | Iterator[port.Change]]
+
+
+async def _stepwise(changes: Iterator[port.Change]) -> AsyncGenerator[port.Change]:
+    """Yield from a plain generator, and close it."""
+    try:
+        for change in changes:
+            yield change
+    finally:
+        close = getattr(changes, "close", None)
+        if close is not None:
+            close()
+
+
+class _Exited:
+    """An exception of an agent that an asyncio task would not hand on: it would end the event loop, or lose its
+    traceback."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class _Cancelled(asyncio.Event):
+    """An event that an agent may also look at while it blocks the loop in which the event is to be set."""
+
+    def __init__(self, given: asyncio.Event) -> None:
+        super().__init__()
+        self._given = given
+
+    def is_set(self) -> bool:
+        return self._given.is_set() or super().is_set()
+
+
+class RunElsewhere(AsyncIterator[port.Change]):
+    """The changes of an agent that runs in another event loop, which goes on between two of them.
+
+    All steps of a run have one context, so that an agent may set a variable before it yields and reset it after.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: port.Turn, begin: Begin) -> None:
+        self._loop = loop
+        self._given = turn
+        self._here = asyncio.get_running_loop()
+        self._begin = begin
+        self._context = contextvars.copy_context()
+        self._changes: AsyncIterator[port.Change] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        # The task there that waits for the next change.
+        self._stepping: asyncio.Task[Any] | None = None
+
+    async def __anext__(self) -> port.Change:
+        change = await self._there(self._step)
+        if change is _END:
+            raise StopAsyncIteration
+        if isinstance(change, _Exited):
+            raise change.error
+        return change  # type: ignore[no-any-return]
+
+    async def aclose(self) -> None:
+        """Close what the agent yields from. Waits while the agent blocks."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._there(self._close)
+
+    async def _there(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async def within() -> T:
+            return await self._loop.create_task(call(), context=self._context)
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(within(), self._loop))
+
+    async def _step(self) -> Any:
+        self._stepping = step = asyncio.current_task()
+        try:
+            if self._changes is None:
+                changes = self._begin(self._turn())
+                self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
+            return await anext(self._changes, _END)
+        except (SystemExit, KeyboardInterrupt) as error:
+            return _Exited(error)
+        except asyncio.CancelledError as error:
+            if step is not None and step.cancelling():
+                raise
+            return _Exited(error)
+
+    async def _close(self) -> None:
+        if self._stepping is not None:
+            # It may have been canceled, and an agent that cleans up cannot be closed meanwhile.
+            await asyncio.wait([self._stepping])
+        close = getattr(self._changes, "aclose", None)
+        if close is not None:
+            await close()
+
+    def _turn(self) -> port.Turn:
+        """Return the turn as the other loop may use it."""
+        cancelled = _Cancelled(self._given.cancelled)
+
+        async def watch() -> None:
+            await self._given.cancelled.wait()
+            self._loop.call_soon_threadsafe(cancelled.set)
+
+        def begin() -> None:
+            self._watching = self._here.create_task(watch())
+
+        async def read_incoming() -> list[port.Message]:
+            reading: Awaitable[list[port.Message]] = self._given.read_incoming()
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_awaited(reading), self._here))
+
+        self._here.call_soon_threadsafe(begin)
+        return replace(self._given, cancelled=cancelled, read_incoming=read_incoming)
+
+
+class ThreadedRun(RunElsewhere):
+    """A run in a thread of its own with an event loop of its own, which both end with it."""
+
+    def __init__(self, name: str, turn: port.Turn, begin: Begin) -> None:
+        super().__init__(asyncio.new_event_loop(), turn, begin)
+        threading.Thread(target=live, args=(self._loop,), name=f"{THREAD}-{name}", daemon=True).start()
+
+    async def aclose(self) -> None:
+        """Close what the agent yields from, and end the thread. Waits while the agent blocks."""
+        if self._loop.is_closed():
+            return
+        try:
+            await super().aclose()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def live(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop in this thread until it is stopped, then what is left in it to its end."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable

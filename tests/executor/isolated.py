@@ -1,0 +1,155 @@
+"""Agents that tests run in processes of their own, which import this module; tests and they meet in files."""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
+from taskplane.executor.agent import (
+    AgentCard,
+    AgentError,
+    ArtifactChunk,
+    AskInput,
+    Change,
+    Complete,
+    Policy,
+    Say,
+    Turn,
+)
+
+SECRET = "password=hunter2"
+_variable: ContextVar[str] = ContextVar("variable", default="")
+
+
+def write(file: str, text: str = "") -> None:
+    Path(file).write_text(text)
+
+
+def block(file: str) -> None:
+    """Blocks its thread until there is a file."""
+    while not Path(file).exists():
+        time.sleep(0.005)
+
+
+class Worker:
+    """Does what the first word of a message says; the second one is a file."""
+
+    card = AgentCard(name="worker", version="1")
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        self.turns += 1
+        word, _, file = turn.text.partition(" ")
+        match word:
+            case "where":
+                main = threading.current_thread() is threading.main_thread()
+                yield Complete(f"{os.getpid()} {self.turns} {main}")
+            case "block":
+                yield Say(str(os.getpid()))
+                block(file)
+                yield Complete("well")
+            case "wait":
+                yield Say(str(os.getpid()))
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    write(file, f"cancelled: {turn.cancelled.is_set()}")
+            case "listen":
+                yield Say("ready")
+                while not (more := await turn.incoming()):
+                    await asyncio.sleep(0.005)
+                yield Complete(more[0].parts[0].text)
+            case "ask":
+                yield AskInput("Which?")
+            case "flood":
+                for count in range(10_000):
+                    write(file, str(count))
+                    yield Say(str(count))
+            case "variable":
+                token = _variable.set("kept")
+                yield Say("so far")
+                yield Say(_variable.get())
+                _variable.reset(token)
+            case _:
+                said = [message.parts[0].text for message in turn.history]
+                yield Complete(f"{turn.text} after {said}, {turn.caller.owner}, {turn.attempt}")
+
+
+class Plain:
+    """The same as a plain generator."""
+
+    card = AgentCard(name="plain", version="1")
+
+    def run(self, turn: Turn) -> Iterator[Change]:
+        word, _, file = turn.text.partition(" ")
+        if word == "block":
+            yield Say(str(os.getpid()))
+            block(file)
+        elif word == "poll":
+            yield Say(str(os.getpid()))
+            while not turn.cancelled.is_set():
+                time.sleep(0.005)
+            Path(file).touch()
+        yield Complete("well" if word != "where" else f"{os.getpid()} 1 True")
+
+
+class Unreadable:
+    """Can be pickled, and not be read again."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("no number",)
+
+
+class Faulty:
+    """Makes the fault that a message names."""
+
+    card = AgentCard(name="faulty", version="1")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        yield Say(str(os.getpid()))
+        match turn.text:
+            case "exception":
+                raise RuntimeError(SECRET)
+            case "exit":
+                sys.exit(3)
+            case "canceled":
+                raise asyncio.CancelledError(SECRET)
+            case "heard":
+                raise AgentError("The disk is full.")
+            case "dict":
+                yield {"text": SECRET}  # type: ignore[misc]  # pyright: ignore[reportReturnType]
+            case "say":
+                yield Say(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            case "unsendable":
+                yield ArtifactChunk("a", data={"made of": threading.Lock()})
+            case "unreadable":
+                yield Say(Unreadable())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            case "exit the process":
+                os._exit(3)
+            case _ if turn.text.startswith("block"):
+                block(turn.text.partition(" ")[2])
+                yield Complete("well")
+            case _:
+                yield Complete("well")
+
+
+class Undecided(Worker):
+    """Asks for a process itself."""
+
+    def policy(self, turn: Turn) -> Policy:
+        return Policy(isolation="process")
+
+
+class OnceOnly(Worker):
+    """Can be made in the executor, and nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if "taskplane.executor.composition" not in sys.modules:
+            raise RuntimeError(SECRET)

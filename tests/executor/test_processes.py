@@ -1,0 +1,296 @@
+"""Agents in processes of their own: what holds for an agent in the event loop holds for them, and no end of one is the
+end of another run."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.executor.isolated import SECRET, Worker
+from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, text, until
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Policy, Turn
+from taskplane.executor.loading import Agents
+from taskplane.executor.runs.outbox import MAX_WAITING
+from taskplane.executor.runs.processes import frames
+from taskplane.executor.runs.processes.child import EXIT_FENCED
+from taskplane.runtime.errors import Invalid
+from taskplane.runtime.principal import Principal
+
+HERE = "tests.executor.isolated"
+WORKER = f"a={HERE}:Worker@process"
+PLAIN = f"a={HERE}:Plain@process"
+FAULTY = f"a={HERE}:Faulty@process"
+UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
+
+
+def lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def process_of(plane: Plane, waiting: SubmitResponse) -> int:
+    """The process in which a run is at work, which says so first."""
+    return int((await said(plane, waiting, 1))[0])
+
+
+async def said(plane: Plane, waiting: SubmitResponse, count: int) -> list[str]:
+    """All that the agent said in a task, at least so many messages."""
+
+    async def read() -> list[str]:
+        task = await plane.task(waiting.task.task_id)
+        return [text(message) for message in (*task.history[1:], task.status.message)]
+
+    return await eventually(read, lambda found: len(list(filter(None, found))) >= count)
+
+
+async def cancel(plane: Plane, waiting: SubmitResponse) -> None:
+    await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
+
+
+async def reason(plane: Plane, task: a2a.Task) -> str:
+    updates = [event.event.status_update for event in await plane.events(task.id, tasks.EVENT_KIND_STATUS)]
+    (end,) = [update for update in updates if update.status.state == a2a.TASK_STATE_FAILED]
+    return end.metadata.fields["reason"].string_value
+
+
+@pytest.mark.parametrize("agent", [WORKER, PLAIN])
+async def test_an_agent_that_blocks_its_process_holds_nobody_up(stores: Stores, tmp_path: Path, agent: str) -> None:
+    """P9: other runs of the same agent neither, since each run has a process to itself."""
+    async with open_plane(stores, loaded=[agent]) as plane:
+        waiting = await plane.submit(f"block {tmp_path}/go")
+        blocked = await process_of(plane, waiting)
+        process, _, main = text((await plane.run("where")).status.message).split()
+        assert len({os.getpid(), blocked, int(process)}) == 3 and main == "True"
+        (tmp_path / "go").touch()
+        assert text((await plane.at_rest(waiting)).status.message) == "well"
+    assert not lives(blocked) and not lives(int(process))
+
+
+async def test_a_process_is_kept_for_the_next_run_or_not(stores: Stores) -> None:
+    """P1: so that the imports of an agent are paid for once; what it is told is what any agent is told."""
+    async with open_plane(stores, loaded=[WORKER]) as plane:
+        first = text((await plane.run("where")).status.message).split()
+        assert text((await plane.run("where")).status.message).split() == [first[0], "2", "True"]
+        said = await plane.submit("how")
+        told = text((await plane.at_rest(said)).status.message)
+        assert told == "how after [], ann, 1"
+        told = text((await plane.run("more", context_id=said.task.context_id)).status.message)
+        assert told == "more after ['how', 'how after [], ann, 1'], ann, 1"
+        assert text((await plane.run("variable")).history[-1]) == "kept"
+    async with open_plane(stores, loaded=[WORKER], idle_processes=0) as plane:
+        processes = [text((await plane.run("where")).status.message).split() for _ in range(2)]
+        assert processes[0][0] != processes[1][0] and [count for _, count, _ in processes] == ["1", "1"]
+
+
+async def test_a_canceled_run_is_closed_in_its_process_which_goes_on(stores: Stores, tmp_path: Path) -> None:
+    """P8, P11: the agent is told before it is interrupted."""
+    async with open_plane(stores, loaded=[WORKER]) as plane:
+        waiting = await plane.submit(f"wait {tmp_path}/told")
+        process = await process_of(plane, waiting)
+        await cancel(plane, waiting)
+        await until(lambda: not plane.room.runs.active)
+        assert (tmp_path / "told").read_text() == "cancelled: True"
+        assert (await plane.task(waiting.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
+        assert text((await plane.run("where")).status.message).split()[0] == str(process)
+
+
+async def test_a_plain_generator_in_a_process_sees_its_cancel(stores: Stores, tmp_path: Path) -> None:
+    """P8."""
+    async with open_plane(stores, loaded=[PLAIN]) as plane:
+        waiting = await plane.submit(f"poll {tmp_path}/saw")
+        await process_of(plane, waiting)
+        await cancel(plane, waiting)
+        await until(lambda: not plane.room.runs.active)
+        assert (tmp_path / "saw").exists()
+
+
+async def test_a_canceled_run_that_blocks_is_killed_and_no_other_one(stores: Stores, tmp_path: Path) -> None:
+    """P8: the task is canceled at once; its process is given time to stop."""
+    async with open_plane(stores, loaded=[WORKER], cancel_grace=0.1) as plane:
+        other = await plane.submit(f"block {tmp_path}/go")
+        waiting = await plane.submit(f"block {tmp_path}/never")
+        process = await process_of(plane, waiting)
+        await process_of(plane, other)
+        await cancel(plane, waiting)
+        assert (await plane.task(waiting.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
+        await until(lambda: len(plane.room.runs.active) == 1 and not lives(process))
+        (tmp_path / "go").touch()
+        assert text((await plane.at_rest(other)).status.message) == "well"
+
+
+async def test_a_run_that_blocks_its_process_for_too_long_is_killed(stores: Stores, tmp_path: Path) -> None:
+    """P9: and its task fails by its limit."""
+    async with open_plane(stores, loaded=[WORKER], run_limit=0.3, cancel_grace=0.1) as plane:
+        task = await plane.run(f"block {tmp_path}/never")
+        assert task.status.state == a2a.TASK_STATE_FAILED and await reason(plane, task) == "RUN_TIMEOUT"
+
+
+async def test_an_agent_in_a_process_hears_of_messages(stores: Stores) -> None:
+    """I1: what it reads gets no turn of its own."""
+    async with open_plane(stores, loaded=[WORKER]) as plane:
+        waiting = await plane.submit("listen")
+        await plane.submit("more", task_id=waiting.task.task_id)
+        task = await plane.at_rest(waiting)
+        assert text(task.status.message) == "more" and task.status.state == a2a.TASK_STATE_COMPLETED
+
+
+async def test_a_task_paused_in_a_process_goes_on(stores: Stores) -> None:
+    """I1."""
+    async with open_plane(stores, loaded=[WORKER]) as plane:
+        asked = await plane.run("ask")
+        assert asked.status.state == a2a.TASK_STATE_INPUT_REQUIRED
+        await plane.submit("this", task_id=asked.id)
+        task = await plane.reaches(asked.id, a2a.TASK_STATE_COMPLETED)
+        assert text(task.status.message) == "this after ['ask', 'Which?'], ann, 1"
+
+
+async def test_a_process_that_dies_fails_its_run_alone(stores: Stores, tmp_path: Path) -> None:
+    """P9: under a code of its own; the next run has another process."""
+    async with open_plane(stores, loaded=[FAULTY]) as plane:
+        other = await plane.submit(f"block {tmp_path}/go")
+        killed = await plane.submit(f"block {tmp_path}/never")
+        os.kill(await process_of(plane, killed), signal.SIGKILL)
+        for task, words in (
+            (await plane.at_rest(killed), "it was ended by SIGKILL"),
+            (await plane.run("exit the process"), "it exited with code 3"),
+        ):
+            assert task.status.state == a2a.TASK_STATE_FAILED and words in text(task.status.message)
+            assert await reason(plane, task) == "AGENT_PROCESS_DIED"
+            assert text((await plane.run("well")).status.message) == "well"
+        (tmp_path / "go").touch()
+        assert text((await plane.at_rest(other)).status.message) == "well"
+    assert not plane.room.runs.bugs
+
+
+async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    """P9: its author finds it in the log, with the line; the process goes on."""
+    processes: set[str] = set()
+    async with open_plane(stores, loaded=[FAULTY]) as plane:
+        for fault, told in {
+            "exception": SECRET,
+            "exit": "SystemExit: 3",
+            "canceled": SECRET,
+            "dict": "run yields changes, not dict",
+            "say": "a message is text or a Message, not int",
+            "unsendable": "cannot pickle",
+            "unreadable": "a change cannot be read",
+        }.items():
+            caplog.clear()
+            task = await plane.run(fault)
+            assert task.status.state == a2a.TASK_STATE_FAILED
+            assert text(task.status.message).startswith(UNEXPECTED) and SECRET not in str(task)
+            assert await reason(plane, task) == "AGENT_ERROR"
+            assert told in caplog.text and caplog.text.count("the agent of task") == 1
+            assert "isolated.py" in caplog.text or fault not in ("exception", "exit", "canceled")
+            processes.add(text(task.history[1]))
+    assert len(processes) == 1 and not plane.room.runs.bugs
+
+
+async def test_an_agent_in_a_process_that_wants_to_be_heard_is(stores: Stores) -> None:
+    """P9."""
+    async with open_plane(stores, loaded=[FAULTY]) as plane:
+        task = await plane.run("heard")
+        assert text(task.status.message) == "The disk is full."
+        assert await reason(plane, task) == "AGENT_ERROR"
+
+
+async def test_an_agent_in_a_process_waits_while_the_log_cannot_keep_up(stores: Stores, tmp_path: Path) -> None:
+    """C13: at a yield, as in the event loop."""
+    async with open_plane(stores, loaded=[WORKER]) as plane:
+        held = Held(stores, "AppendEvents")
+        waiting = await plane.submit(f"flood {tmp_path}/count")
+        await until(lambda: plane.room.runs.active[0].outbox.blocked)
+        assert int((tmp_path / "count").read_text()) <= MAX_WAITING + 1
+        held.let_go.set()
+        await cancel(plane, waiting)
+        await until(lambda: not plane.room.runs.active)
+
+
+async def test_a_drain_lets_a_run_in_a_process_finish(stores: Stores, tmp_path: Path) -> None:
+    """C14."""
+    async with open_plane(stores, loaded=[WORKER], drain_timeout=30.0) as plane:
+        waiting = await plane.submit(f"block {tmp_path}/go")
+        process = await process_of(plane, waiting)
+        draining = asyncio.create_task(plane.room.drain())
+        await until(lambda: plane.room.runs.draining)
+        (tmp_path / "go").touch()
+        await draining
+        assert text((await plane.at_rest(waiting)).status.message) == "well"
+    assert not lives(process)
+
+
+async def test_a_drain_releases_a_run_that_blocks_its_process(stores: Stores, tmp_path: Path) -> None:
+    """C14: another executor fails it or runs it again, as its policy says."""
+    async with open_plane(stores, loaded=[WORKER], drain_timeout=0.0, cancel_grace=0.1) as plane:
+        waiting = await plane.submit(f"block {tmp_path}/never")
+        process = await process_of(plane, waiting)
+    assert not lives(process)
+    assert (await plane.at_rest(waiting)).status.state == a2a.TASK_STATE_FAILED
+
+
+async def test_an_agent_may_ask_for_a_process_and_one_without_a_name_is_told_so(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: at start where the operator asks for it, otherwise by its first run."""
+    async with open_plane(stores, loaded=[f"a={HERE}:Undecided"]) as plane:
+        assert not text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
+    async with open_plane(stores, loaded=[f"a={HERE}:Undecided@none"]) as plane:
+        assert text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
+    with pytest.raises(Invalid, match="made in code") as refused:
+        Agents({"a": Worker()}, {"a": "process"})
+    assert refused.value.reason == "BAD_AGENT" and "module:attribute" in refused.value.suggestion
+
+    class Nameless(Worker):
+        def policy(self, turn: Turn) -> Policy:
+            return Policy(isolation="process")
+
+    async with open_plane(stores, ("a", Nameless())) as plane:
+        assert text((await plane.run("go")).status.message).startswith(UNEXPECTED)
+    assert "agent a cannot run in a process" in caplog.text
+
+
+async def test_an_agent_that_cannot_be_loaded_in_its_process_fails_its_run(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9."""
+    async with open_plane(stores, loaded=[f"a={HERE}:OnceOnly@process"]) as plane:
+        for _ in range(2):
+            task = await plane.run("go")
+            assert text(task.status.message).startswith(UNEXPECTED)
+            assert await reason(plane, task) == "AGENT_ERROR"
+    assert SECRET in caplog.text
+
+
+def test_a_process_whose_executor_stands_still_beyond_its_lease_ends(tmp_path: Path) -> None:
+    """C8: another executor may run the task by then."""
+    turn = {
+        "task_id": "t",
+        "context_id": "c",
+        "invocation_id": "i",
+        "message": a2a.Message(parts=[a2a.Part(text=f"block {tmp_path}/never")]),
+        "history": (),
+        "task": None,
+        "attempt": 1,
+        "fence": 1,
+        "caller": Principal("t", "ann", "ann"),
+    }
+    load = frames.Load(source=WORKER.partition("@")[0], allow_crash=False, path=sys.path, log_level="INFO")
+    begin = frames.Begin(turn=turn, until=time.monotonic(), request_id="", traceparent="")
+    program = [sys.executable, "-m", "taskplane.executor.runs.processes.child", "a"]
+    ours, theirs = socket.socketpair()
+    with theirs, subprocess.Popen(program, stdin=theirs.fileno()) as process, ours:
+        for frame in (load, begin, frames.Next(), frames.Next()):
+            ours.sendall(frames.framed(frame))
+        assert process.wait(30) == EXIT_FENCED
