@@ -29,8 +29,10 @@ class ArtifactReader:
     artifact; these reads are limited by their bytes.
     """
 
-    def __init__(self, log: ReadLog, *, most_held: int = _MOST_HELD) -> None:
+    def __init__(self, log: ReadLog, *, small: int = _SMALL, most_held: int = _MOST_HELD) -> None:
+        """Fold tasks of up to `small` bytes; hold up to `most_held` bytes of larger ones at once."""
         self._log = log
+        self._small = small
         self._most_held = most_held
         self._held = 0
 
@@ -43,7 +45,7 @@ class ArtifactReader:
         """
         row, beginning = await self._log.artifact_beginning(scope, task_id, artifact_id)
         size = content_size(row)
-        if size > _SMALL and beginning > row.trimmed_generation:
+        if size > self._small and beginning > row.trimmed_generation:
             outline = Outline()
             async for pieces in self._logged(row, artifact_id, beginning, outline):
                 for piece in pieces:
@@ -54,7 +56,7 @@ class ArtifactReader:
                 for response in _responses(rest.of(pieces)):
                     yield response
             return
-        with self._holding(size if size > _SMALL else 0):
+        with self._holding(size if size > self._small else 0):
             outline, whole = await self._folded(scope, task_id, artifact_id)
             yield _head(outline)
             for response in _responses(_rest(outline, offset).of(whole)):
@@ -75,7 +77,9 @@ class ArtifactReader:
         row, task = await self._log.get(scope, task_id)
         for artifact in task.artifacts:
             if artifact.artifact_id == artifact_id:
-                return _whole(artifact) if content_size(row) <= _SMALL else await asyncio.to_thread(_whole, artifact)
+                return (
+                    _whole(artifact) if content_size(row) <= self._small else await asyncio.to_thread(_whole, artifact)
+                )
         raise NotFound(f"the task has no artifact {artifact_id[:100]}", reason="ARTIFACT_NOT_FOUND")
 
     async def _updates(

@@ -44,13 +44,16 @@ class Rest:
     def of(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         """Yield what is left of the next pieces."""
         for part, data in pieces:
-            skipped = min(self._offset, len(data))
-            self._offset -= skipped
-            part = part or self._part
-            left = data[skipped:]
-            self._part = part if skipped and not left else None
-            if left or not skipped:
-                yield Piece(part, left)
+            if self._offset or (part is None and self._part is not None):
+                part = part or self._part
+                skipped = min(self._offset, len(data))
+                self._offset -= skipped
+                data = data[skipped:]
+                if not data:
+                    self._part = part
+                    continue
+            self._part = None
+            yield Piece(part, data)
 
 
 class Outline:
