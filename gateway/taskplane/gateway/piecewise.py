@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from taskplane.gateway.http import Headers
-from taskplane.gateway.sse import ABORT
+from taskplane.gateway.sse import ABORT, NOTHING
 from taskplane.runtime.errors import PlaneError
 
 _LAST_WAIT: Final = 1.0
@@ -60,6 +60,7 @@ class PieceStream:
                     return
                 async with asyncio.timeout(self._write_timeout):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    await send(NOTHING)
                 if self.ends():
                     return
         finally:

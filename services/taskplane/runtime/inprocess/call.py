@@ -202,7 +202,10 @@ class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
                 self._taken.set_result(None)
         elif not self.done():
             self._reader = self._loop.create_future()
-            message = await self._wait(self._reader)
+            try:
+                message = await self._wait(self._reader)
+            finally:
+                self._reader = None
         if message is not _NOTHING:
             return message
         if self._status is not _OK:
