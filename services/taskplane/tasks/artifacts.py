@@ -88,22 +88,26 @@ class ArtifactReader:
         """Yield the updates of the artifact from `beginning` on, up to the generation of `row`, in pages."""
         place = beginning - 1
         while place < row.generation:
-            try:
-                page = await self._log.read_after(row.uid, place, _PAGE_EVENTS, PIECE)
-            except OutOfRange as error:
-                raise Conflict(
-                    f"the log of task {row.id} was trimmed while it was read",
-                    reason="TRIMMED_MEANWHILE",
-                    suggestion="read the rest from its offset on",
-                ) from error
-            updates: list[a2a.TaskArtifactUpdateEvent] = []
-            for event in page.events:
-                place = event.generation
-                if event.kind == ARTIFACT and place <= row.generation:
-                    update = a2a.StreamResponse.FromString(event.payload).artifact_update
-                    if update.artifact.artifact_id == artifact_id:
-                        updates.append(update)
+            place, updates = await self._page(row, artifact_id, place)
             yield updates
+
+    async def _page(self, row: Row, artifact_id: str, place: int) -> tuple[int, list[a2a.TaskArtifactUpdateEvent]]:
+        """Return the place after the next page of the log, and the updates of the artifact in it."""
+        try:
+            page = await self._log.read_after(row.uid, place, _PAGE_EVENTS, PIECE)
+        except OutOfRange as error:
+            raise Conflict(
+                f"the log of task {row.id} was trimmed while it was read",
+                reason="TRIMMED_MEANWHILE",
+                suggestion="read the rest from its offset on",
+            ) from error
+        updates: list[a2a.TaskArtifactUpdateEvent] = []
+        for event in page.events:
+            if event.kind == ARTIFACT and event.generation <= row.generation:
+                update = a2a.StreamResponse.FromString(event.payload).artifact_update
+                if update.artifact.artifact_id == artifact_id:
+                    updates.append(update)
+        return page.events[-1].generation, updates
 
     @contextmanager
     def _holding(self, size: int) -> Generator[None]:
