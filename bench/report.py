@@ -50,7 +50,7 @@ Twenty tasks run at once. A user whose task is queued gets the next slot that is
 end of one of the others. Readers of a long log and everybody else share one event loop, and a turn reads the whole
 conversation for its agent, so that its cost grows with the session. A reader that does not read costs a page of the log
 and what was translated of it; what the process frees, the allocator of the C library returns when it can
-(docs/operations.md).
+([operations.md](operations.md#memory)).
 """
 
 

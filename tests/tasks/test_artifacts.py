@@ -10,25 +10,33 @@ from taskplane.tasks.domain.artifacts import Outline, Parts, Piece, Rest, pages
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import ARTIFACT, Event
 
-plain = st.builds(lambda text: a2a.Part(text=text), st.text("aé😀\x00", max_size=6))
+
+def text(content: str, media_type: str = "") -> a2a.Part:
+    return a2a.Part(text=content, media_type=media_type)
+
+
+def raw(content: bytes) -> a2a.Part:
+    return a2a.Part(raw=content, filename="f")
+
+
+def update(parts: list[a2a.Part], append: bool, name: str) -> a2a.TaskArtifactUpdateEvent:
+    artifact = a2a.Artifact(artifact_id="a", parts=parts, name=name)
+    return a2a.TaskArtifactUpdateEvent(artifact=artifact, append=append)
+
+
+plain = st.builds(text, st.text("aé😀\x00", max_size=6))
 others = st.one_of(
-    st.builds(lambda raw: a2a.Part(raw=raw, filename="f"), st.binary(max_size=9)),
-    st.builds(lambda text: a2a.Part(text=text, media_type="text/csv"), st.text("ab", max_size=3)),
+    st.builds(raw, st.binary(max_size=9)),
+    st.builds(text, st.text("ab", max_size=3), st.just("text/csv")),
     st.just(a2a.Part(url="https://example.org/ü", media_type="no type")),
     st.just(a2a.Part()),
 )
-updates = st.builds(
-    lambda parts, append, name: a2a.TaskArtifactUpdateEvent(
-        artifact=a2a.Artifact(artifact_id="a", parts=parts, name=name), append=append
-    ),
-    st.lists(st.one_of(plain, plain, others), min_size=1, max_size=4),
-    st.booleans(),
-    st.sampled_from(["", "n", "m"]),
-)
+parts_of = st.lists(st.one_of(plain, plain, others), min_size=1, max_size=4)
+updates = st.builds(update, parts_of, st.booleans(), st.sampled_from(["", "n", "m"]))
 
 
-def event(number: int, update: a2a.TaskArtifactUpdateEvent) -> Event:
-    payload = a2a.StreamResponse(artifact_update=update).SerializeToString()
+def event(number: int, told: a2a.TaskArtifactUpdateEvent) -> Event:
+    payload = a2a.StreamResponse(artifact_update=told).SerializeToString()
     return Event("u", number, None, None, 1, 1, ARTIFACT, 0, "", None, None, None, False, payload, 0, None)
 
 
@@ -50,17 +58,17 @@ def test_an_artifact_read_by_its_events_is_that_of_the_folded_task(
     """P7: its parts, its content from any byte on, its fields and its digest, in pages of any size."""
     given_updates[0].append = False
     (artifact,) = fold(a2a.Task(), [event(*each) for each in enumerate(given_updates, 1)]).artifacts
-    begin = max(at for at, update in enumerate(given_updates) if not update.append)
+    begin = max(at for at, one in enumerate(given_updates) if not one.append)
     parts, outline, pieces = Parts(), Outline(), list[Piece]()
-    for update in given_updates[begin:]:
-        outline.describe(update.artifact, append=update.append)
-        pieces += parts.read(update.artifact.parts, append=update.append)
+    for one in given_updates[begin:]:
+        outline.describe(one.artifact, append=one.append)
+        pieces += parts.read(one.artifact.parts, append=one.append)
     whole = list(Parts().read(artifact.parts, append=False))
     folded = Outline()
     folded.describe(artifact, append=False)
-    for one, its in ((outline, pieces), (folded, whole)):
+    for its, of in ((pieces, outline), (whole, folded)):
         for piece in its:
-            one.add(piece)
+            of.add(piece)
     assert outline.digest() == folded.digest()
     assert (outline.size, outline.kinds, outline.parts) == (folded.size, folded.kinds, folded.parts)
     assert len(artifact.parts) == len(whole) == outline.parts
