@@ -163,7 +163,7 @@ async def test_a_document_is_read_as_it_is_shown(plane: Plane) -> None:
 
 
 async def test_nobody_learns_of_artifacts_of_others(plane: Plane) -> None:
-    """C12: a task of another owner is answered like one that does not exist."""
+    """A task of another owner is answered like one that does not exist."""
     row = await worked(plane)
     reader = ArtifactReader(plane.log)
     told: list[tuple[str, str]] = []

@@ -351,7 +351,7 @@ async def test_concurrent_creations_under_one_invocation_make_one_task(plane: Pl
 
 @pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_an_artifact_is_read_from_any_byte_on(plane: Plane, kind: str) -> None:
-    """P7, C12: a head and pieces; of another owner's there is as little as of none."""
+    """P7: a head and pieces; of another owner's there is as little as of none."""
     run = await plane.create(working=True)
     await run.chunks(4, size=600_000, each=1)
     store = plane.store(kind=kind)

@@ -125,7 +125,7 @@ class EventStream:
         async for chunk in self._events:
             self._writing = clock()
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            # What the server has now is a copy.
+            # The server has a copy now.
             chunk = b""
             await send(NOTHING)
             self._writing = 0.0

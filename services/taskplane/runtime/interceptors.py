@@ -254,7 +254,7 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
         try:
             raise error
         finally:
-            del error  # as above
+            del error  # a frame that holds its own exception is a cycle
     whole = status.to_status(error)
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 

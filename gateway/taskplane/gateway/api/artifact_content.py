@@ -15,7 +15,7 @@ from taskplane.gateway.worker import Worker
 Responses = AsyncIterator[pb.ReadArtifactResponse]
 
 _TEXT: Final = orjson.dumps(V0_3.part(a2a.Part(text="")))
-# What a plain text is in JSON before and after its characters.
+# The JSON of a plain text before and after its characters.
 _BEFORE, _AFTER = _TEXT[:-2], _TEXT[-2:]
 
 

@@ -34,7 +34,7 @@ class Parts:
 
 
 class Rest:
-    """What is left of pieces without their first `offset` bytes; its first piece names its part."""
+    """The rest of pieces after their first `offset` bytes; its first piece names its part."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -57,7 +57,7 @@ class Rest:
 
 
 class Outline:
-    """What is known of an artifact once all of its pieces were read."""
+    """The head of an artifact, known once all of its pieces were read."""
 
     def __init__(self) -> None:
         self.artifact = a2a.Artifact()
@@ -94,7 +94,7 @@ class Outline:
             self.filename = self.filename or part.filename
             if not self.media_type and _MEDIA_TYPE.fullmatch(part.media_type):
                 self.media_type = part.media_type
-            # Where a part begins is part of the artifact.
+            # The places at which parts begin belong to the artifact.
             self._hash.update(b"%d:" % self.size)
             self._hash.update(part.SerializeToString(deterministic=True))
         self.size += len(data)
