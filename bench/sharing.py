@@ -1,4 +1,4 @@
-"""One user beside others: a long queue, long logs that are read, a long session, and large imports."""
+"""One user beside others: a long queue, long logs that are read or not, a long session, and large imports."""
 
 import asyncio
 import shutil
@@ -20,11 +20,13 @@ EVENTS: Final = 49_000
 TURNS: Final = 2_000
 HELLOS: Final = 60
 _MEGABYTES: Final = 50
+_STALLED: Final = 200
 # So few runs at once that the queue grows while it is filled.
 _SETTINGS: Final = {
     "TASKPLANE_TASKS_QUEUED_PER_OWNER": "0",
     "TASKPLANE_TASKS_QUEUED_PER_TENANT": "0",
     "TASKPLANE_EXECUTOR_CAPACITY": "20",
+    "TASKPLANE_GATEWAY_MAX_STREAMS_PER_PRINCIPAL": "1000",
 }
 
 Rows = dict[str, str]
@@ -33,7 +35,7 @@ Rows = dict[str, str]
 async def measure() -> Rows:
     """Every row, by what is measured."""
     rows: Rows = {}
-    for part in (_queue, _readers, _turns, _imports):
+    for part in (_queue, _readers, _turns, _imports, _stalled):
         for name, value in (await part()).items():
             rows[name] = value
             print(f"{name:70} {value}", flush=True)
@@ -135,6 +137,30 @@ async def _imports() -> Rows:
         after = await asyncio.to_thread(_memory, folder)
     name = f"memory, six imports of a task of {_MEGABYTES} MB at once"
     return {name: f"{before} MB before, {peak} at most, {after} after; {done} imported, {6 - done} told to come again"}
+
+
+async def _stalled() -> Rows:
+    async with _plane() as (http, folder):
+        task = await _send(http, "ann", f"flood {EVENTS}")
+        head = f"GET /api/tasks/{task['id']}/events HTTP/1.1\r\nHost: localhost\r\nX-User-Id: ann\r\n\r\n".encode()
+
+        async def stall() -> asyncio.StreamWriter:
+            # What is beyond the limit is not read.
+            reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port, limit=1024)
+            writer.write(head)
+            await reader.readuntil(b"\r\n\r\n")
+            return writer
+
+        before = await asyncio.to_thread(_memory, folder)
+        writers = await asyncio.gather(*[stall() for _ in range(_STALLED)])
+        await asyncio.sleep(10.0)
+        during = await asyncio.to_thread(_memory, folder)
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(2.0)
+        after = await asyncio.to_thread(_memory, folder)
+    name = f"memory, {_STALLED} readers of a log of {EVENTS:,} events that do not read"
+    return {name: f"{before} MB before, {during} while they stay, {after} after"}
 
 
 def _memory(folder: Path, *, peak: bool = False) -> int:

@@ -1,6 +1,7 @@
-"""Clients that begin a request and do not go on: none holds a connection for longer than it is given."""
+"""Clients that begin a request, or a stream, and do not go on: none holds what it has for longer than it is given."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -57,3 +58,26 @@ async def test_headers_that_do_not_end_close_the_connection(tmp_path: Path, monk
             writer.write(_PROBE[:20])
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
                 await reader.readexactly(1)
+
+
+async def test_a_stream_that_is_left_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """C13: the page that it was at is freed with it, and not at some collection long after."""
+    async with open_all(tmp_path) as plane:
+        task = await plane.send("flood 3000")
+        gc.collect()
+        gc.disable()
+        try:
+            async with connected(plane) as (reader, writer):
+                path = f"/api/tasks/{task['id']}/events"
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                await reader.readuntil(b"\r\n\r\n")
+            await plane.at_zero()
+            await plane.at_zero('taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/WatchTask"}')
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = {type(one).__name__ for one in gc.garbage}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+    assert left.isdisjoint({"WatchTaskResponse", "UnaryStreamCall", "Protocol"}), left

@@ -221,3 +221,22 @@ def test_a_principal_has_so_many_streams_and_all_of_them_so_many() -> None:
     streams.take(ANN)
     with pytest.raises(Exhausted):
         streams.take(eve)
+
+
+async def test_the_next_events_are_taken_when_those_before_have_left() -> None:
+    """C13: a client that does not read costs what it was sent last, and nothing that comes after it."""
+    async with serving() as server:
+        reader, writer, _ = await server.connect(buffer=4096)
+        large = event(b"x" * (8 * 1024 * 1024))
+        for one in (large, event(b"{}")):
+            await server.source.queue.put(one)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert server.source.taken == 1
+        left = len(large)
+        while left > 0:
+            left -= len(await reader.read(64 * 1024))
+        await server.source.queue.put(None)
+        assert server.source.taken == 2
+        writer.close()
+        await server.source.closed.wait()

@@ -61,6 +61,7 @@ def test_a_log_over_its_limits_is_refused_by_the_line_that_is_too_much(
     update = more.event.event.artifact_update
     update.task_id, update.context_id = "t", "c"
     update.artifact.parts.add().text = "x" * 90
+    update.append = True
     with pytest.raises(Invalid) as refused:
         reader.event(5, more)
     assert (refused.value.reason, refused.value.metadata) == ("TASK_TOO_LARGE", {"line": "5"})

@@ -347,3 +347,24 @@ async def test_concurrent_creations_under_one_invocation_make_one_task(plane: Pl
     assert len({answer.record.uid for answer in answers}) == 1
     assert {answer.fence for answer in answers} == {1}
     assert EXECUTOR.owner == answers[0].record.owner
+
+
+@pytest.mark.parametrize("kind", ["inprocess", "socket"])
+async def test_an_artifact_is_read_from_any_byte_on(plane: Plane, kind: str) -> None:
+    """P7: a head and pieces; of another owner's there is as little as of none."""
+    run = await plane.create(working=True)
+    await run.chunks(4, size=600_000, each=1)
+    store = plane.store(kind=kind)
+    for offset, length in ((0, 2_400_000), (2_300_000, 100_000), (-5, 5), (3_000_000, 0)):
+        asked = pb.ReadArtifactRequest(task_id=run.id, artifact_id="a", offset=offset)
+        head, *rest = [response async for response in store.ReadArtifact(asked)]
+        assert (head.head.size, head.head.form) == (2_400_000, pb.ARTIFACT_FORM_TEXT)
+        assert sum(len(piece.data) for each in rest for piece in each.pieces.pieces) == length
+        assert all(each.ByteSize() < 260 * 1024 for each in rest)
+    reading = store.ReadArtifact(pb.ReadArtifactRequest(task_id=run.id, artifact_id="a"))
+    assert (await anext(aiter(reading))).HasField("head")
+    reading.cancel()
+    for who, task_id in ((BOB, run.id), (EXECUTOR, "none"), (EXECUTOR, "")):
+        asked = pb.ReadArtifactRequest(task_id=task_id, artifact_id="a")
+        with pytest.raises((NotFound, Invalid)):
+            await anext(aiter(plane.store(who, kind).ReadArtifact(asked)))

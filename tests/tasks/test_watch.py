@@ -157,7 +157,7 @@ async def test_the_first_batch_of_a_long_log_comes_before_the_rest_is_read(url: 
         if kind == "inprocess":
             # A socket has room for more than one message, and the next page may be on its way.
             assert plane.engine.reads.count("read_after") <= 2
-        assert "get_task" not in plane.engine.reads
+        assert "get_content" not in plane.engine.reads
         stream.cancel()
 
 

@@ -7,7 +7,7 @@ from taskplane.gateway.http import Content, Headers, Request, empty_reply
 from taskplane.runtime.errors import Invalid
 
 # Responses depend on the caller; caches must revalidate them.
-_PRIVATE: Final[Headers] = [
+PRIVATE: Final[Headers] = [
     (b"cache-control", b"private, no-cache"),
     (b"vary", b"Authorization, X-API-Key, X-User-Id"),
 ]
@@ -40,7 +40,7 @@ def is_current(request: Request, tag: bytes) -> bool:
     return bool(known) and ("*" in known or tag.decode() in known)
 
 
-def if_changed(request: Request, reply: Content, tag: bytes = b"", caching: Headers = _PRIVATE) -> Content:
+def if_changed(request: Request, reply: Content, tag: bytes = b"", caching: Headers = PRIVATE) -> Content:
     """Return the reply with its tag, by default that of its content, and the headers for caches; 304 without a body if
     the client has it already."""
     tag = tag or digest(reply.body)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from functools import partial
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -41,7 +42,8 @@ class Protocol(HttpToolsProtocol):
         self._first = False
         self._size = 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
-        scope["extensions"] = {ABORT: self._cut}
+        # Of the transport and not of the protocol, which would refer to itself, and keep what was not sent.
+        scope["extensions"] = {ABORT: partial(_cut, self.transport)}
 
     def on_url(self, url: bytes) -> None:
         """Count the bytes of the path."""
@@ -58,12 +60,13 @@ class Protocol(HttpToolsProtocol):
         self._deadline.cancel()
         super().on_headers_complete()
 
-    def _cut(self) -> None:
-        """Reset the connection. A close would leave unread data in the kernel for minutes."""
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        self.transport.abort()
-
     def _count(self, size: int) -> None:
         self._size += size
         if self._size > MAX_HEADER_BYTES:
             raise HeadersTooLarge
+
+
+def _cut(transport: asyncio.Transport) -> None:
+    """Reset the connection. A close would leave unread data in the kernel for minutes."""
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()

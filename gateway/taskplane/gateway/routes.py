@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from taskplane.gateway import card, jsonrpc, probes
 from taskplane.gateway.api import (
+    artifact_download,
     artifacts,
     effective_history,
     messages,
@@ -73,7 +74,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("DELETE", "/api/tasks/{task}", tasks.delete, writes=True),
     Route("GET", "/api/tasks/{task}/messages", messages.of_task),
     Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all),
-    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifacts.download),
+    Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifact_download.serve),
     Route("GET", "/api/tasks/{task}/events", task_log.serve),
     Route("GET", "/api/sessions", session_list.serve),
     Route("POST", "/api/sessions/import", session_import.serve, writes=True),

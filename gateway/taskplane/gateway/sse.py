@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from enum import Enum
 from typing import Any, Final
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import Headers
@@ -24,6 +24,9 @@ HEADERS: Final[Headers] = [
     (b"cache-control", b"no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
+NOTHING: Final[Message] = {"type": "http.response.body", "body": b"", "more_body": True}
+"""A write that waits until the one before has left: servers wait before they take a write, not after it, and the next
+event would be read, translated and kept meanwhile."""
 # No blank line follows the comment: some parsers take a blank line after an id for an event.
 _PING: Final = b": ping\n"
 _BREAKS: Final = re.compile("[\r\n\0]")
@@ -122,6 +125,9 @@ class EventStream:
         async for chunk in self._events:
             self._writing = clock()
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            # The server has a copy now.
+            chunk = b""
+            await send(NOTHING)
             self._writing = 0.0
             self._written = clock()
         self._task = None

@@ -30,8 +30,7 @@ def get_artifact(options: Options, task_id: str, name: str, file: Path | None) -
 
     async def main(connection: Connection) -> int:
         task = await connection.task_id(task_id)
-        artifact = await connection.artifacts.named(task, name)
-        async with connection.artifacts.content(task, artifact["artifactId"]) as pieces:
+        async with connection.artifacts.content(task, name) as (title, pieces):
             if file is None:
                 async for piece in pieces:
                     sys.stdout.buffer.write(piece)
@@ -43,7 +42,7 @@ def get_artifact(options: Options, task_id: str, name: str, file: Path | None) -
                         target.write(piece)
             except OSError as error:
                 return report_error(unusable(file, error), options.output)
-        note(f"Artifact {artifact.get('name') or artifact['artifactId']} was written to {file}.")
+            note(f"Artifact {title} was written to {file}.")
         return exits.OK
 
     return run(options, main)

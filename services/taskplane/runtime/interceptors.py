@@ -251,7 +251,10 @@ def _end(span: Span, error: BaseException) -> None:
 
 async def _refuse(context: Context, error: BaseException) -> NoReturn:
     if not isinstance(error, PlaneError):
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # a frame that holds its own exception is a cycle
     whole = status.to_status(error)
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 

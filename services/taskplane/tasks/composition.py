@@ -11,6 +11,7 @@ from taskplane.runtime.services import Services
 from taskplane.storage.bell import Bell
 from taskplane.storage.engine import LONGEST_IDLE, Engine, make_bell, open_engine
 from taskplane.tasks import session_wire, wire
+from taskplane.tasks.artifacts import ArtifactReader
 from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.commands import QueueLimits
 from taskplane.tasks.lifecycle import Lifecycle
@@ -116,6 +117,7 @@ async def open_tasks(
             leases=leases,
             uncopied=uncopied,
             trimmer=trimmer,
+            artifacts=ArtifactReader(log),
             queue_limits=QueueLimits(settings.queued_per_owner, settings.queued_per_tenant),
         )
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)

@@ -175,8 +175,9 @@ class TaskReader:
         which = one.event.WhichOneof("payload")
         if not 0 < micros(one.created_at) < _MOST or not _is_text(one.actor) or not 0 <= one.attempt < 1 << 31:
             return "its time, actor or attempt is none"
-        if given.HasField("artifact_id") and not _is_text(given.artifact_id, 10_000):
-            return "its artifact id is none"
+        named = given.artifact_id if given.HasField("artifact_id") else None
+        if named != _begun(one.event) or (named is not None and not _is_text(named, 10_000)):
+            return "its artifact id is none, or not that of an artifact that it begins"
         if one.generation <= self._given.trimmed_generation and changed is None and one.kind not in LASTING:
             return "it stands where the log is said to be trimmed"
         if one.kind in MARKS:
@@ -374,6 +375,12 @@ def _message_of(payload: a2a.StreamResponse) -> a2a.Message:
     if which == "status_update":
         return payload.status_update.status.message
     return payload.task.history[0] if which == "task" and payload.task.history else payload.message
+
+
+def _begun(event: a2a.StreamResponse) -> str | None:
+    """Return the id of the artifact that an event begins or replaces."""
+    update = event.artifact_update
+    return update.artifact.artifact_id if event.HasField("artifact_update") and not update.append else None
 
 
 def _named(payload: a2a.StreamResponse) -> tuple[str, str]:

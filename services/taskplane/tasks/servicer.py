@@ -13,6 +13,7 @@ from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
 from taskplane.tasks import session_wire, validation, wire
+from taskplane.tasks.artifacts import ArtifactReader
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import NO_LIMITS, Answer, QueueLimits
@@ -53,6 +54,7 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "SummarizeSessions": Access.USER,
     _STORE + "GetSessionFigures": Access.USER,
     _STORE + "ExportTask": Access.USER,
+    _STORE + "ReadArtifact": Access.USER,
     _STORE + "StageImport": Access.USER,
     _STORE + "CommitImport": Access.USER,
     _STORE + "FinishImport": Access.USER,
@@ -80,6 +82,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         leases: Leases,
         uncopied: Uncopied,
         trimmer: Trimmer,
+        artifacts: ArtifactReader,
         queue_limits: QueueLimits = NO_LIMITS,
     ) -> None:
         self._log = log
@@ -90,6 +93,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._leases = leases
         self._uncopied = uncopied
         self._trimmer = trimmer
+        self._artifacts = artifacts
         self._queue_limits = queue_limits
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
@@ -266,6 +270,10 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
         validation.check(request)
         return exported(self._log, _scope(), request.task_id, request.generation)
+
+    def ReadArtifact(self, request: pb.ReadArtifactRequest, context: Context) -> AsyncIterator[pb.ReadArtifactResponse]:
+        validation.check(request)
+        return self._artifacts.stream(_scope(), request.task_id, request.artifact_id, request.offset)
 
     async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
         validation.stage_import(request)

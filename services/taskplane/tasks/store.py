@@ -129,6 +129,13 @@ class ReadLog(Protocol):
         """Return the row alone; cheap. NotFound."""
         ...
 
+    async def artifact_beginning(self, scope: Scope, task_id: str, artifact_id: str) -> tuple[Row, int]:
+        """Return the row, and the generation of the event that began the artifact as it is, or replaced it.
+
+        0: the log has none, since it was trimmed, the task is a document, or there is no such artifact. NotFound.
+        """
+        ...
+
     async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
         """Return one page of the tasks of `scope`. It is no change feed: a changing task may move between pages.
 

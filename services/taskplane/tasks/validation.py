@@ -174,6 +174,7 @@ _RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
         _names("context_ids"),
     ),
     pb.ExportTaskRequest: (_name("task_id"), _at_least("generation")),
+    pb.ReadArtifactRequest: (_name("task_id"),),
     pb.StageImportRequest: _ONE_IMPORT,
     pb.CommitImportRequest: _ONE_IMPORT,
     pb.FinishImportRequest: _ONE_IMPORT,

@@ -1,11 +1,21 @@
 """Artifacts of a task, listed and as files."""
 
+import asyncio
+import hashlib
 import json
+import socket
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from tests.gateway.plane import Plane, fresh
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.tasks import artifacts
+from taskplane.tasks.artifacts import PIECE
+from taskplane.tasks.domain.artifacts import Piece
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -101,3 +111,141 @@ async def test_what_has_no_single_content_is_the_artifact_as_json(plane: Plane) 
     task_id = await stored(plane, {"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": 1}})
     found = json.loads((await plane.http.get(f"/api/tasks/{task_id}/artifacts/a")).content)
     assert [part["kind"] for part in found["parts"]] == ["text", "data"]
+
+
+MIXED: list[list[Any]] = [
+    [],
+    [{"kind": "text", "text": 'a "b" \u00e9\U0001f600\n'}, {"kind": "text", "text": ""}],
+    [{"kind": "data", "data": {"b": [1, None]}}, {"kind": "text", "text": "c", "metadata": {"d": 1}}],
+    [{"kind": "file", "file": {"name": "e", "bytes": "AAE="}}, {"kind": "file", "file": {"uri": "https://f.example"}}],
+]
+
+
+@pytest.mark.parametrize("parts", MIXED)
+async def test_the_json_of_an_artifact_is_that_of_its_task(plane: Plane, parts: list[Any]) -> None:
+    """P7: whatever its parts are."""
+    data = {"kind": "data", "data": {"g": 1}}
+    task_id = await stored(plane, *parts, data, data, name="n", description="d", metadata={"m": {"x": "y"}})
+    (shown,) = await listed(plane, task_id)
+    found = json.loads((await plane.http.get(f"/api/tasks/{task_id}/artifacts/a")).content)
+    assert found == {name: value for name, value in shown.items() if name not in ("createdAt", "updatedAt")}
+
+
+async def test_an_artifact_that_a_client_has_is_not_sent_again(plane: Plane) -> None:
+    """P7: its tag is that of its content, and it is the caller's alone."""
+    tags: set[str] = set()
+    for parts in ([{"text": "a"}], [{"text": "b"}], [{"text": "a"}, {"text": "b"}], [{"data": {"a": 1}}]):
+        path = f"/api/tasks/{await stored(plane, *parts)}/artifacts/a"
+        reply = await plane.http.get(path)
+        tags.add(tag := reply.headers["etag"])
+        assert reply.headers["cache-control"] == "private, no-cache"
+        again = await plane.http.get(path, headers={"if-none-match": tag})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert len(tags) == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "body"),
+    [
+        ("bytes=2-4", "bytes 2-4/10", b"234"),
+        ("bytes=7-", "bytes 7-9/10", b"789"),
+        ("bytes=-3", "bytes 7-9/10", b"789"),
+        ("bytes=0-99", "bytes 0-9/10", b"0123456789"),
+        ("bytes=-99", "bytes 0-9/10", b"0123456789"),
+    ],
+)
+async def test_a_range_of_an_artifact_is_sent(plane: Plane, asked: str, told: str, body: bytes) -> None:
+    """P7: a download that broke goes on (RFC 9110, section 14)."""
+    task_id = await stored(plane, {"text": "012"}, {"text": "3456789"})
+    reply = await plane.http.get(f"/api/tasks/{task_id}/artifacts/a", headers={"range": asked})
+    assert (reply.status_code, reply.content, reply.headers["content-range"]) == (206, body, told)
+    assert reply.headers["content-length"] == str(len(body))
+
+
+async def test_a_range_that_cannot_be_sent_is_told_so_or_left_out(plane: Plane) -> None:
+    """P7: one beyond the end is refused; several, one of another version, and one of JSON are answered with it all."""
+    task_id = await stored(plane, {"text": "0123456789"})
+    path = f"/api/tasks/{task_id}/artifacts/a"
+    for asked in ("bytes=10-", "bytes=-0"):
+        reply = await plane.http.get(path, headers={"range": asked})
+        assert (reply.status_code, reply.headers["content-range"]) == (416, "bytes */10")
+        assert reply.json()["code"] == "RANGE_NOT_SATISFIABLE" or "RANGE_NOT_SATISFIABLE" in reply.text
+    for headers in (
+        {"range": "bytes=0-1,3-4"},
+        {"range": "bytes=4-2"},
+        {"range": "bytes=-"},
+        {"range": "lines=1-2"},
+        {"range": "bytes=2-4", "if-range": '"other"'},
+    ):
+        reply = await plane.http.get(path, headers=headers)
+        assert (reply.status_code, reply.content) == (200, b"0123456789"), headers
+    tag = reply.headers["etag"]
+    reply = await plane.http.get(path, headers={"range": "bytes=2-4", "if-range": tag})
+    assert (reply.status_code, reply.content) == (206, b"234")
+    task_id = await stored(plane, {"data": {"a": 1}})
+    reply = await plane.http.get(f"/api/tasks/{task_id}/artifacts/a", headers={"range": "bytes=2-4"})
+    assert (reply.status_code, reply.json()) == (200, {"a": 1})
+    head = await plane.http.head(path)
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "10")
+    await plane.at_zero('taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/ReadArtifact"}')
+
+
+MEBIBYTES = 62
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each message that the store makes of an artifact."""
+    sizes: list[int] = []
+    responses = artifacts._responses  # pyright: ignore[reportPrivateUsage]
+
+    def counted(pieces: Iterable[Piece]) -> Iterator[pb.ReadArtifactResponse]:
+        for response in responses(pieces):
+            sizes.append(response.ByteSize())
+            yield response
+
+    monkeypatch.setattr(artifacts, "_responses", counted)
+    return sizes
+
+
+@asynccontextmanager
+async def slow_client(plane: Plane, path: str) -> AsyncGenerator[asyncio.StreamReader, None]:
+    """A client that has asked for `path` and has little room for what it does not read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", plane.gateway.port))
+    reader, writer = await asyncio.open_connection(sock=connection)
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        yield reader
+    finally:
+        writer.transport.abort()
+
+
+async def test_a_large_artifact_passes_through_in_pieces(plane: Plane, sent: list[int]) -> None:
+    """P7: as large as a task may be, it is never in memory: a client that reads slowly is sent what it reads, and
+    nothing is read for one that has gone."""
+    task = await plane.send(f"chunks {MEBIBYTES} {1024 * 1024}", historyLength=0)
+    artifact = task["artifacts"][0]
+    expected = hashlib.sha256("".join(part["text"] for part in artifact["parts"]).encode())
+    path = f"/api/tasks/{task['id']}/artifacts/{artifact['artifactId']}"
+    size = MEBIBYTES * 1024 * 1024
+    async with asyncio.timeout(60), slow_client(plane, path) as reader:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert f"content-length: {size}".encode() in head
+        digest, received = hashlib.sha256(), 0
+        while received < size:
+            got = await reader.read(64 * 1024)
+            received += len(got)
+            digest.update(got)
+            # The buffers of both sockets, and a few pieces on the way.
+            assert sum(sent) - received < 12 * PIECE
+    assert digest.digest() == expected.digest()
+    assert max(sent) < PIECE + 1024
+    sent.clear()
+    async with slow_client(plane, path) as reader:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(PIECE)
+    await plane.at_zero('taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/ReadArtifact"}')
+    assert sum(sent) < 16 * PIECE

@@ -1,7 +1,7 @@
 """A client of the artifacts of tasks, under `/api/tasks`."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -38,9 +38,21 @@ class ArtifactsClient:
             raise Missing(f"Task {task_id} has no artifact {name}.".replace("  ", " "), code="ARTIFACT_NOT_FOUND")
         return found[0]
 
-    def content(self, task_id: str, artifact_id: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open an artifact as a file. Raise `Missing`."""
-        return self._http.download(_path(task_id, artifact_id))
+    @asynccontextmanager
+    async def content(self, task_id: str, name: str) -> AsyncGenerator[tuple[str, AsyncIterator[bytes]]]:
+        """Open an artifact as a file, and yield what it is called and its pieces; it is found as `named` finds it, and
+        by its id without a list. Raise `Missing`; Declined `WHICH_ARTIFACT`."""
+        async with AsyncExitStack() as stack:
+            pieces: AsyncIterator[bytes] | None = None
+            title = name
+            if name:
+                with suppress(Missing):
+                    pieces = await stack.enter_async_context(self._http.download(_path(task_id, name)))
+            if pieces is None:
+                found = await self.named(task_id, name)
+                title = str(found.get("name") or found["artifactId"])
+                pieces = await stack.enter_async_context(self._http.download(_path(task_id, found["artifactId"])))
+            yield title, pieces
 
 
 def _path(task_id: str, *more: str) -> str:

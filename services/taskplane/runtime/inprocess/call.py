@@ -39,7 +39,7 @@ class InProcessCall(grpc.aio.Call):
         self._cancelled = False
         self._callbacks: list[Callable[[Any], None]] = []
         self.task: asyncio.Task[None] | None = None
-        """The handler, once the call was started."""
+        """The handler, from the start of the call to its end."""
 
     def start(self, handler: Callable[[Any, Any], Awaitable[Any]], request: Any, metadata: Pairs) -> asyncio.Task[None]:
         """Run `handler` in a task with an empty context, until the deadline."""
@@ -136,6 +136,8 @@ class InProcessCall(grpc.aio.Call):
             context.run_done_callbacks()
 
     def _served(self, _: object) -> None:
+        # Its exception names the frames of the handler, and these the call: the three would be a cycle.
+        self.task = None
         # The handler was cancelled, perhaps before it began.
         self.finish(grpc.StatusCode.CANCELLED, _CANCELLED)
 
@@ -200,7 +202,10 @@ class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
                 self._taken.set_result(None)
         elif not self.done():
             self._reader = self._loop.create_future()
-            message = await self._wait(self._reader)
+            try:
+                message = await self._wait(self._reader)
+            finally:
+                self._reader = None
         if message is not _NOTHING:
             return message
         if self._status is not _OK:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
 from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, SUBMITTED, Event
 
@@ -152,12 +153,7 @@ class _Folding:
             old.CopyFrom(new)
         else:
             self._growing.extend(old.parts, new.parts)
-            if new.name:
-                old.name = new.name
-            if new.description:
-                old.description = new.description
-            if new.HasField("metadata"):
-                old.metadata.MergeFrom(new.metadata)
+            merge_fields(old, new)
 
     def _status(self, event: Event) -> None:
         if event.generation in self._known:

@@ -209,6 +209,11 @@ class Event(NamedTuple):
     trace: bytes | None = None
 
 
+def content_size(row: Row) -> int:
+    """Return roughly how many bytes are read to fold the task: its snapshot and the events after it."""
+    return row.snapshot_bytes + row.event_bytes - row.folded_bytes
+
+
 def cursor_of(incarnation: str, generation: int) -> str:
     """Return the cursor after `generation` in the log that `incarnation` names."""
     return f"{incarnation}-{generation}"

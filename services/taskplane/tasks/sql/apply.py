@@ -29,7 +29,7 @@ from taskplane.tasks.domain.needs import (
     needs_queue,
     needs_turn,
 )
-from taskplane.tasks.domain.task import Event, Lease, Row, changed
+from taskplane.tasks.domain.task import Event, Lease, Row, changed, content_size
 from taskplane.tasks.sql import counting
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
@@ -238,7 +238,7 @@ class _Decided:
 
     def _has_room(self, row: Row) -> bool:
         """Return whether this batch may read the content of one more task; the first one is always allowed."""
-        size = row.snapshot_bytes + row.event_bytes - row.folded_bytes
+        size = content_size(row)
         if self._content and self._content + size > _CONTENT_BYTES:
             return False
         self._content += size

@@ -71,7 +71,7 @@ _AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class Content:
-    """The content of a task: its stored snapshot, a serialized task, and the events after it. `said` as in `fold`.
+    """The content of a task: its snapshot, as it is stored, and the events after it. `said` as in `fold`.
 
     `cut`: the turns that are not shown of a document.
     """
@@ -88,7 +88,8 @@ class Content:
 
     def stored(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
         """Return the task as it is stored, after further `events` of which `said` is known."""
-        return fold(a2a.Task.FromString(self.snapshot), (*self.tail, *events), {**self.said, **(said or {})})
+        task = a2a.Task.FromString(unpack(self.snapshot))
+        return fold(task, (*self.tail, *events), {**self.said, **(said or {})})
 
 
 def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
@@ -99,7 +100,7 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
     for values in conn.execute(_CONTENTS, {"uids": uids}):
         found = to_event(values)
         if found.generation == 0:
-            snapshots[found.task_uid] = unpack(found.payload)
+            snapshots[found.task_uid] = found.payload
             if found.invocation_id is not None:
                 cut[found.task_uid] = unpack_turns(found.invocation_id)
         else:

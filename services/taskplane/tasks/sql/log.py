@@ -1,5 +1,6 @@
 """The implementation of the port: a committer on top of `apply_batch`, and the reads."""
 
+import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
-from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope
+from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope, content_size
 from taskplane.tasks.pages import (
     PAGE_BYTES,
     PAGE_EVENTS,
@@ -111,7 +112,13 @@ class SqlTaskLog:
 
     async def get(self, scope: Scope, task_id: str, *, whole: bool = False) -> tuple[Row, a2a.Task]:
         """Implement `TaskLog.get`."""
-        return await self._engine.read(reads.get_task, scope, task_id, whole)
+        row, content = await self._engine.read(reads.get_content, scope, task_id)
+        folded = content.stored if whole else content.folded
+        return row, await asyncio.to_thread(folded) if content_size(row) > _LARGE else folded()
+
+    async def artifact_beginning(self, scope: Scope, task_id: str, artifact_id: str) -> tuple[Row, int]:
+        """Implement `TaskLog.artifact_beginning`."""
+        return await self._engine.read(reads.artifact_beginning, scope, task_id, artifact_id)
 
     async def row(self, scope: Scope, task_id: str) -> Row:
         """Implement `TaskLog.row`."""
@@ -337,3 +344,5 @@ def _known_text(uid: str) -> str:
 
 
 _OVERHEAD: Final = 512
+# Bytes of a task from which on it is folded beside the event loop.
+_LARGE: Final = 256 * 1024

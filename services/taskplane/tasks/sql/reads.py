@@ -5,13 +5,12 @@ from typing import Final, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, tuple_
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.domain.task import Event, Row, Scope, content_size
 from taskplane.tasks.pages import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
-from taskplane.tasks.sql.contents import contents
+from taskplane.tasks.sql.contents import Content, contents
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
@@ -46,11 +45,26 @@ def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
     return to_row(values)
 
 
-def get_task(conn: Connection, scope: Scope, task_id: str, whole: bool) -> tuple[Row, a2a.Task]:
-    """Implement `TaskLog.get`."""
+def get_content(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, Content]:
+    """Return the row of a task, and its content, which is not folded yet. NotFound."""
     row = get_row(conn, scope, task_id)
-    content = contents(conn, [row.uid])[row.uid]
-    return row, content.stored() if whole else content.folded()
+    return row, contents(conn, [row.uid])[row.uid]
+
+
+_BEGINNING: Final = select(func.max(event.c.generation)).where(
+    event.c.task_uid == bindparam("uid"),
+    event.c.artifact_id == bindparam("artifact_id"),
+    event.c.artifact_id.is_not(None),
+)
+
+
+def artifact_beginning(conn: Connection, scope: Scope, task_id: str, artifact_id: str) -> tuple[Row, int]:
+    """Implement `TaskLog.artifact_beginning`."""
+    row = get_row(conn, scope, task_id)
+    if has_nul(artifact_id):
+        return row, 0
+    found: int | None = conn.execute(_BEGINNING, {"uid": row.uid, "artifact_id": artifact_id}).scalar_one()
+    return row, found if found is not None and found > row.restart_generation else 0
 
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
@@ -108,7 +122,7 @@ def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
     """Return as many rows as stay within `_PAGE_BYTES`, at least one."""
     size = 0
     for count, row in enumerate(rows):
-        size += row.snapshot_bytes + row.event_bytes - row.folded_bytes
+        size += content_size(row)
         if size > _PAGE_BYTES and count:
             return rows[:count]
     return rows

@@ -164,6 +164,36 @@ TASK_ORDER_CREATED: TaskOrder.ValueType  # 1
 """Oldest creation first, as a conversation reads."""
 Global___TaskOrder: _TypeAlias = TaskOrder  # noqa: Y015
 
+class _ArtifactForm:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ArtifactFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ArtifactForm.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ARTIFACT_FORM_UNSPECIFIED: _ArtifactForm.ValueType  # 0
+    ARTIFACT_FORM_TEXT: _ArtifactForm.ValueType  # 1
+    """All of its parts are texts."""
+    ARTIFACT_FORM_RAW: _ArtifactForm.ValueType  # 2
+    """All of its parts are bytes."""
+    ARTIFACT_FORM_DATA: _ArtifactForm.ValueType  # 3
+    """It has one part, which is data."""
+    ARTIFACT_FORM_PARTS: _ArtifactForm.ValueType  # 4
+    """Any other parts, or none."""
+
+class ArtifactForm(_ArtifactForm, metaclass=_ArtifactFormEnumTypeWrapper):
+    """The form of an artifact that is read as a file."""
+
+ARTIFACT_FORM_UNSPECIFIED: ArtifactForm.ValueType  # 0
+ARTIFACT_FORM_TEXT: ArtifactForm.ValueType  # 1
+"""All of its parts are texts."""
+ARTIFACT_FORM_RAW: ArtifactForm.ValueType  # 2
+"""All of its parts are bytes."""
+ARTIFACT_FORM_DATA: ArtifactForm.ValueType  # 3
+"""It has one part, which is data."""
+ARTIFACT_FORM_PARTS: ArtifactForm.ValueType  # 4
+"""Any other parts, or none."""
+Global___ArtifactForm: _TypeAlias = ArtifactForm  # noqa: Y015
+
 @_typing.final
 class Event(_message.Message):
     """One event of a task's log. Never changes."""
@@ -2520,6 +2550,152 @@ class ExportTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
 
 Global___ExportTaskResponse: _TypeAlias = ExportTaskResponse  # noqa: Y015
+
+@_typing.final
+class ReadArtifactRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    ARTIFACT_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    artifact_id: _builtins.str
+    offset: _builtins.int
+    """The number of bytes of the content to leave out; negative: all but so many. Beyond the end nothing follows the head."""
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        artifact_id: _builtins.str = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_id", b"artifact_id", "offset", b"offset", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadArtifactRequest: _TypeAlias = ReadArtifactRequest  # noqa: Y015
+
+@_typing.final
+class ArtifactHead(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARTIFACT_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    FILENAME_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    form: Global___ArtifactForm.ValueType
+    size: _builtins.int
+    """Bytes of the whole content."""
+    filename: _builtins.str
+    """The first one that a part has; empty: none has one."""
+    media_type: _builtins.str
+    """The first well-formed one that a part has; empty: none has one."""
+    digest: _builtins.bytes
+    """SHA-256 of the artifact: it is another one for other content, parts or fields."""
+    @_builtins.property
+    def artifact(self) -> _a2a_pb2.Artifact:
+        """The artifact without its parts."""
+
+    def __init__(
+        self,
+        *,
+        artifact: _a2a_pb2.Artifact | None = ...,
+        form: Global___ArtifactForm.ValueType = ...,
+        size: _builtins.int = ...,
+        filename: _builtins.str = ...,
+        media_type: _builtins.str = ...,
+        digest: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "digest", b"digest", "filename", b"filename", "form", b"form", "media_type", b"media_type", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArtifactHead: _TypeAlias = ArtifactHead  # noqa: Y015
+
+@_typing.final
+class ArtifactPiece(_message.Message):
+    """A piece of the content of a part: a text or a URL in UTF-8, bytes, or a serialized google.protobuf.Value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PART_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    @_builtins.property
+    def part(self) -> _a2a_pb2.Part:
+        """The part that begins here, or at whose inside the reading began, with empty content of its kind. Unset: the piece
+        goes on with the part before.
+        """
+
+    def __init__(
+        self,
+        *,
+        part: _a2a_pb2.Part | None = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArtifactPiece: _TypeAlias = ArtifactPiece  # noqa: Y015
+
+@_typing.final
+class ArtifactPieces(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PIECES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pieces(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArtifactPiece]:
+        """In order; together at most 256 KiB, or one piece."""
+
+    def __init__(
+        self,
+        *,
+        pieces: _abc.Iterable[Global___ArtifactPiece] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pieces", b"pieces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArtifactPieces: _TypeAlias = ArtifactPieces  # noqa: Y015
+
+@_typing.final
+class ReadArtifactResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEAD_FIELD_NUMBER: _builtins.int
+    PIECES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def head(self) -> Global___ArtifactHead:
+        """The first response."""
+
+    @_builtins.property
+    def pieces(self) -> Global___ArtifactPieces: ...
+    def __init__(
+        self,
+        *,
+        head: Global___ArtifactHead | None = ...,
+        pieces: Global___ArtifactPieces | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "pieces", b"pieces", "response", b"response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "pieces", b"pieces", "response", b"response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["head", "pieces"]  # noqa: Y015
+    _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
+
+Global___ReadArtifactResponse: _TypeAlias = ReadArtifactResponse  # noqa: Y015
 
 @_typing.final
 class ImportRecord(_message.Message):

@@ -130,6 +130,11 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskResponse.FromString,
                 _registered_method=True)
+        self.ReadArtifact = channel.unary_stream(
+                '/taskplane.api.tasks.v1.TaskStore/ReadArtifact',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReadArtifactRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReadArtifactResponse.FromString,
+                _registered_method=True)
         self.StageImport = channel.unary_unary(
                 '/taskplane.api.tasks.v1.TaskStore/StageImport',
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.StageImportRequest.SerializeToString,
@@ -350,6 +355,16 @@ class TaskStoreServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadArtifact(self, request, context):
+        """Reads one artifact of a task as it was when the call began, as a file: a head, then its content in pieces of at most
+        256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`, `ARTIFACT_NOT_FOUND`.
+        ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
+        `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StageImport(self, request, context):
         """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces what another
         import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
@@ -505,6 +520,11 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.ExportTask,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskResponse.SerializeToString,
+            ),
+            'ReadArtifact': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadArtifact,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReadArtifactRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReadArtifactResponse.SerializeToString,
             ),
             'StageImport': grpc.unary_unary_rpc_method_handler(
                     servicer.StageImport,
@@ -1056,6 +1076,33 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/ExportTask',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ExportTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadArtifact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/ReadArtifact',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReadArtifactRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReadArtifactResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -124,6 +124,12 @@ class TaskStoreStub:
     A document task is exported as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
     ABORTED `TRIMMED_MEANWHILE`.
     """
+    ReadArtifact: _aio.UnaryStreamMultiCallable[_tasks_pb2.ReadArtifactRequest, _tasks_pb2.ReadArtifactResponse]
+    """Reads one artifact of a task as it was when the call began, as a file: a head, then its content in pieces of at most
+    256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`, `ARTIFACT_NOT_FOUND`.
+    ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
+    `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
+    """
     StageImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.StageImportRequest, _tasks_pb2.StageImportResponse]
     """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces what another
     import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
@@ -368,6 +374,18 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         """Exports a task as it was at a generation: the task, then its events in order; of a trimmed log those that are left.
         A document task is exported as it is now, since its log has no content. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
         ABORTED `TRIMMED_MEANWHILE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ReadArtifact(
+        self,
+        request: _tasks_pb2.ReadArtifactRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ReadArtifactRequest, _abc.AsyncIterator[_tasks_pb2.ReadArtifactResponse]],
+    ) -> _abc.AsyncIterator[_tasks_pb2.ReadArtifactResponse]:
+        """Reads one artifact of a task as it was when the call began, as a file: a head, then its content in pieces of at most
+        256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`, `ARTIFACT_NOT_FOUND`.
+        ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
+        `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
         """
 
     @_abc_1.abstractmethod
