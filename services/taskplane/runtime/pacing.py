@@ -21,17 +21,18 @@ class Pacer:
     """
 
     def __init__(self) -> None:
+        self.calls = 0
+        """The number of calls in flight."""
         self._piece = asyncio.Lock()
-        self._calls = 0
 
     @contextmanager
     def call(self) -> Generator[None]:
         """Count a call that somebody waits for while the body runs."""
-        self._calls += 1
+        self.calls += 1
         try:
             yield
         finally:
-            self._calls -= 1
+            self.calls -= 1
 
     @asynccontextmanager
     async def piece(self) -> AsyncGenerator[None]:
@@ -40,4 +41,4 @@ class Pacer:
             begun = time.perf_counter()
             yield
             took = time.perf_counter() - begun
-            await asyncio.sleep(min(REST * took, LONGEST_REST) if self._calls else 0)
+            await asyncio.sleep(min(REST * took, LONGEST_REST) if self.calls else 0)

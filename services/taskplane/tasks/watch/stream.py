@@ -139,8 +139,6 @@ class Watch:
                     continue
                 async with self._pacer.piece() if behind else nullcontext():
                     row, ring, events = await self._events(row.uid, place, limit)
-                behind = ring is None and events[-1].generation < seat.head
-                limit = min(2 * limit, LONGEST_PAGE) if behind else PAGE_EVENTS
                 events, stopped = _until(events, stop_at)
                 if not end_only:
                     await afp("watch.before_send")
@@ -152,6 +150,8 @@ class Watch:
                 seat.place = place = events[-1].generation
                 if stopped:
                     break
+                behind = ring is None and place < seat.head
+                limit = min(2 * limit, LONGEST_PAGE) if behind else PAGE_EVENTS
             yield await self._end(scope, row, place, incarnation)
         finally:
             seat.leave()
