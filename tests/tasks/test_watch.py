@@ -37,7 +37,6 @@ from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.pages import PAGE_EVENTS
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.watch import EventCache, Watch, Watched
-from taskplane.tasks.watch.stream import BATCH_BYTES
 from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
@@ -161,49 +160,6 @@ async def test_the_first_batch_of_a_long_log_comes_before_the_rest_is_read(url: 
             assert plane.engine.reads.count("read_after") <= 2
         assert "get_task" not in plane.engine.reads
         stream.cancel()
-
-
-@KINDS
-async def test_who_catches_up_is_sent_short_messages(url: str, kind: str) -> None:
-    """C13: bounded in events and in bytes, so that each holds everybody else up for a moment only."""
-    async with opened(url, lease_ttl=60.0) as plane:
-        run = await plane.create(working=True)
-        await run.chunks(700, each=350)
-        await run.chunks(20, size=20_000, each=20)
-        await run.complete()
-    async with opened(url, lease_ttl=60.0) as plane:
-        seen: list[int] = []
-        async for response in plane.watch(run.id, run.at(1), stop_at=TERMINAL, kind=kind):
-            events = response.events.events
-            assert len(events) <= PAGE_EVENTS
-            assert sum(len(event.event.SerializeToString()) for event in events) <= BATCH_BYTES
-            seen.extend(event.generation for event in events)
-        assert seen == list(range(2, 724))
-
-
-@KINDS
-async def test_who_is_caught_up_waits_for_nobody_who_catches_up(url: str, kind: str) -> None:
-    """C13: readers stand in the midst of a long log, and a watcher of its end gets the next event."""
-    async with opened(url, lease_ttl=60.0) as plane:
-        run = await plane.create(working=True)
-        await run.chunks(1000, each=500)
-    async with opened(url, lease_ttl=60.0) as plane:
-        run.plane = plane
-        end = plane.watch(run.id, run.at(1001), kind=kind)
-        assert [event.generation for event in await take(end, 1)] == [1002]
-        async with plane.pacer.piece():
-            readers = [plane.watch(run.id, run.at(1), stop_at=TERMINAL, kind=kind) for _ in range(5)]
-            for reader in readers:
-                assert len(await take(reader, 1)) == PAGE_EVENTS
-            rest = [asyncio.ensure_future(events_of(reader)) for reader in readers]
-            await run.append(chunk(append=True))
-            assert [event.generation for event in await take(end, 1)] == [1003]
-            assert not any(each.done() for each in rest)
-            await run.complete()
-            assert [event.generation for event in await take(end, 1)] == [1004]
-        for seen, _ in await asyncio.gather(*rest):
-            assert seen == list(range(2 + PAGE_EVENTS, 1005))
-        end.cancel()
 
 
 async def test_snapshot_and_tail_meet_without_gap_or_repetition_while_a_writer_appends(plane: Plane) -> None:

@@ -23,7 +23,7 @@ from taskplane.tasks.watch.watched import Watched
 MAX_FINAL: Final = 1024 * 1024
 # A reader that takes page after page from the database gets longer ones, up to this; their bytes stay bounded.
 LONGEST_PAGE: Final = 512
-# What is sent at once of such a page: translating it takes a millisecond or two.
+# Bytes of one message of such a page; it takes a millisecond or two to translate.
 BATCH_BYTES: Final = 64 * 1024
 
 
