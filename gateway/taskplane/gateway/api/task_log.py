@@ -54,7 +54,7 @@ async def _events(plane: Plane, task_id: str, cursor: str, head: int) -> AsyncGe
                 if one.response.WhichOneof("response") == "events":
                     events = one.response.events.events
                     EVENTS.inc(len(events))
-                    async with plane.pacer.piece() if events[-1].generation <= head else nullcontext():
+                    async with plane.pacer.piece() if events[0].generation <= head else nullcontext():
                         written = await plane.worker.run(one.response.ByteSize(), _batch, one)
                     yield written
                 else:
