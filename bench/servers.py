@@ -52,6 +52,11 @@ async def _process(
             await process.wait()
 
 
+def reading(port: int, path: str, readers: int) -> AbstractAsyncContextManager[None]:
+    """So many readers of a path, over and over, in a process of their own."""
+    return _process("-m", "bench.readers", str(port), path, str(readers))
+
+
 async def _answering(port: int, path: str) -> None:
     async with asyncio.timeout(30):
         while True:

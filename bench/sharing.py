@@ -96,21 +96,11 @@ async def _readers() -> Rows:
     rows: Rows = {}
     async with _plane() as (http, _):
         task = await _send(http, "ann", f"flood {EVENTS}")
-
-        async def read() -> None:
-            while True:
-                path = f"/api/tasks/{task['id']}/events"
-                async with http.stream("GET", path, headers={"X-User-Id": "ann"}) as reply:
-                    async for _ in reply.aiter_raw():
-                        pass
-
+        path = f"/api/tasks/{task['id']}/events"
         for readers in (0, 1, 10):
-            reading = [asyncio.create_task(read()) for _ in range(readers)]
-            await asyncio.sleep(1.0)
-            hellos = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
-            for each in reading:
-                each.cancel()
-            await asyncio.gather(*reading, return_exceptions=True)
+            async with servers.reading(http.base_url.port or 0, path, readers):
+                await asyncio.sleep(1.0)
+                hellos = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
             rows[f"`hello` beside {readers} readers of a log of {EVENTS:,} events"] = _shown(hellos)
     return rows
 

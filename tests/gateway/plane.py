@@ -210,6 +210,7 @@ async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, N
             sessions=stores,
             executor=runs,
             ready={"tasks": ready, "sessions": ready, "executor": ready},
+            pacer=behind.services.pacer,
         ) as gateway,
         # Certificates take long to load, and plain HTTP has no use for them.
         httpx.AsyncClient(base_url=gateway.url, timeout=20.0, verify=False) as http,

@@ -14,6 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.channel import InProcessChannel, client, connect
+from taskplane.runtime.pacing import Pacer
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
@@ -77,9 +78,12 @@ class Stream(Protocol):
 class Plane:
     """The room and its clients; `kind` names the channel: "inprocess" or "socket"."""
 
-    def __init__(self, room: TasksRoom, engine: CountingEngine, channels: dict[str, grpc.aio.Channel]) -> None:
+    def __init__(
+        self, room: TasksRoom, engine: CountingEngine, pacer: Pacer, channels: dict[str, grpc.aio.Channel]
+    ) -> None:
         self.room = room
         self.engine = engine
+        self.pacer = pacer
         self._channels = channels
 
     def store(self, who: Principal = EXECUTOR, kind: str = "inprocess") -> pb_grpc.TaskStoreStub:
@@ -156,10 +160,9 @@ async def opened(url: str, *, resident: str | None = None, **settings: Any) -> A
     """The room over the database at `url`, served on a socket and in process. Ends with nothing left behind."""
     async with AsyncExitStack() as stack:
         engine = CountingEngine(await stack.enter_async_context(open_engine(url)))
-        room = await stack.enter_async_context(
-            open_tasks(TasksSettings(database_url=url, **{**QUICK, **settings}), engine, resident=resident)
-        )
         services = Services(policy=POLICY)
+        values = TasksSettings(database_url=url, **{**QUICK, **settings})
+        room = await stack.enter_async_context(open_tasks(values, engine, resident=resident, pacer=services.pacer))
         room.register(services)
         server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=1.0))
         channels: dict[str, grpc.aio.Channel] = {
@@ -167,7 +170,7 @@ async def opened(url: str, *, resident: str | None = None, **settings: Any) -> A
             "socket": await stack.enter_async_context(connect(server.address)),
         }
         stack.push_async_callback(channels["inprocess"].close)
-        yield Plane(room, engine, channels)
+        yield Plane(room, engine, services.pacer, channels)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:

@@ -12,6 +12,7 @@ from taskplane.gateway.auth import Authenticator
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
+from taskplane.runtime.pacing import Pacer
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Plane:
     authenticator: Authenticator
     streams: Streams
     worker: Worker
+    # Paces long reads.
+    pacer: Pacer
     # One slot for each session that may be imported at once.
     imports: asyncio.Semaphore
     # Readiness checks of the services, by name.

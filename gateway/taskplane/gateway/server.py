@@ -23,6 +23,7 @@ from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
 from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.http_server import listening, serving_http
+from taskplane.runtime.pacing import Pacer
 from taskplane.runtime.principal import Principal
 
 # Bytes of kernel memory that a stalled reader costs at most, besides the transport's buffer.
@@ -51,13 +52,14 @@ async def open_gateway(
     sessions: grpc.aio.Channel,
     executor: grpc.aio.Channel,
     ready: Mapping[str, Probe] | None = None,
+    pacer: Pacer | None = None,
 ) -> AsyncGenerator[Gateway]:
     """Serve HTTP until the context is left; then report not ready, end the streams after `drain_delay` seconds, and the
     requests after `shutdown_timeout` seconds at the latest.
 
     The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
-    protocol, which in-process channels do not serve. Raise Invalid if other machines could call without
-    authentication; Unavailable `CANNOT_LISTEN`.
+    protocol, which in-process channels do not serve. `pacer`: that of the services in this process, if there are any.
+    Raise Invalid if other machines could call without authentication; Unavailable `CANNOT_LISTEN`.
     """
     authenticator = Authenticator(settings)
     identity = Principal("", "", "gateway", service=True)
@@ -94,6 +96,7 @@ async def open_gateway(
             authenticator=authenticator,
             streams=streams,
             worker=worker,
+            pacer=pacer or Pacer(),
             imports=asyncio.Semaphore(settings.max_imports),
             probes=ready if ready is not None else probes(clients()),
             draining=drain.is_set,

@@ -66,7 +66,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
     await migrate.upgrade(settings.tasks.database_url, "taskplane.tasks")
     async with (
         open_database(settings.tasks) as engine,
-        open_tasks(settings.tasks, engine, resident=process_id) as tasks,
+        open_tasks(settings.tasks, engine, resident=process_id, pacer=services.pacer) as tasks,
         open_sessions(settings.sessions, services) as sessions,
         InProcessChannel(services) as channel,
     ):
@@ -85,6 +85,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                     sessions=channel,
                     executor=channel,
                     ready={"tasks": tasks.ready, "sessions": sessions.ready, "executor": executor.ready},
+                    pacer=services.pacer,
                 ) as gateway:
                     yield Plane(gateway, listening, executor)
                     await listening.health.shut()

@@ -23,6 +23,7 @@ from taskplane.runtime import logs, principal, status, tracing
 from taskplane.runtime.errors import Conflict, Internal, Invalid, PermissionDenied, PlaneError, Unauthenticated
 from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.metrics import CALLS, OPEN_STREAMS, SECONDS
+from taskplane.runtime.pacing import Pacer
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.validation import is_request_id
@@ -70,13 +71,14 @@ class ClientGone(asyncio.CancelledError):
 @dataclass(frozen=True, slots=True)
 class Method:
     """A method as it is registered. `access` None: it has no line in the policy. `default`: the principal of calls that
-    name none."""
+    name none. `pacer`: for which unary calls are counted."""
 
     path: str
     streaming: bool
     access: Access | None
     signer: PrincipalSigner
     default: Principal | None
+    pacer: Pacer
 
 
 class _Observer:
@@ -180,7 +182,7 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
             handler.response_serializer,
         )
     return grpc.unary_unary_rpc_method_handler(
-        cast("Any", _around(cast("Any", handler.unary_unary), method)),
+        cast("Any", _around(_counted(cast("Any", handler.unary_unary), method.pacer), method)),
         _tolerant(handler.request_deserializer),
         handler.response_serializer,
     )
@@ -257,6 +259,14 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
             del error  # a frame that holds its own exception is a cycle
     whole = status.to_status(error)
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
+
+
+def _counted(behaviour: Handler, pacer: Pacer) -> Handler:
+    async def counted(request: Any, context: Context) -> Any:
+        with pacer.call():
+            return await behaviour(request, context)
+
+    return counted
 
 
 def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Gauge) -> Handler:

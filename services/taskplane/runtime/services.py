@@ -7,6 +7,7 @@ import grpc
 
 from taskplane.runtime.identity import PrincipalSigner
 from taskplane.runtime.interceptors import Method, wrap
+from taskplane.runtime.pacing import Pacer
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 
@@ -32,6 +33,8 @@ class Services:
         """Every method by its path, wrapped."""
         self.names: list[str] = []
         """The full names of the services."""
+        self.pacer = Pacer()
+        """Paces long reads of this process beside the unary calls of these services."""
         self._policy = dict(policy)
         self._signer = PrincipalSigner(secret)
         self._default = default
@@ -61,6 +64,7 @@ class Services:
                 access=self._policy.get(path),
                 signer=self._signer,
                 default=None if self.secret else self._default,
+                pacer=self.pacer,
             )
             self.handlers[path] = wrap(handler, method)
 

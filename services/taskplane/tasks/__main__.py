@@ -25,7 +25,7 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         open_database(settings) as engine,
-        open_tasks(settings, engine) as room,
+        open_tasks(settings, engine, pacer=services.pacer) as room,
     ):
         room.register(services)
         async with (

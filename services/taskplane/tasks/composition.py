@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
+from taskplane.runtime.pacing import Pacer
 from taskplane.runtime.services import Services
 from taskplane.storage.bell import Bell
 from taskplane.storage.engine import LONGEST_IDLE, Engine, make_bell, open_engine
@@ -74,13 +75,13 @@ def open_database(settings: TasksSettings) -> AbstractAsyncContextManager[Engine
 
 @asynccontextmanager
 async def open_tasks(
-    settings: TasksSettings, engine: Engine, *, resident: str | None = None
+    settings: TasksSettings, engine: Engine, *, resident: str | None = None, pacer: Pacer | None = None
 ) -> AsyncGenerator[TasksRoom, None]:
     """Open the task store over a database whose schema is up to date; the caller closes the engine afterwards.
 
     `resident`: the process id of the executor in this process (it begins with `queue.RESIDENT`); it is used only if
-    this store is alone on its database, that is on SQLite. If a background task of the store dies, the body is
-    cancelled and the error raised.
+    this store is alone on its database, that is on SQLite. `pacer`: that of the services of this process, for watches
+    that catch up. If a background task of the store dies, the body is cancelled and the error raised.
     """
     alone = engine.dialect.name == "sqlite"
     commits = _Commits()
@@ -88,7 +89,7 @@ async def open_tasks(
         records = Wire(await log.epoch())
         cache = EventCache(wire.event)
         watched = Watched(log, poll_every=settings.poll_every)
-        watch = Watch(log, cache, watched, records, alone=alone)
+        watch = Watch(log, cache, watched, records, pacer or Pacer(), alone=alone)
         following = Following(watched, session_wire.info, alone=alone)
         leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
         claims = Claims(

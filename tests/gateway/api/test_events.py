@@ -52,6 +52,21 @@ async def test_the_log_goes_on_after_any_place_and_is_over_at_the_end(plane: Pla
     assert (over.status_code, over.content) == (204, b"")
 
 
+async def test_what_is_new_waits_for_nobody_who_reads_from_the_beginning(plane: Plane) -> None:
+    """C13: a stream that is at the end of the log is sent the next event in the midst of all other readers' turns."""
+    asked = await plane.send("ask")
+    path = f"/api/tasks/{asked['id']}/events"
+    cursor = asked["metadata"]["taskplane.dev/cursor"]
+    async with asyncio.timeout(20), plane.http.stream("GET", path, headers={"Last-Event-ID": cursor}) as end:
+        new = events(end)
+        async with plane.behind.services.pacer.piece():
+            reading = asyncio.ensure_future(log(plane, asked["id"]))
+            await plane.send("Ann", message={"taskId": asked["id"]})
+            assert (await anext(new)).data["kind"] == "message"
+            assert not reading.done()
+        assert [event.data["generation"] for event in await reading][:2] == [1, 2]
+
+
 async def test_a_place_that_cannot_be_honoured_is_a_marked_snapshot(plane: Plane) -> None:
     """C4."""
     task = await plane.send("hello")

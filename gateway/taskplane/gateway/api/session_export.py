@@ -15,6 +15,8 @@ from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound, PlaneError
 
 _ENTRIES: Final = 200
+# Lines that are written at once, each of which takes a few tenths of a millisecond.
+_LINES: Final = 8
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -51,17 +53,18 @@ async def _lines(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, i
             for entry in entries:
                 if entry.kind == sb.ENTRY_KIND_MESSAGE and entry.task_id:
                     copied[entry.task_id] = max(entry.generation, copied.get(entry.task_id, 0))
-            size = sum(entry.ByteSize() for entry in entries)
-            yield await plane.worker.run(size, _written, tally, "entries", "entry", entries)
+            async for lines in _written(plane, tally, "entries", "entry", entries):
+                yield lines
         for task_id, generation in tasks:
             async for response in plane.tasks.ExportTask(pb.ExportTaskRequest(task_id=task_id, generation=generation)):
-                size = response.ByteSize()
                 if response.HasField("task"):
                     task = response.task
                     task.copied_generation = min(task.copied_generation, copied.get(task.id, 0))
-                    yield await plane.worker.run(size, _written, tally, "tasks", "task", [task])
+                    written = _written(plane, tally, "tasks", "task", [task])
                 else:
-                    yield await plane.worker.run(size, _written, tally, "events", "event", response.events.events)
+                    written = _written(plane, tally, "events", "event", response.events.events)
+                async for lines in written:
+                    yield lines
     except PlaneError as error:
         yield format_line("error", code=error.reason, message=error.message)
         return
@@ -83,7 +86,19 @@ async def _entries(plane: Plane, session: sb.Session) -> AsyncGenerator[Sequence
         asked.page_token = page.next_page_token
 
 
-def _written(tally: Tally, counted: str, kind: str, messages: Sequence[Any]) -> bytes:
+async def _written(
+    plane: Plane, tally: Tally, counted: str, kind: str, messages: Sequence[Any]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of the messages, a few at a time."""
+    for first in range(0, len(messages), _LINES):
+        some = messages[first : first + _LINES]
+        size = sum(one.ByteSize() for one in some)
+        async with plane.pacer.piece():
+            lines = await plane.worker.run(size, _format, tally, counted, kind, some)
+        yield lines
+
+
+def _format(tally: Tally, counted: str, kind: str, messages: Sequence[Any]) -> bytes:
     return b"".join([tally.add(format_line(kind, **{kind: one}), counted) for one in messages])
 
 

@@ -1,7 +1,7 @@
 """The log of a task as server-sent events: every event that the store has numbered."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, Final
 
 import orjson
@@ -39,10 +39,12 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
     if record.state in TERMINAL and cursor == cursor_of(record):
         return empty_reply(204)
-    return sse.event_stream(plane, caller, _events(plane, task_id, cursor or f"{record.incarnation}-0"))
+    events = _events(plane, task_id, cursor or f"{record.incarnation}-0", record.generation)
+    return sse.event_stream(plane, caller, events)
 
 
-async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[bytes, None]:
+async def _events(plane: Plane, task_id: str, cursor: str, head: int) -> AsyncGenerator[bytes, None]:
+    """Yield the log in writes. What it had at the beginning, up to `head`, is paced; what comes later is not."""
     seen = watch(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience, begun=True)
     told = False
     try:
@@ -50,8 +52,11 @@ async def _events(plane: Plane, task_id: str, cursor: str) -> AsyncGenerator[byt
             async for one in seen:
                 told = True
                 if one.response.WhichOneof("response") == "events":
-                    EVENTS.inc(len(one.response.events.events))
-                    yield await plane.worker.run(one.response.ByteSize(), _batch, one)
+                    events = one.response.events.events
+                    EVENTS.inc(len(events))
+                    async with plane.pacer.piece() if events[0].generation <= head else nullcontext():
+                        written = await plane.worker.run(one.response.ByteSize(), _batch, one)
+                    yield written
                 else:
                     yield await plane.worker.run(one.response.ByteSize(), _snapshot, one)
     except PlaneError as error:

@@ -1,7 +1,8 @@
 """One watch: the events of a task after a place, in order and without a gap, then live ones, then the end."""
 
 import time
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Final, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -9,6 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
+from taskplane.runtime.pacing import Pacer
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, cursor_of
 from taskplane.tasks.pages import PAGE_BYTES, PAGE_EVENTS
@@ -21,6 +23,8 @@ from taskplane.tasks.watch.watched import Watched
 MAX_FINAL: Final = 1024 * 1024
 # A reader that takes page after page from the database gets longer ones, up to this; their bytes stay bounded.
 LONGEST_PAGE: Final = 512
+# Bytes of one message of such a page; it takes a millisecond or two to translate.
+BATCH_BYTES: Final = 64 * 1024
 
 
 class Records(Protocol):
@@ -48,6 +52,7 @@ class Watch:
         cache: EventCache,
         watched: Watched,
         records: Records,
+        pacer: Pacer,
         *,
         alone: bool,
         bookmark_after: float = 5.0,
@@ -56,6 +61,7 @@ class Watch:
         self._cache = cache
         self._watched = watched
         self._records = records
+        self._pacer = pacer
         self._alone = alone
         self._bookmark_after = bookmark_after
 
@@ -96,6 +102,7 @@ class Watch:
                 await afp("watch.after_snapshot")
             spoke = time.monotonic()
             limit = PAGE_EVENTS
+            behind = False
             while True:
                 if seat.gone:
                     raise task_not_found(task_id)
@@ -130,16 +137,21 @@ class Watch:
                         spoke = time.monotonic()
                     seat.place = row.generation
                     continue
-                row, ring, events = await self._events(row.uid, place, limit)
-                limit = min(2 * limit, LONGEST_PAGE) if len(events) == limit else PAGE_EVENTS
+                async with self._pacer.piece() if behind else nullcontext():
+                    row, ring, events = await self._events(row.uid, place, limit)
                 events, stopped = _until(events, stop_at)
                 if not end_only:
                     await afp("watch.before_send")
-                    yield self._batch(ring, events)
+                    for some in [events] if ring is not None else _batches(events):
+                        async with self._pacer.piece() if behind else nullcontext():
+                            response = self._batch(ring, some)
+                        yield response
                     spoke = time.monotonic()
                 seat.place = place = events[-1].generation
                 if stopped:
                     break
+                behind = ring is None and place < seat.head
+                limit = min(2 * limit, LONGEST_PAGE) if behind else PAGE_EVENTS
             yield await self._end(scope, row, place, incarnation)
         finally:
             seat.leave()
@@ -204,6 +216,17 @@ class Watch:
         response.end.cursor = cursor_of(incarnation, place)
         self._records.fill(response.end.record, row, task)
         return response
+
+
+def _batches(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Cut what was read into messages of at most `PAGE_EVENTS` events and `BATCH_BYTES`, or of one event."""
+    first = size = 0
+    for index, event in enumerate(events):
+        size += len(event.payload)
+        if index > first and (index - first == PAGE_EVENTS or size > BATCH_BYTES):
+            yield events[first:index]
+            first, size = index, len(event.payload)
+    yield events[first:]
 
 
 def _until(events: Sequence[Event], states: Collection[int]) -> tuple[Sequence[Event], bool]:
