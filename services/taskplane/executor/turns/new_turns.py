@@ -17,8 +17,8 @@ from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
 from taskplane.executor.session_entries import unvoid, void
-from taskplane.executor.turns import message_ids
 from taskplane.executor.turns.follow_ups import FollowUps
+from taskplane.executor.turns.invocations import derived
 from taskplane.executor.turns.routing import Proposal, Routing
 from taskplane.executor.turns.saving import Decision, Opening
 from taskplane.executor.turns.send import Send, reference
@@ -66,8 +66,8 @@ class NewTurns:
     async def begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
         """Save and decide a new turn, and create its task unless it was answered."""
         given = send.request.message
-        if given.message_id and given.context_id:
-            await message_ids.settle(self._sessions, send.message, send.context_id, send.invocation_id)
+        # Its session may have another message under its id.
+        may_be_renamed = bool(given.message_id and given.context_id)
         send.message.context_id = send.context_id
         send.message.ClearField("task_id")
         # Both stores keep it, in whichever order they write.
@@ -80,6 +80,7 @@ class NewTurns:
             agent=send.hosted.name,
             message=send.message,
             expected_version=send.expected_version,
+            own_message_id=derived(send.invocation_id, "message") if may_be_renamed else "",
         )
         proposal = Proposal(
             invocation_id=send.invocation_id,
@@ -93,8 +94,9 @@ class NewTurns:
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
             # the same time. Should only the task store succeed, the message is copied from there like any other.
-            # One with an expected version must not have made a task when it is refused.
-            new = not send.keyed and not send.expected_version
+            # One with an expected version must not have made a task when it is refused, and the session decides about
+            # the id of a message first.
+            new = not send.keyed and not send.expected_version and not may_be_renamed
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
             if not overlaps:
