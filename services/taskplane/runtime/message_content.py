@@ -1,9 +1,21 @@
 """The content of a message: what tells it from another one under the same id."""
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from collections.abc import Iterable
+from typing import Protocol
 
 
-def same_content(one: a2a.Message, other: a2a.Message) -> bool:
+class _Message(Protocol):
+    """A message of A2A, of which this package knows no class."""
+
+    @property
+    def role(self) -> int: ...
+    @property
+    def parts(self) -> Iterable[object]: ...
+    @property
+    def reference_task_ids(self) -> Iterable[str]: ...
+
+
+def same_content(one: _Message, other: _Message) -> bool:
     """Return whether role, parts and references of two messages are equal; ids and metadata do not count."""
     return (
         one.role == other.role
