@@ -94,12 +94,14 @@ class NewTurns:
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
             # the same time. Should only the task store succeed, the message is copied from there like any other.
-            # One with an expected version must not have made a task when it is refused, and the session decides about
-            # the id of a message first.
-            new = not send.keyed and not send.expected_version and not may_be_renamed
+            # One with an expected version must not have made a task when it is refused.
+            new = not send.keyed and not send.expected_version
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
-            if not overlaps:
+            if overlaps and may_be_renamed:
+                # The session decides which id the task gets to see. It need not answer, as when both write at once.
+                await asyncio.wait((saving,))
+            elif not overlaps:
                 decision = await saving
                 if decision.answer is not None:
                     await self._put_back(send, decision)

@@ -39,7 +39,7 @@ class Opening:
     message: a2a.Message
     # The version that the session must have before it is saved; 0: any.
     expected_version: int = 0
-    # What the message is called if its session has another one under its id; "": it cannot have one.
+    # The id for the message if its session has another one under that which it has; "": there can be none.
     own_message_id: str = ""
 
     async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
