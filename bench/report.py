@@ -26,14 +26,15 @@ WHERE = """## Where the time of a blocking send goes
 
 A send is seven calls between the rooms, five transactions and 13 statements. Four of the transactions come one after
 the other: the message and its task (at the same time, in two databases), what the agent says, its copy in the session,
-and the end. A message that names its session or a task is one call more, a read of two statements. More words change
-little, since what waits for the same commit is one event; the SDK handles each by itself. In one process the time is
-Python's, evenly spread over HTTP and JSON, the calls between the rooms, checks and conversions in the stores, the
-executor, and group commit. The event loop and the two threads that write to the databases share one interpreter, so
-that a send costs what all three of them do. With one connection each of the four commits waits for the disk, and the
-processor is cold after it. In four processes a send takes about three times as much of the processor as in one. A third
-of it is gRPC: a call with an empty handler takes 0.7 ms, a stream 0.9. The rest is smaller batches, since calls come
-one by one, and the switches between processes and threads.
+and the end. One that names its session is saved there before its task is created, and if there is such a session, one
+statement looks for its message id and a call reads the history. More words change little, since what waits for the same
+commit is one event; the SDK handles each by itself. In one process the time is Python's, evenly spread over HTTP and
+JSON, the calls between the rooms, checks and conversions in the stores, the executor, and group commit. The event loop
+and the two threads that write to the databases share one interpreter, so that a send costs what all three of them do.
+With one connection each of the four commits waits for the disk, and the processor is cold after it. In four processes a
+send takes about three times as much of the processor as in one. A third of it is gRPC: a call with an empty handler
+takes 0.7 ms, a stream 0.9. The rest is smaller batches, since calls come one by one, and the switches between processes
+and threads.
 """
 
 

@@ -1,5 +1,6 @@
 """Entries of a session by the id of their message, on every engine."""
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator
 
@@ -22,6 +23,8 @@ from tests.conftest import Migrated
 from tests.support.thorough import THOROUGH
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Invalid
+from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.session import MESSAGE
@@ -91,3 +94,51 @@ async def test_a_lookup_gives_what_a_scan_gives(sessions: Sessions, seed: int) -
             found = await sessions.entries(context, message_id=message_id, page_size=choice.randint(1, 9))
             assert ids(found) == [each.id for each in entries if each.message.message_id == message_id]
             assert [messages(each.payload)[0].message_id for each in found] == [message_id] * len(found)
+
+
+async def say(sessions: Sessions, context_id: str, entry: pb.Entry, own: str, *more: pb.Entry) -> tuple[str, bool]:
+    """The id under which the message of an entry stands now, and whether this call gave it another one."""
+    request = pb.AppendEntriesRequest(
+        context_id=context_id, entries=[entry, *more], create=pb.NewSession(), own_message_id=own
+    )
+    answer = await sessions.log.append(wire.append(request, ADA))
+    (stored,) = [each for each in await sessions.entries(context_id) if each.id == entry.id]
+    (said,) = messages(stored.payload)
+    assert said.message_id == stored.message_id
+    return said.message_id, answer.renamed
+
+
+async def test_another_message_under_a_used_id_is_stored_under_its_own(sessions: Sessions) -> None:
+    """T11: decided where it is stored; the same content is one message, and a repeat changes nothing."""
+    first = under("m", user("A", "x" * 20_000))
+    assert await say(sessions, "s", first, "own-A") == ("m", False)
+    assert await say(sessions, "s", under("m", user("B")), "own-B", outcome("B")) == ("own-B", True)
+    assert await say(sessions, "s", under("m", user("B")), "own-other", outcome("B")) == ("own-B", False)
+    assert await say(sessions, "s", under("m", user("C", "x" * 20_000)), "own-C") == ("m", False)
+    assert await say(sessions, "s", under("n", user("D")), "own-D") == ("n", False)
+    assert await say(sessions, "s", under("m", user("E")), "") == ("m", False)
+    assert await say(sessions, "t", under("m", user("F")), "own-F") == ("m", False)
+    await sessions.append("s", rewind("A", "R"))
+    assert await say(sessions, "s", under("m", user("G")), "own-G") == ("own-G", True)
+    assert ids(await sessions.entries("s", message_id="own-B")) == ["B"]
+
+
+async def test_of_messages_that_come_at_once_under_one_id_the_first_keeps_it(sessions: Sessions) -> None:
+    """T11: in each session by itself."""
+    for context in "st":
+        await sessions.append(context, user(f"begin-{context}"))
+    turns = [(context, f"{context}{n}") for n in range(8) for context in "st"]
+    said = await asyncio.gather(*(say(sessions, s, under("m", user(turn)), f"own-{turn}") for s, turn in turns))
+    kept = [turn for (_, turn), (message_id, _) in zip(turns, said, strict=True) if message_id == "m"]
+    assert sorted(turn[0] for turn in kept) == ["s", "t"]
+    for (_, turn), answer in zip(turns, said, strict=True):
+        assert answer == (("m", False) if turn in kept else (f"own-{turn}", True))
+
+
+async def test_only_a_message_can_have_an_id_of_its_own(sessions: Sessions) -> None:
+    entries: list[tuple[list[pb.Entry], str]] = [([event("E", "{}")], "own"), ([], "own"), ([user("A")], "x" * 256)]
+    for given, own in entries:
+        request = pb.AppendEntriesRequest(context_id="s", entries=given, create=pb.NewSession(), own_message_id=own)
+        with pytest.raises(Invalid) as refused:
+            await sessions.log.append(wire.append(request, ADA))
+        assert list(refused.value.fields) == ["own_message_id"]

@@ -176,7 +176,7 @@ async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(
             if deleted:
                 stores.channel.before["AppendEntries"] = hold
             created = stores.calls["CreateTask"]
-            sent.append(asyncio.create_task(plane.submit("stay", context_id="c")))
+            sent.append(asyncio.create_task(plane.submit("stay", context_id="c", message_id="")))
             await eventually(lambda: listed(plane), lambda found: len(found) == 2)
             assert stores.calls["CreateTask"] == created + 1
             if not deleted:

@@ -60,6 +60,9 @@ async def use_everything(sessions: Sessions) -> None:
     await sessions.append("s1", user("A"), outcome("A", "hi"), copy("A", 2), user("u1-1"))
     await sessions.append("new", user("B"), outcome("B"))
     await sessions.append("new", user("B"), pushed("p"), rewind("B", "r"))
+    request = pb.AppendEntriesRequest(context_id="s1", entries=[user("u1-3")], own_message_id="own")
+    request.entries[0].id = "again"
+    await log.append(wire.append(request, ADA))
     await log.create(commands.Create(scope=ADA, context_id="s2", title="x"))
     await log.update(commands.Update(scope=ADA, context_id="s2", title="y"))
     await log.session(ADA, "s3")

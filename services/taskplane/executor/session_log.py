@@ -37,14 +37,20 @@ class SessionLog:
         entries: Sequence[pb.Entry],
         create: pb.NewSession | None = None,
         expected_version: int = 0,
+        own_message_id: str = "",
     ) -> pb.AppendEntriesResponse:
         """Append all entries or none, in one call; a repeat changes nothing.
 
+        `own_message_id`: the message of the first entry gets this id if the session has another one under its own.
         Conflict: the session is not at `expected_version`, if that is given.
         """
         return await self._service.AppendEntries(
             pb.AppendEntriesRequest(
-                context_id=context_id, entries=entries, create=create, expected_version=expected_version
+                context_id=context_id,
+                entries=entries,
+                create=create,
+                expected_version=expected_version,
+                own_message_id=own_message_id,
             )
         )
 

@@ -67,7 +67,11 @@ def appended(answer: commands.Appended) -> pb.AppendEntriesResponse:
     """Convert the answer to AppendEntries, without the entries that the caller has just sent."""
     of = answer.session
     response = pb.AppendEntriesResponse(
-        version=of.version, entry_count=of.seq, appended=answer.appended, unapplied=of.unapplied
+        version=of.version,
+        entry_count=of.seq,
+        appended=answer.appended,
+        unapplied=of.unapplied,
+        renamed=answer.renamed,
     )
     set_time(response.updated_at, of.updated_at)
     if answer.known:
@@ -119,6 +123,7 @@ def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
         deltas=deltas,
         create=create,
         expected_version=request.expected_version,
+        own_message_id=request.own_message_id,
     )
 
 

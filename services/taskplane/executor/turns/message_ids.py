@@ -11,6 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.turns.invocations import derived
 from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.message_content import same_content
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +40,5 @@ def keep_apart(message: a2a.Message, first: a2a.Message | None, invocation_id: s
 
     The id is derived from the invocation, so that a repeat has the same one.
     """
-    if first is not None and _content(first) != _content(message):
+    if first is not None and not same_content(first, message):
         message.message_id = derived(invocation_id, "message")
-
-
-def _content(message: a2a.Message) -> tuple[object, ...]:
-    return message.role, list(message.parts), list(message.reference_task_ids)

@@ -17,8 +17,8 @@ from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
 from taskplane.executor.session_entries import unvoid, void
-from taskplane.executor.turns import message_ids
 from taskplane.executor.turns.follow_ups import FollowUps
+from taskplane.executor.turns.invocations import derived
 from taskplane.executor.turns.routing import Proposal, Routing
 from taskplane.executor.turns.saving import Decision, Opening
 from taskplane.executor.turns.send import Send, reference
@@ -66,8 +66,8 @@ class NewTurns:
     async def begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
         """Save and decide a new turn, and create its task unless it was answered."""
         given = send.request.message
-        if given.message_id and given.context_id:
-            await message_ids.settle(self._sessions, send.message, send.context_id, send.invocation_id)
+        # Its session may have another message under its id.
+        may_be_renamed = bool(given.message_id and given.context_id)
         send.message.context_id = send.context_id
         send.message.ClearField("task_id")
         # Both stores keep it, in whichever order they write.
@@ -80,6 +80,7 @@ class NewTurns:
             agent=send.hosted.name,
             message=send.message,
             expected_version=send.expected_version,
+            own_message_id=derived(send.invocation_id, "message") if may_be_renamed else "",
         )
         proposal = Proposal(
             invocation_id=send.invocation_id,
@@ -97,7 +98,10 @@ class NewTurns:
             new = not send.keyed and not send.expected_version
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
-            if not overlaps:
+            if overlaps and may_be_renamed:
+                # The session decides which id the task gets to see. It need not answer, as when both write at once.
+                await asyncio.wait((saving,))
+            elif not overlaps:
                 decision = await saving
                 if decision.answer is not None:
                     await self._put_back(send, decision)

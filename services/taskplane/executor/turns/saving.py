@@ -39,6 +39,8 @@ class Opening:
     message: a2a.Message
     # The version that the session must have before it is saved; 0: any.
     expected_version: int = 0
+    # The id for the message if its session has another one under that which it has; "": there can be none.
+    own_message_id: str = ""
 
     async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
         """Save the user's message and the outcome of its turn, in one call if the router need not be waited for.
@@ -49,13 +51,13 @@ class Opening:
         if routing is None or (await routing.at_sight() and self._fits(routing)):
             outcome = self._outcome(routing)
             opening = [self._user(is_task=not outcome.HasField("message")), outcome]
-            stored = await self._save(log, opening, self.expected_version)
+            stored = await self._begin(log, opening)
             repeated = stored.appended < 2
             if repeated:
                 await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
             begins = stored.appended == OPENING == stored.entry_count
             return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
-        saved = await self._save(log, [self._user(is_task=False)], self.expected_version)
+        saved = await self._begin(log, [self._user(is_task=False)])
         repeated = saved.appended == 0
         if repeated:
             await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
@@ -66,7 +68,7 @@ class Opening:
         begins = saved.appended == 1 == saved.entry_count
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
-        stored = await self._save(log, [outcome])
+        stored = await self._save(log, [outcome], 0, "")
         # Much can happen while a router thinks.
         begins = begins and stored.entry_count == OPENING
         return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
@@ -76,17 +78,25 @@ class Opening:
         answer = routing.answer()
         return answer is None or self.message.ByteSize() + answer.ByteSize() <= MAX_CALL_BYTES
 
-    async def _save(
-        self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int = 0
-    ) -> pb.AppendEntriesResponse:
-        create = pb.NewSession(agent=self.agent, title=title_of(self.message))
-        stored = await retry_briefly(lambda: log.append(self.context_id, entries, create, expected_version))
+    async def _begin(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
+        """Save entries of which the first is the user's message, and have it here as it is there."""
+        stored = await self._save(log, entries, self.expected_version, self.own_message_id)
+        if stored.renamed:
+            self.message.message_id = self.own_message_id
         for entry in stored.known:
             if entry.id == self.invocation_id:
                 self.message.message_id = entry.message.message_id
                 time = entry.message.metadata.fields[message_times.KEY]
                 self.message.metadata.fields[message_times.KEY].CopyFrom(time)
         return stored
+
+    async def _save(
+        self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int, own_message_id: str
+    ) -> pb.AppendEntriesResponse:
+        create = pb.NewSession(agent=self.agent, title=title_of(self.message))
+        return await retry_briefly(
+            lambda: log.append(self.context_id, entries, create, expected_version, own_message_id)
+        )
 
     async def _history(self, log: SessionLog) -> Sequence[a2a.Message]:
         return (await log.conversation(self.context_id)).messages(self.task_id, without={self.invocation_id})

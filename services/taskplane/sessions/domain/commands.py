@@ -59,7 +59,8 @@ class Append:
     """Append entries to one session, all or none; the store sets their `seq` and `created_at`. Answer: `Appended`.
 
     `create` makes the session if there is none. `expected_version` 0: any. `deltas`: the changes of the state by
-    events, by the id of their entry.
+    events, by the id of their entry. `own_message_id`: the id under which the message of the first entry is stored if
+    the session has another message under that which it has; "": it keeps its id.
     """
 
     scope: Scope
@@ -68,6 +69,7 @@ class Append:
     create: NewSession | None = None
     expected_version: int = 0
     deltas: Mapping[str, Delta] = field(default_factory=dict[str, Delta])
+    own_message_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,12 +143,14 @@ class Created:
 class Appended:
     """Answer to Append: the session as it is now, and how many entries were `appended`: its newest.
 
-    `known` are the other entries of the request, in its order, as they were stored before.
+    `known` are the other entries of the request, in its order, as they were stored before. `renamed`: the message of
+    the first one was stored under its `own_message_id`.
     """
 
     session: Session
     appended: int
     known: Sequence[Entry] = ()
+    renamed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,12 +195,15 @@ class Found:
     `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
     owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, if
     `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once.
+    `first_said` is the payload of the first message that it has under the id of one to append, for one that may be
+    stored under another id.
     """
 
     session: Session | None
     stored: Mapping[str, Entry]
     lines: Sequence[Line] = ()
     changes: Iterable[Change] = ()
+    first_said: bytes | None = None
 
 
 def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:

@@ -12,6 +12,7 @@ from taskplane.runtime.validation import is_segment
 from taskplane.sessions.domain import commands, rewinds
 from taskplane.sessions.domain.commands import Found, Operation, Outcome, Write
 from taskplane.sessions.domain.errors import key_reused, no_segment, session_not_found, version_mismatch
+from taskplane.sessions.domain.payload import kept_apart
 from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repeats
 
 
@@ -110,11 +111,23 @@ def _append(found: Found, op: commands.Append, now: int) -> Outcome:
     version = was.version if was is not None else 0
     if op.expected_version and op.expected_version != version:
         return version_mismatch(op.context_id, op.expected_version, version)
+    renamed = _under_own_id(found, op)
+    if renamed is not None:
+        given = [renamed, *given[1:]]
     begun = was or _begin(op.scope, op.context_id, op.create or commands.NewSession(), now)
     session, new = grow(begun, given, now)
-    answer = commands.Appended(session=session, appended=len(new), known=known)
+    answer = commands.Appended(session=session, appended=len(new), known=known, renamed=renamed is not None)
     deltas = [(entry.seq, op.deltas[entry.id]) for entry in new if entry.id in op.deltas] if op.deltas else ()
     return Write(session=session, entries=new, deltas=deltas, answer=answer, new=was is None)
+
+
+def _under_own_id(found: Found, op: commands.Append) -> Entry | None:
+    """Return the first entry under an id of its own; None if it is stored already, or keeps the id of its message."""
+    first = op.entries[0] if op.entries else None
+    if first is None or found.first_said is None or first.id in found.stored:
+        return None
+    payload = kept_apart(first.payload, found.first_said, op.own_message_id)
+    return first._replace(payload=payload, message_id=op.own_message_id) if payload is not None else None
 
 
 _RULES: dict[type[Operation], Callable[[Found, Any, int], Outcome]] = {

@@ -14,6 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.message_content import same_content
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.session import REDUCED
@@ -83,6 +84,15 @@ def move_messages(payload: bytes | None, context_id: str, created_at: int) -> by
     entry = unpack(payload, created_at)
     for message in _messages(entry):
         message.context_id, message.task_id = context_id, ""
+    return entry.SerializeToString()
+
+
+def kept_apart(payload: bytes | None, first: bytes | None, own_id: str) -> bytes | None:
+    """Return a stored payload with its message under `own_id`; None if the message in `first` has the same content."""
+    entry, said = pb.Entry.FromString(payload or b""), pb.Entry.FromString(first or b"")
+    if same_content(entry.message, said.message):
+        return None
+    entry.message.message_id = own_id
     return entry.SerializeToString()
 
 

@@ -85,6 +85,16 @@ _keys: Final = table_of("keys", *KEY_FIELDS)
 _of_keys: Final = _keys.join(session, _matching(_keys, *(session.c[name] for name in KEY_FIELDS)))
 _SESSIONS: Final = select(*SESSION_COLUMNS).select_from(_of_keys)
 
+_said: Final = table_of("said", *KEY_FIELDS, "message_id")
+_first_seq: Final = (
+    select(func.min(entry.c.seq))
+    .where(_matching(_said, *(entry.c[name] for name in (*KEY_FIELDS, "message_id"))))
+    .correlate(_said)
+    .scalar_subquery()
+)
+# A subquery for each id here, too: one lookup in an index, whatever PostgreSQL takes the table for.
+_FIRST_SAID: Final = PreparedQuery(select(*(_said.c[name] for name in KEY_FIELDS), _first_seq))
+
 
 @cache
 def _locking(dialect: Dialect) -> Select[Any]:
@@ -105,7 +115,7 @@ def _inserting(dialect: Dialect) -> PreparedRows:
 _HEADS: Final = select(*_keys.c, session.c.created_at, func.coalesce(session.c.seq, 0)).select_from(_of_keys)
 
 
-def _columns(names: Sequence[str], keys: Iterable[Key]) -> dict[str, Sequence[str]]:
+def _columns(names: Sequence[str], keys: Iterable[Sequence[str]]) -> dict[str, Sequence[str]]:
     columns = zip(*keys, strict=True)
     return dict(zip(names, columns, strict=False)) or dict.fromkeys(names, ())
 
@@ -118,6 +128,13 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
         return []
     rows = conn.execute(_STORED_ENTRIES, _columns(names, known))
     return [to_entry((*row[:_PAYLOAD], None, *row[_PAYLOAD:])) for row in rows]
+
+
+def first_said(conn: Connection, wanted: Iterable[tuple[Key, str]]) -> dict[Key, int]:
+    """Return the number of the first entry with a message under an id; each session is named once, with one id."""
+    columns = _columns((*KEY_FIELDS, "message_id"), ((*key, message_id) for key, message_id in wanted))
+    rows = _FIRST_SAID.rows(conn, columns)
+    return {(row[0], row[1], row[2]): row[3] for row in rows if row[3] is not None}
 
 
 def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:

@@ -555,9 +555,14 @@ class AppendEntriesRequest(_message.Message):
     ENTRIES_FIELD_NUMBER: _builtins.int
     CREATE_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    OWN_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     expected_version: _builtins.int
     """0: any."""
+    own_message_id: _builtins.str
+    """If given, the first entry carries a message: where another message with another role, parts or reference_task_ids
+    was the first one of the session under its messageId (in effect or not), it is stored under this one instead.
+    """
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]:
         """Their `seq` and `created_at` are ignored; an empty `actor` becomes the caller's."""
@@ -573,10 +578,11 @@ class AppendEntriesRequest(_message.Message):
         entries: _abc.Iterable[Global___Entry] | None = ...,
         create: Global___NewSession | None = ...,
         expected_version: _builtins.int = ...,
+        own_message_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create", b"create"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "create", b"create", "entries", b"entries", "expected_version", b"expected_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "create", b"create", "entries", b"entries", "expected_version", b"expected_version", "own_message_id", b"own_message_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -592,6 +598,7 @@ class AppendEntriesResponse(_message.Message):
     UPDATED_AT_FIELD_NUMBER: _builtins.int
     KNOWN_FIELD_NUMBER: _builtins.int
     UNAPPLIED_FIELD_NUMBER: _builtins.int
+    RENAMED_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The version of the session after the append, like all fields below."""
     entry_count: _builtins.int
@@ -599,6 +606,8 @@ class AppendEntriesResponse(_message.Message):
     """The number of entries that this call stored: the newest ones of the session, in the order of the request."""
     unapplied: _builtins.bool
     """The entry `steered_seq` of the session was not applied to its tasks yet."""
+    renamed: _builtins.bool
+    """This call stored the first entry with its message under `own_message_id`."""
     @_builtins.property
     def updated_at(self) -> _timestamp_pb2.Timestamp:
         """If this call stored any, this is their `created_at`."""
@@ -616,10 +625,11 @@ class AppendEntriesResponse(_message.Message):
         updated_at: _timestamp_pb2.Timestamp | None = ...,
         known: _abc.Iterable[Global___Entry] | None = ...,
         unapplied: _builtins.bool = ...,
+        renamed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entry_count", b"entry_count", "known", b"known", "unapplied", b"unapplied", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entry_count", b"entry_count", "known", b"known", "renamed", b"renamed", "unapplied", b"unapplied", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
