@@ -3,9 +3,6 @@
 import asyncio
 import hashlib
 import json
-import random
-import re
-import string
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ import pytest_asyncio
 from tests.conftest import ENGINES
 from tests.gateway.isolation import METHODS, ROUTES, Cell, NoId
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
+from tests.support.matrix import MADE, NAMES, filled, unknown, unnamed
 from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 
@@ -36,14 +34,8 @@ _KEYS: Final = {
     "ann_there": 'owner = "ann"\ntenant = "elsewhere"',
 }
 _SECRET: Final = "s3cret"
-_NAMES: Final = re.compile(r"\{(\w+)\}")
 # Headers that differ between two answers to one request.
 _VOLATILE: Final = frozenset({"date"})
-# Made by the server: ids, times, and cursors.
-_MADE: Final = re.compile(
-    r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
-    r"|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|\b[a-z2-7]{8,32}-\d+\b"
-)
 
 
 @dataclass(frozen=True)
@@ -136,7 +128,7 @@ async def owned(plane: Plane, minting: Plane) -> World:
         spare["spare_key"].append(fresh())
         answer = await sent("message spare", {"Idempotency-Key": spare["spare_key"][-1]}, contextId=fresh())
         spare["spare"].append(answer["contextId"])
-        held = {"id": fresh(), "contextId": runtime, "kind": "task", "status": {"state": "completed"}}
+        held: Json = {"id": fresh(), "contextId": runtime, "kind": "task", "status": {"state": "completed"}}
         await made("POST", "/api/tasks", json=held)
         spare["spare_task"].append(held["id"])
     ids = {
@@ -161,14 +153,6 @@ def cells() -> list[Cell]:
     return [cell for row in (*ROUTES.values(), *METHODS.values()) if not isinstance(row, NoId) for cell in row]
 
 
-def unknown(value: str) -> str:
-    """A value of the same form that nobody has."""
-    number = re.compile(r"-\d+$").search(value)
-    head, tail = (value[: number.start()], number.group()) if number else (value, "")
-    digits = "abcdef0123456789" if set(head) <= set(string.hexdigits) else string.ascii_lowercase
-    return "".join(random.choice(digits) if each.isalnum() else each for each in head) + tail
-
-
 @dataclass
 class Caller:
     """Somebody else, with a session and a task of its own."""
@@ -180,7 +164,7 @@ class Caller:
 
     async def both(self, at: str, method: str, cell: Cell) -> tuple[str, ...]:
         """What is wrong with the answers to a request for what nobody has, and for what the owner has."""
-        names = {*_NAMES.findall(str(cell)), *cell.ids.values()}
+        names = {*NAMES.findall(str(cell)), *cell.ids.values()}
         held = {name: self.world.ids[name] for name in names if name in self.world.ids}
         held |= {name: self.spare[name].pop() for name in names if name in self.spare}
         never = {name: unknown(value) for name, value in held.items()}
@@ -205,7 +189,7 @@ class Caller:
             made = await self.world.ask(self.key, "POST", "/api/sessions", json={"agent_ref": "demo"})
             named["mine"] = made.json()["data"]["id"]
         verb, _, pattern = at.partition(" ")
-        path = _NAMES.sub(lambda found: _segment(found[1], cell, named), pattern)
+        path = NAMES.sub(lambda found: _segment(found[1], cell, named), pattern)
         if cell.query:
             path += f"?{filled(cell.query, named)}"
         body = filled(cell.body, named)
@@ -215,11 +199,8 @@ class Caller:
         plane = self.world.minting if cell.minted else self.world.plane
         more: Json = {} if body is None else {"content": await self._bytes(cell.body, body, which)}
         reply = await asked(plane, self.key, verb, path, headers=headers, **more)
-        text = reply.text
-        for name, value in named.items():
-            text = text.replace(value, f"<{name}>")
-        kept = [(name, _MADE.sub("<made>", value)) for name, value in reply.headers.items() if name not in _VOLATILE]
-        return summary(reply), tuple(sorted(kept)), _MADE.sub("<made>", text)
+        kept = [(name, MADE.sub("<made>", value)) for name, value in reply.headers.items() if name not in _VOLATILE]
+        return summary(reply), tuple(sorted(kept)), unnamed(reply.text, named)
 
     async def _bytes(self, template: Any, body: Any, which: str) -> bytes:
         if template == "{foreign_file}":
@@ -235,17 +216,6 @@ def _segment(parameter: str, cell: Cell, named: Mapping[str, str]) -> str:
     if parameter in ("agent", "namespace"):
         return "demo"
     return quote(named[cell.ids[parameter]], safe="")
-
-
-def filled(template: Any, named: Mapping[str, str]) -> Any:
-    """A template with ids in place of their names."""
-    if isinstance(template, str):
-        return _NAMES.sub(lambda found: named.get(found[1], found[0]), template)
-    if isinstance(template, Mapping):
-        return {key: filled(value, named) for key, value in template.items()}
-    if isinstance(template, list):
-        return [filled(value, named) for value in template]
-    return template
 
 
 def summary(reply: httpx.Response) -> str:
@@ -265,10 +235,10 @@ async def views(world: World) -> dict[str, tuple[int, str, str]]:
         if route.method != "GET" or "{" not in route.path or route.path.endswith(("/watch", "/stats")):
             continue
         for name in ("session", "runtime", "rewound", "done", "paused", "document"):
-            names = {"session": world.ids[name], "task": world.ids[name], "artifact": world.ids["artifact"]}
+            named = {"session": world.ids[name], "task": world.ids[name], "artifact": world.ids["artifact"]}
             # The log of a task that has not ended is a stream that does not.
             if not (route.path.endswith("/events") and name in ("paused", "document")):
-                paths.add(_NAMES.sub(lambda found, names=names: names.get(found[1], "demo"), route.path))
+                paths.add(filled(route.path, {**named, "agent": "demo", "namespace": "demo"}))
 
     async def look(path: str) -> tuple[int, str, str]:
         reply = await world.ask(OWNER, "GET", path)
@@ -318,6 +288,6 @@ async def test_what_takes_no_id_shows_nothing_of_an_owner(world: World) -> None:
         verb, _, pattern = at.partition(" ")
         if isinstance(row, NoId):
             assert verb == "GET"
-            reply = await world.plane.http.get(_NAMES.sub("demo", pattern))
+            reply = await world.plane.http.get(NAMES.sub("demo", pattern))
             assert reply.status_code == 200, at
             assert [name for name, value in world.ids.items() if len(value) > 8 and value in reply.text] == [], at
