@@ -4,7 +4,7 @@ import random
 import re
 import string
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 NAMES: Final = re.compile(r"\{(\w+)\}")
 MADE: Final = re.compile(
@@ -22,10 +22,11 @@ def filled(template: Any, named: Mapping[str, str]) -> Any:
     if isinstance(template, str):
         return NAMES.sub(lambda found: named.get(found[1], found[0]), template)
     if isinstance(template, Mapping):
-        members = cast("Mapping[str, Any]", template)
+        members: Mapping[str, Any] = template  # pyright: ignore[reportUnknownVariableType]
         return {key: filled(value, named) for key, value in members.items()}
     if isinstance(template, list):
-        return [filled(value, named) for value in cast("list[Any]", template)]
+        values: list[Any] = template  # pyright: ignore[reportUnknownVariableType]
+        return [filled(value, named) for value in values]
     return template
 
 
