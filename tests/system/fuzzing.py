@@ -1,6 +1,7 @@
 """Requests made at random from a seed: for every route and every JSON-RPC method valid ones, and ones with faults in
 their bodies, headers, queries, paths and framing."""
 
+import hashlib
 import json
 import re
 from collections import deque
@@ -33,6 +34,7 @@ _SAID: Final = (
     "flood 3",
 )
 _REWIND: Final = "kagent_rewind_before_invocation_id"
+_VERSION: Final = "taskplane.dev/expected_version"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 # Members of answers that are ids, and what they are the ids of.
 _KINDS: Final[Mapping[str, str]] = {
@@ -134,12 +136,14 @@ class _Maker:
         path = _PARAMETER.sub(lambda found: self._segment(found[1]), route.path)
         body = self._body(f"{route.method} {route.path}")
         query = {name: self._parameter(name) for name in _PARAMETERS if random.random() < 0.06}
+        if route.path.endswith("/import"):
+            query["id"] = f"i{random.getrandbits(20)}"
         headers = {"Host": "127.0.0.1", **{name: self._header(name) for name in _HEADERS if random.random() < 0.06}}
         if body is not None:
             headers["Content-Type"] = "application/x-ndjson" if route.path.endswith("/import") else "application/json"
         content = b"" if body is None else body if isinstance(body, bytes) else dumped(body)
         case = Case(number, route.method, self._target(path, query), _encoded(headers), content)
-        for _ in range(random.choice((0, 1, 1, 1, 2, 3))):
+        for _ in range(random.choice((0, 0, 1, 1, 1, 2, 3))):
             faults = (self._tree, self._bytes, self._head, self._aim, self._verb)
             (fault,) = random.choices(faults, (6, 2, 2, 2, 1))
             body = fault(case, body)
@@ -183,8 +187,9 @@ class _Maker:
 
     def _call(self) -> Json:
         random = self._random
-        method = random.choice(list(METHODS))
-        if "end" in method or "message/" in method:
+        sends = [name for name in METHODS if name.startswith(("Send", "message/"))]
+        method = random.choice(sends if random.random() < 0.4 else list(METHODS))
+        if method in sends:
             params = self._send("/" in method)
         elif method == "ListTasks":
             params = {
@@ -201,11 +206,13 @@ class _Maker:
     def _send(self, old: bool) -> Json:
         random = self._random
         message = self.message(old)
+        if random.random() < 0.2:
+            message["metadata"] = self.metadata()
         message["contextId"] = self.id("session") if random.random() < 0.7 else f"fuzz-{random.randrange(50)}"
         if random.random() < 0.3:
             message["taskId"] = self.id("task")
         if random.random() < 0.1:
-            message["metadata"] = {_REWIND: self.id("turn"), "taskplane.dev/expected_version": random.randrange(9)}
+            message["metadata"] = {**self.metadata(), _REWIND: self.id("turn"), _VERSION: random.randrange(9)}
         if random.random() < 0.1:
             message |= {"referenceTaskIds": [self.id("task")], "extensions": ["https://example.com/x"]}
         waits = {"blocking": random.random() < 0.5} if old else {"returnImmediately": random.random() < 0.5}
@@ -232,6 +239,28 @@ class _Maker:
             ]
         return {"messageId": message_id, "role": "ROLE_USER", "parts": parts}
 
+    def metadata(self) -> Json:
+        """Metadata with the keys that the plane and the runtimes of others read."""
+        random = self._random
+        found: Json = {"kagent_invocation_id": self.id("turn"), "adk_invocation_id": self.id("turn"), "a": {"b": [1.5]}}
+        found |= {"kind": "status-message", "kagent_adk_partial": random.random() < 0.5, "kagent_type": "function_call"}
+        found |= {"taskplane.dev/time": "2026-01-01T00:00:00Z", "taskplane.dev/cursor": self.id("cursor")}
+        return {name: value for name, value in found.items() if random.random() < 0.4}
+
+    def event(self) -> Any:
+        """An event of a runtime, which is JSON or text that has JSON."""
+        random = self._random
+        actions: Json = {"stateDelta": {"a": 1, "user:b": [2], "app:c": {"d": None}, "temp:e": 1}}
+        actions["artifactDelta"] = {"file": 1}
+        if random.random() < 0.3:
+            actions["rewindBeforeInvocationId"] = self.id("turn")
+        content = {"role": "model", "parts": [{"text": "x"}, {"functionCall": {"id": "1", "name": "f", "args": {}}}]}
+        event: Json = {"id": f"e{self.number()}", "invocationId": self.id("turn"), "author": "demo", "timestamp": 1.5}
+        event |= {"actions": actions, "content": content, "longRunningToolIds": ["1"], "partial": False}
+        if random.random() < 0.4:
+            event = self._changed(event)
+        return event if random.random() < 0.5 else dumped(event).decode("utf-8", "replace")
+
     def id(self, kind: str) -> str:
         """An id of something that is there."""
         return self._pool.any(self._random, kind)
@@ -244,7 +273,7 @@ class _Maker:
             "kind": "task",
             "status": {"state": random.choice(("working", "completed", "input-required", "submitted"))},
             "history": [self.message() for _ in range(random.randrange(3))],
-            "metadata": {"kagent_invocation_id": self.id("turn")},
+            "metadata": self.metadata(),
         }
         parts = [{"kind": "text", "text": "x"}]
         document["artifacts"] = [
@@ -262,19 +291,23 @@ class _Maker:
         return self._random.randrange(1_000)
 
     def file(self) -> bytes:
-        """An exported session, perhaps with a line too many, too few, or with a fault."""
+        """An exported session, perhaps with faults or with lines too many or too few, and with an end that says so."""
         random = self._random
-        lines = self._pool.file.splitlines(keepends=True) or [b'{"type":"header"}\n']
-        at = random.randrange(len(lines))
-        change = random.randrange(5)
-        if change == 1:
-            del lines[at]
-        elif change == 2:
-            lines.insert(at, lines[at])
-        elif change == 3:
-            line = json.loads(lines[at])
-            lines[at] = dumped(self._changed(line)) + b"\n"
-        return b"".join(lines)
+        lines = self._pool.file.splitlines(keepends=True)[:-1] or [b'{"type":"header"}\n']
+        for _ in range(random.choice((0, 1, 1, 2))):
+            at = random.randrange(len(lines))
+            change = random.randrange(6)
+            if change == 0:
+                del lines[at]
+                lines = lines or [b"\n"]
+            elif change == 1:
+                lines.insert(at, lines[at])
+            else:
+                with suppress(ValueError):
+                    lines[at] = dumped(self._changed(json.loads(lines[at]))) + b"\n"
+        counts = {name: sum(b'"type":"%s"' % kind in line for line in lines) for name, kind in _COUNTED.items()}
+        end = {"type": "end", **counts, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
+        return b"".join(lines) + dumped(end) + b"\n"
 
     # What is not.
 
@@ -406,6 +439,7 @@ _PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
     "user_id": ("local",),
     "A2A-Version": ("1.0", "0.3"),
 }
+_COUNTED: Final = {"entries": b"entry", "tasks": b"task", "events": b"event"}
 _PAGES: Final = {"before": "message", "page_token": "token"}
 _HEADERS: Final[Mapping[str, Sequence[str]]] = {
     "A2A-Version": ("1.0", "0.3", "1.0.0", "2.0"),
@@ -525,8 +559,8 @@ _BODIES: Final[Mapping[str, Callable[[_Maker], Any]]] = {
     "PUT /api/sessions/{session}": lambda make: {"name": "renamed", "agent_ref": "demo"},
     "PATCH /api/sessions/{session}": lambda make: {"name": "renamed"},
     "PUT /api/sessions/{session}/effective_history": lambda make: {
-        "messages": [make.message(), make.message()],
-        "expectedVersion": make.version(),
+        "messages": [{**make.message(), "metadata": make.metadata()}, make.message()],
+        **({"expectedVersion": make.version()} if make.version() < 4 else {}),
     },
     "POST /api/sessions/{session}/rewind": lambda make: {"before": make.id("turn")},
     "POST /api/sessions/{session}/undo_rewind": lambda make: {"expectedVersion": make.version()},
@@ -535,12 +569,5 @@ _BODIES: Final[Mapping[str, Callable[[_Maker], Any]]] = {
         "id": f"f{make.number()}",
         "name": "n",
     },
-    "POST /api/sessions/{session}/events": lambda make: {
-        "id": f"e{make.number()}",
-        "data": {
-            "id": f"e{make.number()}",
-            "invocationId": make.id("turn"),
-            "actions": {"stateDelta": {"a": 1, "user:b": [2]}, "rewindBeforeInvocationId": make.id("turn")},
-        },
-    },
+    "POST /api/sessions/{session}/events": lambda make: {"id": f"e{make.number()}", "data": make.event()},
 }
