@@ -534,7 +534,7 @@ def _framed_wrongly(case: Case, random: Random) -> None:
 def _old(case: Case, random: Random) -> None:
     """Speak another version of HTTP."""
     case.version = random.choice((b"1.0", b"2.0", b"0.9", b"x"))
-    case.framed = case.version == b"1.0"
+    case.framed = case.framed and case.version == b"1.0"
 
 
 def _expecting(case: Case, random: Random) -> None:

@@ -194,7 +194,7 @@ async def test_whatever_is_sent_is_answered_quickly_and_with_a_code(tmp_path: Pa
         slowest = [(round(seconds, 2), case.number, case.method, case.target[:60]) for seconds, case in slow[:5]]
         print(f"slowest: {slowest}")
         for seconds, case in slow:
-            if seconds > BOUND and (alone := (await asked(plane, case)).seconds) > BOUND:
+            if seconds > BOUND and (alone := min([(await asked(plane, case)).seconds for _ in range(3)])) > BOUND:
                 faults.append(told(tmp_path, case, f"{seconds:.1f} s, and {alone:.1f} s alone"))
         await plane.ready()
         async with client(plane.url) as http:
