@@ -109,7 +109,7 @@ async def test_the_event_loop_goes_on_while_a_large_answer_is_translated(plane: 
 
 
 async def test_the_event_loop_goes_on_while_a_large_state_is_stored_and_read(plane: Plane) -> None:
-    """P1: neither the store that reads the state out of an event nor the gateway that writes it holds anybody up."""
+    """S5: neither the store that reads the state out of an event nor the gateway that writes it holds anybody up."""
     context, rows = fresh(), _ROWS[:40_000]
     assert (await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})).status_code == 201
     event = {"id": fresh(), "invocationId": "run", "actions": {"stateDelta": {"rows": rows}}}

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
+from random import Random
 from typing import Any, Final
 
 
@@ -89,3 +91,46 @@ JUNK: Final[Sequence[Any]] = (
     *(Raw(b"[" + b"0," * 20_000 + b"0]"), Raw(b"[" + b"{}," * 200 + b"{}]"), Raw(b'{"a":1,"a":2,"a":[]}')),
     *({f"k{at}": at for at in range(300)}, ["x"] * 101, [{"text": "x"}] * 101),
 )
+
+# Elements of a list into which faults are put.
+_LOOKED_AT: Final = 20
+
+
+def junk(random: Random) -> Any:
+    """Any of `JUNK`; a copy, since a second fault may change it."""
+    return deepcopy(random.choice(JUNK))
+
+
+def changed(random: Random, body: Any) -> Any:
+    """Put a fault into a JSON value, which may be changed in place."""
+    places: list[tuple[Any, Any]] = []
+    _walk(body, places)
+    if not places:
+        return junk(random)
+    within, key = random.choice(places)
+    fault = random.randrange(10)
+    if fault < 6:
+        within[key] = junk(random)
+    elif fault == 6:
+        del within[key]
+    elif fault == 7 and isinstance(within, dict):
+        within["" if random.random() < 0.2 else key + random.choice(TEXTS)] = junk(random)
+    elif fault == 8:
+        within[key] = [within[key]] * random.choice((0, 1, 2, 101, 1_001))
+    elif isinstance(within[key], dict):
+        within[key] = Pairs([*within[key].items(), *[(name, junk(random)) for name in within[key]]])
+    elif isinstance(within[key], str):
+        within[key] += random.choice(TEXTS)
+    else:
+        within[key] = {"a": within[key]}
+    return body
+
+
+def _walk(value: Any, places: list[tuple[Any, Any]]) -> None:
+    """Gather each member and each element, with what it is in."""
+    if isinstance(value, Pairs) or not isinstance(value, dict | list):
+        return
+    within: Any = value  # pyright: ignore[reportUnknownVariableType]
+    for key in list(within) if isinstance(value, dict) else range(min(len(within), _LOOKED_AT)):
+        places.append((within, key))
+        _walk(within[key], places)

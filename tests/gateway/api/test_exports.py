@@ -258,7 +258,7 @@ async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
 
 
 async def test_a_runtime_may_name_a_turn_by_what_is_no_text(whole: Plane) -> None:
-    """S7: an event is kept as it is, also under another id of its session, where its JSON has half a surrogate pair."""
+    """S5: an event is kept as it is, also under another id of its session, where its JSON has half a surrogate pair."""
     context, event = fresh(), fresh()
     await whole.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     text = json.dumps({"id": event, "invocationId": "\ud800", "actions": {"rewindBeforeInvocationId": "\udc00"}})
