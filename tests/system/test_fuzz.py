@@ -39,12 +39,14 @@ SETTINGS: Final = {
     **STEADY,
     "TASKPLANE_EXECUTOR_ALLOW_CRASH": "false",
     "TASKPLANE_EXECUTOR_SENDS_PER_SECOND": "0",
+    "TASKPLANE_EXECUTOR_BLOCKED_AFTER": "4",
     "TASKPLANE_GATEWAY_BODY_TIMEOUT": "0.5",
 }
 CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 # Codes by which a server says that it failed.
 FAULTS: Final = {"INTERNAL", "INTERNAL_ERROR", "UNKNOWN"}
 AGENTS_FAULTS: Final = '"logger":"taskplane.executor.runs.faults"'
+BLOCKED: Final = '"logger":"taskplane.executor.runs.blocking"'
 # The HTTP server's own answer to what is no HTTP.
 NO_HTTP: Final = b"Invalid HTTP request received."
 
@@ -208,6 +210,9 @@ async def test_whatever_is_sent_is_answered_quickly_and_with_a_code(tmp_path: Pa
         assert not faults, "\n".join(faults)
         # An agent that fails is no fault of the plane.
         assert [line for line in failures(plane) if AGENTS_FAULTS not in line] == []
+        # A request that is quick when it is repeated may have found more at first.
+        blocked = [line for line in (tmp_path / "dev.log").read_text(errors="replace").splitlines() if BLOCKED in line]
+        assert blocked == []
 
 
 async def unreadable(http: httpx.AsyncClient) -> list[str]:

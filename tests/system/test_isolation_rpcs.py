@@ -111,13 +111,13 @@ async def world(plane: Plane) -> AsyncGenerator[World, None]:
             assert (await http.post("/api/tasks", json=body)).status_code == 201
             spare["spare"].append(context)
             spare["spare_key"].append(key)
-        world = World(channel, {}, spare)
+        begun = World(channel, {}, spare)
         staged: list[tuple[str, str, str]] = []
         for service, _, cell in matrix():
             if "{staged}" in str(cell):
                 context, staging = uuid4().hex, uuid4().hex
                 page = {"context_id": context, "import_id": staging, "number": 1, "data": "AAAA"}
-                await world.made(_OWNER, service, "StageImport", **page)
+                await begun.made(_OWNER, service, "StageImport", **page)
                 spare["staged"].append(context)
                 spare["staging"].append(staging)
                 staged.append((service, context, staging))
@@ -132,10 +132,10 @@ async def world(plane: Plane) -> AsyncGenerator[World, None]:
             "turn": done["history"][0]["metadata"]["kagent_invocation_id"],
             "message": done["history"][0]["messageId"],
             "title": "Confidential",
-            "entry": (await world.made(_OWNER, _SESSIONS, "ListEntries", context_id=session))["entries"][0]["id"],
+            "entry": (await begun.made(_OWNER, _SESSIONS, "ListEntries", context_id=session))["entries"][0]["id"],
         }
         for name in ("done", "paused"):
-            ids[f"{name}_uid"] = (await world.made(_OWNER, _TASKS, "GetTask", task_id=ids[name]))["record"]["uid"]
+            ids[f"{name}_uid"] = (await begun.made(_OWNER, _TASKS, "GetTask", task_id=ids[name]))["record"]["uid"]
         yield World(channel, ids, spare, tuple(spare["spare"]), staged)
 
 
