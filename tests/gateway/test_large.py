@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.gateway.plane import JSON_TYPE, Plane, request, said
+from tests.gateway.plane import JSON_TYPE, Plane, fresh, request, said
 
 from taskplane.gateway.worker import LARGE, THREAD, Worker
 from taskplane.runtime.errors import Invalid
@@ -66,13 +66,13 @@ async def test_large_work_waits_for_large_work(worker: Worker) -> None:
     assert first.done()
 
 
-def translating() -> bool:
+def translating(thread_name: str = THREAD, file: str = "translate/struct.py") -> bool:
     """Whether JSON is becoming protobuf, or the other way round, beside the loop just now."""
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
     for thread in threading.enumerate():
-        frame = frames.get(thread.ident or 0) if thread.name.startswith(THREAD) else None
+        frame = frames.get(thread.ident or 0) if thread.name.startswith(thread_name) else None
         while frame is not None:
-            if frame.f_code.co_filename.endswith("translate/struct.py"):
+            if frame.f_code.co_filename.endswith(file):
                 return True
             frame = frame.f_back
     return False
@@ -106,6 +106,28 @@ async def test_the_event_loop_goes_on_while_a_large_answer_is_translated(plane: 
         turns += translating()
     assert turns
     assert (await getting)["history"] == task["history"]
+
+
+async def test_the_event_loop_goes_on_while_a_large_state_is_stored_and_read(plane: Plane) -> None:
+    """S5: neither the store that reads the state out of an event nor the gateway that writes it holds anybody up."""
+    context, rows = fresh(), _ROWS[:40_000]
+    assert (await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})).status_code == 201
+    event = {"id": fresh(), "invocationId": "run", "actions": {"stateDelta": {"rows": rows}}}
+    body = {"id": event["id"], "data": orjson.dumps(event).decode()}
+    storing = asyncio.create_task(plane.http.post(f"/api/sessions/{context}/events", json=body))
+    turns = 0
+    while not storing.done():
+        await asyncio.sleep(0)
+        turns += translating("asyncio", "domain/state.py")
+    assert turns
+    assert (await storing).status_code == 201
+    reading = asyncio.create_task(plane.http.get(f"/api/sessions/{context}/state"))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += translating()
+    assert turns
+    assert (await reading).json()["data"]["state"] == {"rows": rows}
 
 
 @pytest.mark.parametrize(

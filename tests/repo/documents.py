@@ -36,7 +36,7 @@ this list from the tests, and a test fails when it is out of date.
 run on both engines where the engine makes no difference, as where executors and gateways are killed, run what takes
 long and fails rarely, race more often, start each process in an interpreter of its own instead of copying one that has
 imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills, `HISTORIES=500`
-the number of sessions.
+the number of sessions, `FUZZ_REQUESTS=50000` that of requests made at random, and `FUZZ_SEED=7` their seed.
 """
 
 _SETTINGS_HEAD: Final = """# Settings

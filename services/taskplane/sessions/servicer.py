@@ -1,5 +1,6 @@
 """The service of the session history: it converts and calls the log. It contains no rule about sessions."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
@@ -18,6 +19,8 @@ from taskplane.sessions.store import EntryPage, SessionLog
 from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch
 
 _HISTORY: Final = "/taskplane.api.sessions.v1.SessionHistory/"
+# Bytes of a request from which on it is converted in a thread.
+_LARGE: Final = 256 * 1024
 _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
@@ -95,7 +98,12 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.DeleteSessionResponse()
 
     async def AppendEntries(self, request: pb.AppendEntriesRequest, context: Context) -> pb.AppendEntriesResponse:
-        return wire.appended(await self._log.append(wire.append(request, _scope())))
+        # The state that a large event changes is read value by value.
+        in_thread = request.ByteSize() >= _LARGE
+        command = (
+            await asyncio.to_thread(wire.append, request, _scope()) if in_thread else wire.append(request, _scope())
+        )
+        return wire.appended(await self._log.append(command))
 
     async def ListEntries(self, request: pb.ListEntriesRequest, context: Context) -> pb.ListEntriesResponse:
         page = await self._log.entries(_scope(), request.context_id, wire.entry_filter(request, _ENTRIES_PAGE))

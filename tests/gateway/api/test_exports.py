@@ -249,11 +249,26 @@ async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
     await refused(body + lines[1])
     await refused(body.replace(b'"A"', b'"a"', 1))
     await refused(lines[0] + b"{no\n" + b"".join(lines[2:]))
+    await refused(body.replace(b'"ROLE_USER"', b'"\\ud800"', 1))
     await refused(body.replace(b'"version":1}', b'"version":2}', 1))
     assert {"IMPORT_CUT", "IMPORT_ORDER", "CHECKSUM_MISMATCH", "NOT_JSON", "UNKNOWN_VERSION"} <= reasons, reasons
     assert (await whole.http.get(f"/api/sessions/{new}")).status_code == 404
     assert await data(whole, f"/api/sessions/{context}/task-infos")
     assert (await brought_in(whole, body, new)).status_code == 201
+
+
+async def test_a_runtime_may_name_a_turn_by_what_is_no_text(whole: Plane) -> None:
+    """S5: an event is kept as it is, also under another id of its session, where its JSON has half a surrogate pair."""
+    context, event = fresh(), fresh()
+    await whole.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
+    text = json.dumps({"id": event, "invocationId": "\ud800", "actions": {"rewindBeforeInvocationId": "\udc00"}})
+    stored = await whole.http.post(f"/api/sessions/{context}/events", json={"id": event, "data": text})
+    assert stored.status_code == 201, stored.text
+    new = fresh()
+    reply = await brought_in(whole, await exported(whole, context), new)
+    assert reply.status_code == 201, reply.text
+    (copy,) = (await data(whole, f"/api/sessions/{new}"))["events"]
+    assert json.loads(copy["data"])["invocationId"] == "\ud800"
 
 
 async def refused_or_valid(plane: Plane, wrong: bytes, refused: Any) -> None:

@@ -68,6 +68,10 @@ async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return the state that the events in effect result in, with the session's version. Raise NotFound."""
     asked = sb.GetStateRequest(context_id=request.arguments["session"])
     read = await plane.sessions.GetState(asked)
+    return await plane.worker.run(read.ByteSize(), _state, read)
+
+
+def _state(read: sb.GetStateResponse) -> Reply:
     data = {"version": read.session.version, "state": to_dict(read.state)}
     return data_reply(data, "Successfully retrieved session state")
 

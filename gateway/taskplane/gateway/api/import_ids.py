@@ -13,6 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.validation import is_id
 
 _INVOCATIONS: Final = ("kagent_invocation_id", "adk_invocation_id")
 _OUTCOME: Final = "-outcome"
@@ -123,7 +124,8 @@ class IdMapping:
         if not isinstance(of, dict):
             return 0
         fields = cast("dict[str, Any]", of)
-        found = [name for name in names if isinstance(fields.get(name), str) and fields[name]]
+        # Any other value is an id for no store, as one with a lone surrogate, which nothing can encode.
+        found = [name for name in names if isinstance(fields.get(name), str) and is_id(fields[name])]
         for name in found:
             fields[name] = self.id(fields[name])
         return len(found)

@@ -1,0 +1,252 @@
+"""The isolation matrix of HTTP: for every route and every JSON-RPC method, the requests that name something of somebody
+else, and how each is answered.
+
+Names in braces stand for ids. Each request is made twice: with ids that nobody has, and with those of another owner.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.gateway.plane import Json
+
+NDJSON: Final = "application/x-ndjson"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A request and its answer, the same for an id that nobody has and for one of another owner.
+
+    `answer`: the HTTP status, then the code of the error if it is one. `ids`: the names of the ids in the path.
+    `held`: the answer for an id of another owner of the same tenant where it differs, and `reason` why it may.
+    `minted`: the request goes to a gateway that lets 0.3 clients make task ids.
+    """
+
+    answer: str
+    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: Any = None
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    held: str = ""
+    reason: str = ""
+    minted: bool = False
+
+
+@dataclass(frozen=True)
+class NoId:
+    """A route or method that takes no id of anything that has an owner, and why. `GET` routes are asked nevertheless,
+    and answer with nothing of an owner."""
+
+    why: str
+
+
+Row = NoId | tuple[Cell, ...]
+
+
+def _say(text: str, **fields: Any) -> Json:
+    message = {"messageId": "{new}", "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+    return {"message": message}
+
+
+def _say_0_3(text: str, **fields: Any) -> Json:
+    parts = [{"kind": "text", "text": text}]
+    message = {"kind": "message", "messageId": "{new}", "role": "user", "parts": parts, **fields}
+    return {"message": message, "configuration": {"blocking": True}}
+
+
+def _document(**fields: Any) -> Json:
+    return {"contextId": "{mine}", "kind": "task", "status": {"state": "completed"}, **fields}
+
+
+_NO_TASK: Final = "200 -32001"
+_INVALID: Final = "200 -32602"
+_REWIND: Final = "kagent_rewind_before_invocation_id"
+_HELD_ID: Final = "task ids are unique within a tenant, so a writer is told that an id is in use, and nothing else"
+
+
+def _sends(say: Any) -> tuple[Cell, ...]:
+    return (
+        Cell(_NO_TASK, body=say("hello", taskId="{paused}")),
+        Cell(_NO_TASK, body=say("hello", taskId="{paused}", contextId="{session}")),
+        Cell(_NO_TASK, body=say("hello", taskId="{done}")),
+        Cell(_NO_TASK, body=say("hello", taskId="{document}")),
+        # A context is the caller's own, whoever else has one of this id.
+        Cell("200", body=say("message hello", contextId="{spare}")),
+        Cell("200", body=say("hello", contextId="{mine}", referenceTaskIds=["{done}"])),
+        Cell(
+            "200",
+            body={**say("message hello"), "message": {**say("message hello")["message"], "messageId": "{message}"}},
+        ),
+        Cell("200", body=say("message keyed"), headers={"Idempotency-Key": "{spare_key}"}),
+        Cell(_INVALID, body=say("hello", contextId="{session}"), headers={"If-Match": '"2"'}),
+        Cell(_INVALID, body=say("hello", contextId="{session}", metadata={"taskplane.dev/expected_version": 2})),
+    )
+
+
+def _rewinds(say: Any) -> tuple[Cell, ...]:
+    # A session that does not exist is refused like a task, a turn of one's own session by a task in state failed.
+    return (
+        Cell(_NO_TASK, body=say("", contextId="{session}", metadata={_REWIND: "{turn}"})),
+        Cell("200", body=say("", contextId="{mine}", metadata={_REWIND: "{turn}"})),
+    )
+
+
+def _task(name: str, **fields: Any) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(_NO_TASK, body={"id": f"{{{each}}}", **fields}) for each in (name, "paused", "done", "document", "session")
+    )
+
+
+_SUBSCRIBE: Final = (
+    *_task("paused"),
+    Cell(_NO_TASK, body={"id": "{paused}"}, headers={"Last-Event-ID": "{cursor}"}),
+    Cell(_NO_TASK, body={"id": "{done}"}, headers={"Last-Event-ID": "{end}"}),
+)
+_PUSH: Final = (Cell("200 -32003", body={"taskId": "{paused}", "id": "{paused}"}),)
+_NO_CARD: Final = NoId("the extended card is that of an agent")
+# 0.3 clients cannot read anything but streams, so its streaming methods answer with one, errors included.
+
+METHODS: Final[dict[str, Row]] = {
+    "SendMessage": (*_sends(_say), *_rewinds(_say)),
+    "SendStreamingMessage": (
+        *_sends(_say)[:1],
+        Cell("200", body=_say("message hello", contextId="{spare}")),
+        Cell("200", body=_say("message keyed"), headers={"Idempotency-Key": "{spare_key}"}),
+        Cell(_INVALID, body=_say("message hello"), headers={"Last-Event-ID": "{cursor}"}),
+        *_rewinds(_say),
+    ),
+    "GetTask": _task("paused"),
+    "ListTasks": (
+        Cell("200", body={"contextId": "{session}"}),
+        Cell("200", body={"contextId": "{runtime}", "includeArtifacts": True}),
+    ),
+    "CancelTask": _task("paused"),
+    "SubscribeToTask": _SUBSCRIBE,
+    "CreateTaskPushNotificationConfig": _PUSH,
+    "GetTaskPushNotificationConfig": _PUSH,
+    "ListTaskPushNotificationConfigs": _PUSH,
+    "DeleteTaskPushNotificationConfig": _PUSH,
+    "GetExtendedAgentCard": _NO_CARD,
+    "message/send": (
+        *_sends(_say_0_3),
+        *_rewinds(_say_0_3),
+        Cell(
+            "200",
+            body=_say_0_3("hello", taskId="{spare_task}"),
+            held=_NO_TASK,
+            reason=_HELD_ID,
+            minted=True,
+        ),
+    ),
+    "message/stream": (
+        *_sends(_say_0_3)[:1],
+        Cell("200", body=_say_0_3("message hello", contextId="{spare}")),
+        *_rewinds(_say_0_3),
+    ),
+    "tasks/get": _task("paused"),
+    "tasks/cancel": _task("paused"),
+    "tasks/resubscribe": _SUBSCRIBE,
+    "tasks/pushNotificationConfig/set": _PUSH,
+    "tasks/pushNotificationConfig/get": _PUSH,
+    "tasks/pushNotificationConfig/list": _PUSH,
+    "tasks/pushNotificationConfig/delete": _PUSH,
+    "agent/getAuthenticatedExtendedCard": _NO_CARD,
+}
+
+_NO_TASK_API: Final = "404 TASK_NOT_FOUND"
+_NO_SESSION: Final = "404 SESSION_NOT_FOUND"
+_PUBLIC: Final = NoId("it is for everybody")
+_CARD: Final = NoId("a card is that of an agent, and for everybody")
+_RPC: Final = {"jsonrpc": "2.0", "id": "r", "method": "GetTask", "params": {"id": "{done}"}}
+
+
+def _of_task(query: str = "", **headers: str) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(_NO_TASK_API, {"task": name}, query=query, headers=headers)
+        for name in ("paused", "done", "document", "session")
+    )
+
+
+def _of_session(body: Any = None, query: str = "") -> tuple[Cell, ...]:
+    return tuple(
+        Cell(_NO_SESSION, {"session": name}, body=body, query=query) for name in ("session", "runtime", "rewound")
+    )
+
+
+ROUTES: Final[dict[str, Row]] = {
+    "GET /healthz": _PUBLIC,
+    "GET /readyz": _PUBLIC,
+    "GET /metrics": _PUBLIC,
+    "GET /.well-known/agent-card.json": _CARD,
+    "GET /.well-known/agent.json": _CARD,
+    "GET /agents/{agent}/.well-known/agent-card.json": _CARD,
+    "GET /agents/{agent}/.well-known/agent.json": _CARD,
+    "GET /api/a2a/{namespace}/{agent}/.well-known/agent-card.json": _CARD,
+    "GET /api/a2a/{namespace}/{agent}/.well-known/agent.json": _CARD,
+    # The methods have rows of their own, all of them at this path; the other paths lead to the same handler.
+    "POST /": (Cell(_NO_TASK, body=_RPC),),
+    "POST /agents/{agent}": (Cell(_NO_TASK, body=_RPC),),
+    "POST /api/a2a/{namespace}/{agent}": (Cell(_NO_TASK, body=_RPC),),
+    "POST /api/tasks": (
+        Cell("201", body=_document(id="{spare_task}"), held="409 ID_TAKEN", reason=_HELD_ID),
+        Cell(
+            "409 GENERATION_MISMATCH",
+            body=_document(id="{document}"),
+            headers={"If-Match": '"1"'},
+            held="409 ID_TAKEN",
+            reason=_HELD_ID,
+        ),
+        # Tasks may be stored for a session that does not exist; it is the caller's own.
+        Cell("201", body=_document(contextId="{spare}", metadata={"kagent_invocation_id": "{turn}"})),
+    ),
+    "GET /api/tasks/{task}": _of_task(),
+    "DELETE /api/tasks/{task}": _of_task(),
+    "GET /api/tasks/{task}/messages": (*_of_task(), *_of_task("kind=status-message")),
+    "GET /api/tasks/{task}/artifacts": _of_task(),
+    "GET /api/tasks/{task}/artifacts/{artifact}": (
+        Cell(_NO_TASK_API, {"task": "done", "artifact": "artifact"}),
+        Cell("404 ARTIFACT_NOT_FOUND", {"task": "mine_task", "artifact": "artifact"}),
+    ),
+    "GET /api/tasks/{task}/events": (
+        *_of_task(),
+        Cell(_NO_TASK_API, {"task": "paused"}, headers={"Last-Event-ID": "{cursor}"}),
+        Cell(_NO_TASK_API, {"task": "done"}, query="after={end}"),
+    ),
+    "GET /api/sessions": (Cell("200", query="q={title}"),),
+    "POST /api/sessions/import": (
+        Cell("201", body="{file}", headers={"Content-Type": NDJSON}, query="id={spare}"),
+        Cell("201", body="{foreign_file}", headers={"Content-Type": NDJSON}, held="409 TASK_EXISTS", reason=_HELD_ID),
+    ),
+    "GET /api/sessions/{session}/export": _of_session(),
+    "POST /api/sessions": (Cell("201", body={"id": "{spare}", "agent_ref": "demo"}),),
+    "GET /api/sessions/{session}": (*_of_session(), *_of_session(query="limit=1&order=asc")),
+    "PUT /api/sessions/{session}": _of_session({"name": "taken"}),
+    "PATCH /api/sessions/{session}": _of_session({"name": "taken"}),
+    "DELETE /api/sessions/{session}": _of_session(),
+    "GET /api/sessions/{session}/tasks": (*_of_session(), *_of_session(query="include=superseded")),
+    "GET /api/sessions/{session}/messages": (
+        *_of_session(),
+        *_of_session(query="kind=status-message"),
+        Cell("400 NO_SUCH_MESSAGE", {"session": "mine"}, query="before={message}"),
+    ),
+    "GET /api/sessions/{session}/task-infos": (*_of_session(), *_of_session(query="latest=any")),
+    "GET /api/sessions/{session}/stats": _of_session(),
+    "GET /api/sessions/{session}/watch": _of_session(),
+    "GET /api/sessions/{session}/effective_history": (*_of_session(), *_of_session(query="limit=1")),
+    "PUT /api/sessions/{session}/effective_history": _of_session([]),
+    "GET /api/sessions/{session}/state": _of_session(),
+    "POST /api/sessions/{session}/rewind": (
+        *_of_session({"before": "{turn}"}),
+        Cell("404 INVOCATION_NOT_FOUND", {"session": "mine"}, body={"before": "{turn}"}),
+    ),
+    "POST /api/sessions/{session}/undo_rewind": _of_session({}),
+    "POST /api/sessions/{session}/fork": (
+        *_of_session({}),
+        Cell("201", {"session": "mine"}, body={"id": "{spare}"}),
+        Cell("404 INVOCATION_NOT_FOUND", {"session": "mine"}, body={"before": "{turn}", "id": "{spare}"}),
+    ),
+    "POST /api/sessions/{session}/events": (
+        *_of_session({"id": "{new}", "data": {"a": 1}}),
+        Cell("201", {"session": "mine"}, body={"id": "{event}", "data": {"a": 1}}),
+    ),
+}

@@ -1,0 +1,241 @@
+"""Requests made at random: whatever is sent, a healthy plane answers quickly, with a code if it refuses, and stays so.
+
+`FUZZ_SEED` is the seed, `FUZZ_REQUESTS` the number of requests. A request that failed is written to a file, as it was
+sent: `nc 127.0.0.1 8080 <FILE` sends it again.
+"""
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import httptools
+import httpx
+import pytest
+from tests.support.thorough import THOROUGH
+from tests.system.fuzz_bodies import Pool
+from tests.system.fuzz_cases import Case
+from tests.system.fuzzing import Requests
+from tests.system.plane import STEADY, Plane, running
+from tests.system.untouched import failures, no_streams
+from tests.system.wire import Json, client, send, until
+
+from taskplane.gateway.routes import ROUTES
+
+SEED: Final = os.environ.get("FUZZ_SEED", "1")
+REQUESTS: Final = int(os.environ.get("FUZZ_REQUESTS", "20000" if THOROUGH else "2000"))
+AT_ONCE: Final = 6
+# Seconds within which everything is answered; on a machine with other work, if it is the only request.
+BOUND: Final = 2.0
+# Seconds for which a stream is read.
+MOMENT: Final = 0.05
+# Settings under which no limit that other tests are about is reached.
+SETTINGS: Final = {
+    **STEADY,
+    "TASKPLANE_EXECUTOR_ALLOW_CRASH": "false",
+    "TASKPLANE_EXECUTOR_SENDS_PER_SECOND": "0",
+    "TASKPLANE_EXECUTOR_BLOCKED_AFTER": "4",
+    "TASKPLANE_GATEWAY_BODY_TIMEOUT": "0.5",
+}
+CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
+# Codes by which a server says that it failed.
+FAULTS: Final = {"INTERNAL", "INTERNAL_ERROR", "UNKNOWN"}
+AGENTS_FAULTS: Final = '"logger":"taskplane.executor.runs.faults"'
+BLOCKED: Final = '"logger":"taskplane.executor.runs.blocking"'
+# The HTTP server's own answer to what is no HTTP.
+NO_HTTP: Final = b"Invalid HTTP request received."
+
+
+class Answer:
+    """An answer as far as it was read: status 0 if there was none. `seconds`: until its end, of a stream its start."""
+
+    def __init__(self, case: Case) -> None:
+        self.status = 0
+        self.kind = ""
+        self.body = b""
+        self.seconds = 0.0
+        self.whole = False
+        self._bodiless = case.method == "HEAD"
+        self._parser = httptools.HttpResponseParser(self)
+
+    @property
+    def streams(self) -> bool:
+        return self.kind == "text/event-stream"
+
+    def feed(self, data: bytes) -> None:
+        """Takes what came; what comes after the answer does not count."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            if not self.whole:
+                raise
+
+    # What httptools calls.
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"content-type" and not self.whole:
+            self.kind = value.decode("latin-1").partition(";")[0]
+
+    def on_headers_complete(self) -> None:
+        # An interim answer is followed by the answer.
+        if not self.status and (status := self._parser.get_status_code()) >= 200:
+            self.status = status
+            self.whole = self._bodiless
+
+    def on_body(self, body: bytes) -> None:
+        if not self.whole:
+            self.body += body
+
+    def on_message_complete(self) -> None:
+        self.whole = self.whole or bool(self.status)
+
+
+async def asked(plane: Plane, case: Case) -> Answer:
+    """Sends a request over a connection of its own, and reads its answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(plane.url.rpartition(":")[2]))
+    answer, begun = Answer(case), time.monotonic()
+    try:
+        writer.write(case.wire())
+        if case.left:
+            writer.write_eof()
+        async with asyncio.timeout(10 * BOUND):
+            await _read(reader, answer)
+        answer.seconds = time.monotonic() - begun
+        if answer.streams and not answer.whole:
+            async with asyncio.timeout(MOMENT):
+                await _read(reader, answer, streams=True)
+    except TimeoutError:
+        answer.seconds = answer.seconds or time.monotonic() - begun
+    except OSError:
+        # The server closes the connection on a body that it refuses without reading it.
+        answer.seconds = time.monotonic() - begun
+    finally:
+        writer.transport.abort()
+    return answer
+
+
+async def _read(reader: asyncio.StreamReader, answer: Answer, *, streams: bool = False) -> None:
+    while not answer.whole and (streams or not answer.streams):
+        data = await reader.read(1 << 16)
+        if not data:
+            return
+        answer.feed(data)
+
+
+def wrong(case: Case, answer: Answer) -> str:
+    """What is wrong with an answer; nothing if it is as it should be."""
+    if not answer.status:
+        return "" if case.left or not case.framed else "no answer"
+    if answer.status >= 500:
+        return f"status {answer.status}"
+    if answer.streams:
+        return _wrong_stream(answer.body)
+    if answer.kind == "application/json" and answer.body:
+        try:
+            body = json.loads(answer.body)
+        except ValueError:
+            return "an answer that is no JSON"
+        # An artifact may be any JSON.
+        return _wrong_body(answer.status, body) if isinstance(body, dict) or answer.status >= 400 else ""
+    if answer.status >= 400 and case.method != "HEAD":
+        return "" if answer.body == NO_HTTP and not case.framed else "an error without a code"
+    return ""
+
+
+def _wrong_stream(body: bytes) -> str:
+    """What is wrong with the events that came whole. Under /api an error has a name, and other events may have one."""
+    for event in body.split(b"\n\n")[:-1]:
+        data = next(line[6:] for line in event.split(b"\n") if line.startswith(b"data: "))
+        if data.startswith(b'{"jsonrpc"') or b"event: error\n" in event:
+            what = _wrong_body(200, json.loads(data))
+            if what:
+                return what
+    return ""
+
+
+def _wrong_body(status: int, body: Any) -> str:
+    if not isinstance(body, dict):
+        return f"an answer that is {body!r:.50}"
+    found: Json = body  # pyright: ignore[reportUnknownVariableType]
+    error = found.get("error")
+    if not error:
+        return "an error without a text" if status >= 400 else ""
+    if "jsonrpc" not in found:
+        code = found.get("code", "")
+        return "" if CODE.fullmatch(code) and code not in FAULTS else f"an error with the code {code}"
+    data = error.get("data")
+    # Of 1.0 a list of details, of 0.3 an object.
+    reason = (data if "reason" in data else data[0])["reason"]
+    fine = -32800 < error["code"] < -32000 and error["code"] != -32603 and CODE.fullmatch(reason)
+    return "" if fine else f"an error with the code {error['code']} and the reason {reason}"
+
+
+@pytest.mark.timeout(1800 if THOROUGH else 300)
+async def test_whatever_is_sent_is_answered_quickly_and_with_a_code(tmp_path: Path) -> None:
+    """S1, T1: no request makes the plane fail, wait or log a fault, and afterwards it works."""
+    async with running("one", tmp_path, SETTINGS) as plane:
+        requests = Requests(SEED, Pool())
+        statuses: Counter[int] = Counter()
+        slow: list[tuple[float, Case]] = []
+        faults: list[str] = []
+        numbers = iter(range(REQUESTS))
+
+        async def work() -> None:
+            for number in numbers:
+                case = requests.make(number)
+                answer = await asked(plane, case)
+                requests.pool.learn(answer.body)
+                statuses[answer.status] += 1
+                slow.append((answer.seconds, case))
+                if what := wrong(case, answer):
+                    faults.append(told(tmp_path, case, what))
+
+        await asyncio.gather(*[work() for _ in range(AT_ONCE)])
+        slow.sort(key=lambda each: -each[0])
+        print(f"{REQUESTS} requests of seed {SEED}: {dict(sorted(statuses.items()))}")
+        slowest = [(round(seconds, 2), case.number, case.method, case.target[:60]) for seconds, case in slow[:5]]
+        print(f"slowest: {slowest}")
+        for seconds, case in slow:
+            if seconds > BOUND and (alone := min([(await asked(plane, case)).seconds for _ in range(3)])) > BOUND:
+                faults.append(told(tmp_path, case, f"{seconds:.1f} s, and {alone:.1f} s alone"))
+        await plane.ready()
+        async with client(plane.url) as http:
+            await until(lambda: no_streams(http))
+            faults += await unreadable(http)
+            assert (await send(http, "hello"))["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert not faults, "\n".join(faults)
+        # An agent that fails is no fault of the plane.
+        assert [line for line in failures(plane) if AGENTS_FAULTS not in line] == []
+        # A request that is quick when it is repeated may have found more at first.
+        blocked = [line for line in (tmp_path / "dev.log").read_text(errors="replace").splitlines() if BLOCKED in line]
+        assert blocked == []
+
+
+async def unreadable(http: httpx.AsyncClient) -> list[str]:
+    """The routes on which a session that was stored cannot be read."""
+    found: list[str] = []
+    sessions = (await http.get("/api/sessions")).json()["data"]
+    reads = [
+        route.path for route in ROUTES if route.method == "GET" and route.path.startswith("/api/sessions/{session}")
+    ]
+    for session in sessions[: None if THOROUGH else 20]:
+        for path in [path.replace("{session}", quote(session["id"], safe="")) for path in reads]:
+            if not path.endswith("/watch"):
+                reply = await http.get(path)
+                whole = not path.endswith("/export") or b'"type":"end"' in reply.content[-300:]
+                if reply.status_code != 200 or not whole:
+                    found.append(f"{path}: {reply.status_code} {reply.text[-200:]}")
+    return found
+
+
+def told(folder: Path, case: Case, what: str) -> str:
+    """What went wrong, with the file that has the request."""
+    file = folder / f"request-{case.number}"
+    file.write_bytes(case.wire())
+    line = f"{what}: request {case.number}, {file}: {case.wire()[:600]!r}"
+    print(line, flush=True)
+    return line
