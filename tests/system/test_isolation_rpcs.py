@@ -131,6 +131,7 @@ async def world(plane: Plane) -> AsyncGenerator[World, None]:
             "cursor": paused["metadata"]["taskplane.dev/cursor"],
             "turn": done["history"][0]["metadata"]["kagent_invocation_id"],
             "message": done["history"][0]["messageId"],
+            "artifact": done["artifacts"][0]["artifactId"],
             "title": "Confidential",
             "entry": (await begun.made(_OWNER, _SESSIONS, "ListEntries", context_id=session))["entries"][0]["id"],
         }
