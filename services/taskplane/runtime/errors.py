@@ -119,7 +119,7 @@ class Unimplemented(PlaneError):
 
 
 class DataLoss(PlaneError):
-    """What is stored is damaged; it stays so until an operator has mended it."""
+    """Stored data is damaged, and stays so until an operator has mended it."""
 
     code = "DATA_LOSS"
     default_reason = "DATA_LOSS"

@@ -37,7 +37,7 @@ class FileGuard:
         self._known: dict[Path, _Identity] = {}
         self._size = 0
         self._wal_size = 0
-        self._wal_header = b""
+        self._wal_header: bytes = b""
         self._lost = False
         self._damaged = False
 
@@ -78,7 +78,7 @@ class FileGuard:
 
     def _check_log(self, size: int) -> None:
         with self._wal.open("rb", buffering=0) as log:
-            header = log.read(_HEADER)
+            header: bytes = log.read(_HEADER)
             if size < self._wal_size:
                 sound = size >= LONGEST_KEPT and header != self._wal_header
             else:
