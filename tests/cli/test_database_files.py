@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -10,6 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from tests.cli.command import PATIENCE, Dev, dev, taskplane
+from tests.support.damage import damage
 
 STORES = ["tasks", "sessions"]
 
@@ -53,8 +55,17 @@ def truncate(file: Path) -> None:
     os.truncate(file, 4096)
 
 
+def empty_log(file: Path) -> None:
+    os.truncate(f"{file}-wal", 0)
+
+
+def halve_log(file: Path) -> None:
+    log = Path(f"{file}-wal")
+    os.truncate(log, log.stat().st_size // 2)
+
+
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("fault", [delete, replace, truncate])
+@pytest.mark.parametrize("fault", [delete, replace, truncate, empty_log, halve_log])
 def test_nothing_is_acknowledged_that_is_not_in_the_file(
     own: Dev, tmp_path: Path, store: str, fault: Callable[[Path], None]
 ) -> None:
@@ -97,6 +108,39 @@ def test_a_plane_on_a_full_disk_refuses_and_goes_on_when_there_is_room(own: Dev,
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
     until_ready(own.url, 200)
     assert "result" in send(own.url).json()
+
+
+@pytest.mark.parametrize("name", ["event", "sqlite_autoindex_task_1"])
+def test_damage_found_while_it_runs_is_no_outage_that_passes(tmp_path: Path, name: str) -> None:
+    """C15: the log says once which file is damaged and what to do, the plane is not ready, and no client is told to
+    try again."""
+    with dev("--data", str(tmp_path), cwd=tmp_path) as sound:
+        assert "result" in send(sound.url).json()
+        sound.signal(signal.SIGTERM)
+        assert sound.end()[0] == 0
+    damage(tmp_path / "tasks.db", name)
+    with dev("--data", str(tmp_path), cwd=tmp_path) as damaged:
+        for _ in range(2):
+            data = send(damaged.url).json()["error"]["data"]
+            assert data[0]["reason"] == "DATABASE_DAMAGED"
+            assert not any(each["@type"].endswith("RetryInfo") for each in data)
+        said = send(damaged.url, version="0.3").json()["error"]["data"]
+        assert (said["reason"], said["retryable"]) == ("DATABASE_DAMAGED", False)
+        until_ready(damaged.url, 503)
+        damaged.process.kill()
+        _, rest = damaged.end()
+    told = [line for line in (damaged.said + rest).splitlines() if "CRITICAL" in line.upper()]
+    assert len(told) == 1 and f"{tmp_path / 'tasks.db'} is damaged" in told[0] and "a backup" in told[0], told
+    assert "Traceback" not in rest
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_folder_in_the_place_of_a_file_is_refused_at_start(tmp_path: Path, store: str) -> None:
+    """C15: by one sentence that names it."""
+    (tmp_path / f"{store}.db").mkdir()
+    done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", str(tmp_path))
+    assert done.returncode == 2, done.stderr
+    assert f"{tmp_path / f'{store}.db'} is a folder" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -1,9 +1,9 @@
-"""What refusals of rewinds and of guarded sends are on the wire, in each form there is."""
+"""What refusals of rewinds and of guarded sends, and damage, are on the wire, in each form there is."""
 
 import pytest
 
 from taskplane.gateway.errors import error_0_3, error_1_0, error_api, http_status
-from taskplane.runtime.errors import Conflict, Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Conflict, DataLoss, Invalid, NotFound, PlaneError, Refused
 
 REFUSALS = [
     (Conflict("m", reason="VERSION_MISMATCH", metadata={"version": "7"}), 409, -32602),
@@ -15,6 +15,7 @@ REFUSALS = [
     (Refused("m", reason="SUPERSEDED"), 409, -32004),
     (Refused("m", reason="SESSION_BUSY"), 409, -32004),
     (Invalid("m", reason="BAD_STATE"), 400, -32602),
+    (DataLoss("m", reason="DATABASE_DAMAGED"), 500, -32603),
 ]
 
 

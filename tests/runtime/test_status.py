@@ -14,7 +14,7 @@ from taskplane.runtime.status import DETAILS_KEY, code_of, from_rpc_error, to_st
 KINDS = [
     errors.Invalid, errors.NotFound, errors.AlreadyExists, errors.Refused, errors.Conflict, errors.OutOfRange,
     errors.Exhausted, errors.Unavailable, errors.DeadlineExceeded, errors.Unauthenticated, errors.PermissionDenied,
-    errors.Unimplemented, errors.Internal,
+    errors.Unimplemented, errors.DataLoss, errors.Internal,
 ]  # fmt: skip
 
 

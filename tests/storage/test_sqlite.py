@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
+from tests.support.damage import damage
 
-from taskplane.runtime.errors import Refused, Unavailable
+from taskplane.runtime.errors import DataLoss, Refused, Unavailable
 from taskplane.storage.engine import Engine, open_engine
+from taskplane.storage.file_guard import LONGEST_KEPT
 from taskplane.storage.sqlite import warn_of_version
 from taskplane.storage.writer import connect
 
@@ -172,8 +174,24 @@ async def test_a_file_that_is_gone_is_unavailable_to_the_probe(engine: Engine, f
         await engine.probe()
 
 
+async def test_damage_that_a_read_finds_stops_the_writes(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """C15: for good; what is sound can be read."""
+    async with open_engine(f"sqlite:///{file}") as engine:
+        await engine.write(lambda conn: conn.execute(text("CREATE TABLE note (id, body)")))
+        await engine.write(lambda conn: conn.execute(text("CREATE TABLE sound (id)")))
+    damage(file, "note")
+    async with open_engine(f"sqlite:///{file}") as engine:
+        await engine.probe()
+        for failing in (engine.read(count), engine.write(pragma, "user_version"), engine.probe(), engine.read(count)):
+            with pytest.raises(DataLoss) as caught:
+                await failing
+            assert (caught.value.reason, caught.value.retry_after) == ("DATABASE_DAMAGED", None)
+        await engine.read(lambda conn: conn.execute(text("SELECT * FROM sound")).all())
+    assert [record.levelname for record in caplog.records if "is damaged" in record.getMessage()] == ["CRITICAL"]
+
+
 async def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken").symlink_to(tmp_path / "nowhere" / "plane.db")
     with pytest.raises(Unavailable):
         async with open_engine(f"sqlite:///{tmp_path}/taken"):
             pass
@@ -243,15 +261,35 @@ async def test_what_is_written_again_and_again_does_not_make_the_log_longer(engi
     assert 0 < log.stat().st_size < 12_000_000
 
 
-async def test_a_log_that_a_reader_made_long_is_cut_again(engine: Engine, file: Path) -> None:
+async def test_a_log_that_became_long_is_cut_by_sqlite_alone(engine: Engine, file: Path) -> None:
+    """C2: a log that SQLite has begun anew may become shorter, down to a length; one that it goes on with may not."""
     log = file.with_name(f"{file.name}-wal")
-    await engine.write(lambda conn: conn.execute(text("PRAGMA journal_size_limit = 1000000")).all())
+    await engine.write(add, 0, "x" * (LONGEST_KEPT + 4_000_000))
+    assert log.stat().st_size > LONGEST_KEPT + 4_000_000
+    await engine.write(add, 1)
+    assert log.stat().st_size == LONGEST_KEPT
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        # What it sees keeps the log from being begun anew.
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM note").fetchall()
-        for number in range(30):
-            await engine.write(add, number, "x" * 400_000)
-        assert log.stat().st_size > 12_000_000
-    for number in range(30, 60):
-        await engine.write(add, number, "x" * 400_000)
-    assert log.stat().st_size < 9_000_000
+        await engine.write(add, 2, "x" * (LONGEST_KEPT + 4_000_000))
+        os.truncate(log, LONGEST_KEPT + 2_000_000)
+        with pytest.raises(Unavailable):
+            await engine.write(add, 3)
+
+
+async def test_a_log_truncated_within_a_transaction_acknowledges_nothing(engine: Engine, file: Path) -> None:
+    """C2: though what is written then makes it as long again."""
+    log = file.with_name(f"{file.name}-wal")
+
+    def lose(conn: Connection) -> None:
+        add(conn, 1)
+        os.truncate(log, 0)
+
+    await engine.write(add, 0)
+    before = log.stat().st_size
+    with pytest.raises(Unavailable):
+        await engine.write(lose)
+    assert log.stat().st_size > before
+    with pytest.raises(Unavailable):
+        await engine.write(add, 2)

@@ -7,7 +7,7 @@ from typing import Final
 from taskplane.cli import exits
 from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, Unauthorized, Unreachable
 from taskplane.cli.options import Output
-from taskplane.runtime.errors import DeadlineExceeded, Invalid, PlaneError
+from taskplane.runtime.errors import DataLoss, DeadlineExceeded, Invalid, PlaneError
 
 _EXITS: Final[dict[type[Exception], int]] = {
     Unreachable: exits.UNREACHABLE,
@@ -16,6 +16,7 @@ _EXITS: Final[dict[type[Exception], int]] = {
     Ended: exits.FAILED,
     BadUsage: exits.USAGE,
     Invalid: exits.USAGE,
+    DataLoss: exits.USAGE,
     DeadlineExceeded: exits.TIMED_OUT,
 }
 

@@ -118,5 +118,12 @@ class Unimplemented(PlaneError):
     default_reason = "UNIMPLEMENTED"
 
 
+class DataLoss(PlaneError):
+    """Stored data is damaged, and stays so until an operator has mended it."""
+
+    code = "DATA_LOSS"
+    default_reason = "DATA_LOSS"
+
+
 class Internal(PlaneError):
     """A fault of ours. The text shown says so and no more; the log has the rest."""

@@ -36,6 +36,7 @@ _KINDS: Final[tuple[type[PlaneError], ...]] = (
     errors.Unauthenticated,
     errors.PermissionDenied,
     errors.Unimplemented,
+    errors.DataLoss,
     errors.Internal,
 )
 _CLASSES: Final = {grpc.StatusCode[cls.code]: cls for cls in _KINDS} | {grpc.StatusCode.CANCELLED: errors.Unavailable}

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime import tracing
-from taskplane.runtime.errors import Internal, PlaneError, Unavailable
+from taskplane.runtime.errors import DataLoss, Internal, PlaneError, Unavailable
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.storage import metrics
 from taskplane.storage.port import Engine, closing
@@ -239,7 +239,7 @@ class Committer(Generic[Op, Answer]):
         self._schedule()
 
     def _fail(self, flight: "list[Waiting[Op, Answer]]", error: BaseException) -> None:
-        if isinstance(error, Unavailable | asyncio.CancelledError):
+        if isinstance(error, Unavailable | DataLoss | asyncio.CancelledError):
             # Nothing better can be expected for the rest of a batch that was being taken apart.
             flight = [*flight, *self._suspects]
             self._suspects.clear()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import exc
 
-from taskplane.runtime.errors import Conflict, Internal, PlaneError, Unavailable
+from taskplane.runtime.errors import Conflict, DataLoss, Internal, PlaneError, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +42,6 @@ _SQLITE_UNAVAILABLE: Final = frozenset(
         sqlite3.SQLITE_PERM,
         sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
     }
 )
 _SQLITE_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -79,8 +77,9 @@ def translated(error: BaseException) -> BaseException:
     """Return the error to raise in place of `error`.
 
     Unavailable: the database cannot be reached or cannot work just now, or gave no connection or answer in time;
-    whether a write took effect may be unknown. Conflict: it kept losing against concurrent transactions. Internal: the
-    database refused a statement. IntegrityError, and what is no driver's error, stay what they are.
+    whether a write took effect may be unknown. DataLoss: SQLite found damage. Conflict: it kept losing against
+    concurrent transactions. Internal: the database refused a statement. IntegrityError, and what is no driver's error,
+    stay what they are.
     """
     match error:
         case PlaneError() | exc.IntegrityError():
@@ -104,6 +103,15 @@ def database_down(detail: object) -> Unavailable:
     _note(logging.WARNING, detail)
     return Unavailable(
         "the database cannot be reached or cannot work just now", reason="DATABASE_DOWN", retry_after=1.0
+    )
+
+
+def database_damaged() -> DataLoss:
+    """Return the error for a database in which damage was found; a retry does not help."""
+    return DataLoss(
+        "the database is damaged",
+        reason="DATABASE_DAMAGED",
+        suggestion="the log of the service says which file it is, and what its operator has to do",
     )
 
 
@@ -132,6 +140,8 @@ def _of_driver(error: exc.DBAPIError) -> PlaneError:
 
 
 def _of_sqlite(error: sqlite3.Error) -> PlaneError | None:
+    if damaged(error):
+        return database_damaged()
     code = getattr(error, "sqlite_errorcode", None)
     if code is None or code & 0xFF not in _SQLITE_UNAVAILABLE:
         return None

@@ -38,9 +38,9 @@ async def open_engine(
     refused. "relaxed" may lose the last commits of a machine that crashes, and logs a warning at each start.
     `idle_timeout` is the number of seconds after which PostgreSQL ends a transaction whose process says nothing more.
 
-    Invalid: the URL names neither engine, the driver of PostgreSQL is missing, or the SQLite file is damaged. Refused:
-    the file is in use by another process, or a setting read back is too weak. Unavailable: the database cannot be
-    reached.
+    Invalid: the URL names neither engine, the driver of PostgreSQL is missing, or the SQLite file is damaged or a
+    folder. Refused: the file is in use by another process, or a setting read back is too weak. Unavailable: the
+    database cannot be reached.
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":

@@ -38,8 +38,9 @@ class Engine(ABC):
         before COMMIT, so it must have no effect but through its connection.
 
         An exception of `fn` rolls back and is raised. IntegrityError: a constraint or trigger refused. Unavailable: the
-        database cannot be reached or work; whether the transaction took effect may be unknown. Conflict: it lost
-        against others three times. A caller that is cancelled does not know whether it took effect.
+        database cannot be reached or work; whether the transaction took effect may be unknown. DataLoss: damage was
+        found in it, now or before. Conflict: it lost against others three times. A caller that is cancelled does not
+        know whether it took effect.
         """
 
     @abstractmethod
@@ -47,12 +48,13 @@ class Engine(ABC):
         """Run `fn(connection, ...)` on one snapshot of committed data; every attempt to write is refused.
 
         When the caller is cancelled, the running statement is interrupted. `fn` may run again after the loss of a
-        connection. Unavailable: the database cannot be reached, or every connection was busy for 5 s.
+        connection. Unavailable: the database cannot be reached, or every connection was busy for 5 s. DataLoss: what
+        was to be read is damaged.
         """
 
     @abstractmethod
     async def probe(self) -> None:
-        """Return within 5 s if transactions can be made now; raise Unavailable otherwise."""
+        """Return within 5 s if transactions can be made now; raise Unavailable or DataLoss otherwise."""
 
 
 def closing() -> Unavailable:

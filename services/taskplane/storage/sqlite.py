@@ -7,13 +7,13 @@ is why exactly one does both, why a second process is refused, and why nothing i
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, exc, text
 
 from taskplane.runtime.errors import Internal, Invalid
 from taskplane.storage.dialects import SQLITE
@@ -46,18 +46,27 @@ class SqliteEngine(Engine):
         self._readers = readers
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        with translating():
-            return await self._writer.run(lambda conn: fn(conn, *args, **kwargs))
+        return await self._run(self._writer.run, lambda conn: fn(conn, *args, **kwargs))
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        with translating():
-            return await self._readers.run(lambda conn: fn(conn, *args, **kwargs))
+        return await self._run(self._readers.run, lambda conn: fn(conn, *args, **kwargs))
 
     async def probe(self) -> None:
         with translating():
             async with asyncio.timeout(_PROBE_TIMEOUT):
                 await self._writer.probe()
                 await self.read(_ping)
+
+    async def _run(
+        self, run: Callable[[Callable[[Connection], T]], Awaitable[T]], work: Callable[[Connection], T]
+    ) -> T:
+        with translating():
+            try:
+                return await run(work)
+            except (exc.DBAPIError, sqlite3.Error) as error:
+                if damaged(error):
+                    await self._writer.find_damage(error.orig if isinstance(error, exc.DBAPIError) else error)
+                raise
 
 
 @asynccontextmanager
@@ -73,11 +82,10 @@ async def open_sqlite(file: Path, *, readers: int, durability: Durability) -> As
         # Closed before the writer, whose connection merges the log as the last one.
         reading = Readers(file, readers)
         stack.push_async_callback(reading.close)
-        engine = SqliteEngine(file, writer, reading)
-        with refusing_damaged(file):
-            await engine.write(_ping)
-            await engine.probe()
-        yield engine
+        with translating(), refusing_damaged(file):
+            await writer.run(_ping)
+            await reading.run(_ping)
+        yield SqliteEngine(file, writer, reading)
 
 
 async def run_alone_on_sqlite(
@@ -104,7 +112,13 @@ async def run_alone_on_sqlite(
 
 @contextmanager
 def refusing_damaged(file: Path) -> Generator[None, None, None]:
-    """Raise Invalid if the body finds that the file is no database, or a damaged one."""
+    """Raise Invalid if the file is a folder, or if the body finds that it is no database, or a damaged one."""
+    if file.is_dir():
+        raise Invalid(
+            f"{file} is a folder, where the file of a SQLite database belongs",
+            reason="DATABASE_IS_FOLDER",
+            suggestion="move the folder away, or name another file in the database URL",
+        )
     try:
         yield
     except Exception as error:

@@ -11,16 +11,17 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
 from taskplane.runtime.errors import Refused
-from taskplane.storage.file_guard import FileGuard
+from taskplane.storage.file_guard import LONGEST_KEPT, FileGuard
 from taskplane.storage.port import Durability, closing
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -46,13 +47,15 @@ class Writer:
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` returned, once its transaction is committed.
 
-        One whose caller is cancelled before it began is left out. Unavailable: the writer was closed.
+        One whose caller is cancelled before it began is left out. Unavailable: the writer was closed, or a file was
+        lost. DataLoss: damage was found before.
         """
-        try:
-            running = self._thread.submit(self._transact, work)
-        except RuntimeError:
-            raise closing() from None
-        return await asyncio.wrap_future(running)
+        return await self._submit(self._transact, work)
+
+    async def find_damage(self, detail: object) -> None:
+        """Take in that SQLite found damage: raise DataLoss, here and from then on, or Unavailable if a file was lost.
+        `detail` is for the log."""
+        await self._submit(self._guard.find_damage, detail)
 
     async def close(self) -> None:
         """Finish what was given and close the connection, which merges the log into the database."""
@@ -62,6 +65,13 @@ class Writer:
     async def probe(self) -> None:
         """Return if transactions can be made. Where the last one could not be written, this one writes."""
         await self.run(self._probe)
+
+    async def _submit(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            running = self._thread.submit(fn, *args, **kwargs)
+        except RuntimeError:
+            raise closing() from None
+        return await asyncio.wrap_future(running)
 
     def _probe(self, conn: Connection) -> None:
         if self._failing:
@@ -74,7 +84,6 @@ class Writer:
     def _transact(self, work: Callable[[Connection], T]) -> T:
         if self._connection is None:
             self._connection = self._engine.connect()
-            self._guard.begin()
         try:
             self._guard.check()
             with self._connection.begin():
@@ -138,7 +147,7 @@ def _set_up(conn: sqlite3.Connection, file: Path, durability: Durability, foreig
     conn.execute("PRAGMA mmap_size = 0")
     conn.execute("PRAGMA cache_size = -16000")
     conn.execute("PRAGMA temp_store = MEMORY")
-    conn.execute("PRAGMA journal_size_limit = 67108864")
+    conn.execute(f"PRAGMA journal_size_limit = {LONGEST_KEPT}")
     if sys.platform == "darwin":
         # There a plain fsync does not reach the medium.
         conn.execute("PRAGMA fullfsync = ON")
