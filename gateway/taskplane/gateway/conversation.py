@@ -172,7 +172,7 @@ async def _messages(plane: Plane, asked: pb.ListMessagesRequest, token: str, lim
 
 
 async def _page(
-    plane: Plane, asked: pb.ListMessagesRequest, token: str, limit: int, kinds: Sequence[sb.EntryKind]
+    plane: Plane, asked: pb.ListMessagesRequest, token: str, limit: int, kinds: Sequence[sb.EntryKind.ValueType]
 ) -> _Page:
     """Return the newest units before `asked.before`. `token` lists those that the session has, of these kinds."""
     units: list[Unit] = []
@@ -197,7 +197,7 @@ def _together(page: pb.ListMessagesResponse, shown: Sequence[Unit]) -> list[Unit
 
 
 async def _shown(
-    plane: Plane, context_id: str, token: str, kinds: Sequence[sb.EntryKind], page: pb.ListMessagesResponse
+    plane: Plane, context_id: str, token: str, kinds: Sequence[sb.EntryKind.ValueType], page: pb.ListMessagesResponse
 ) -> Sequence[Unit]:
     """Return what of the session's log belongs on a page."""
     units: list[Unit] = []
