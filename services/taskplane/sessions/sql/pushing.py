@@ -14,15 +14,17 @@ from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import PUSHED, Entry, Session
 from taskplane.sessions.sql.loading import OF_SESSION, key_of, read_lines, read_payloads
 from taskplane.sessions.tables import entry
-from taskplane.storage.lists import one_of
+from taskplane.storage.lists import table_of
 
 # Payloads in memory at once.
 _CHUNK: Final = 64
 
 _STORED: Final = select(entry.c.payload, entry.c.created_at).where(*OF_SESSION)
-# The messages with some ids, and a pushed history: its messages are not found by their ids.
+# The messages with some ids, by an index of those that have one, and a pushed history, whose messages it does not have.
+_wanted: Final = table_of("wanted", "message_id")
 _KNOWN: Final = union_all(
-    _STORED.where(one_of(entry.c.message_id, "message_ids")), _STORED.where(entry.c.seq == bindparam("pushed"))
+    _STORED.where(entry.c.message_id == _wanted.c.message_id, entry.c.message_id.is_not(None)),
+    _STORED.where(entry.c.seq == bindparam("pushed")),
 )
 
 
@@ -59,6 +61,6 @@ def _said(conn: Connection, of: Session, lines: Sequence[Line]) -> Iterator[tupl
 
 def _known(conn: Connection, of: Session, message_ids: Collection[str], pushed: int) -> Iterator[a2a.Message]:
     """Yield the messages with these ids, and those of the pushed history with this number."""
-    asked = {**key_of(of), "message_ids": message_ids, "pushed": pushed}
+    asked = {**key_of(of), "message_id": message_ids, "pushed": pushed}
     for payload, created_at in conn.execute(_KNOWN, asked):
         yield from timed_messages(payload, created_at)
