@@ -23,7 +23,7 @@ class MessagePage(NamedTuple):
     more: bool
 
 
-# What an effective history consists of: messages, and the entries of events.
+# A message of an effective history, or the entry of an event.
 Unit = a2a.Message | sb.Entry
 
 
@@ -199,7 +199,7 @@ def _together(page: pb.ListMessagesResponse, shown: Sequence[Unit]) -> list[Unit
 async def _shown(
     plane: Plane, context_id: str, token: str, kinds: Sequence[sb.EntryKind.ValueType], page: pb.ListMessagesResponse
 ) -> Sequence[Unit]:
-    """Return what of the session's log belongs on a page."""
+    """Return the units of the session's log that belong on a page."""
     units: list[Unit] = []
     asked = sb.ListEntriesRequest(
         context_id=context_id, effective=True, distinct=True, kinds=kinds, page_token=token, skip=page.first_shown

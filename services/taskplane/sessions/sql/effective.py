@@ -204,7 +204,7 @@ def list_message_ids(
     else:
         known = _known(conn, of, [reads[seq] for seq in range(1, of.seq + 1)], distinct=True)
     ids = [known.pushed[index].decode() for index in known.kept]
-    # Of each message, where it is among those that are listed; and of each place, how many messages end there.
+    # The index in `ids` of each message, and the number of messages up to each place.
     said = list(range(len(ids)))
     pushed = len(ids)
     ends: dict[int, int] = {}

@@ -50,9 +50,10 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
 
 
 class Compared(NamedTuple):
-    """What documents say under the id of each message of some, in order, as turn and time; and the turns that say more.
+    """A comparison of messages with documents: the turn and the time of each message, in order, and the turns `reduced`,
+    which have further messages.
 
-    The turn is "" where no document has such a message or names a turn, the time where its content is another one.
+    The turn is "" if no document names one for the message, the time if none has a message of this content.
     """
 
     messages: Sequence[tuple[str, str]]
