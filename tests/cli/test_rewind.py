@@ -7,7 +7,7 @@ import httpx
 import pytest
 from tests.cli.command import json_of, said, session_of, taskplane
 
-INVOCATION = "kagent_invocation_id"
+INVOCATIONS = ["kagent_invocation_id", "adk_invocation_id"]
 
 
 def history(url: str, session: str) -> list[str]:
@@ -98,13 +98,14 @@ def test_i6_after_a_rewind_past_a_question_the_next_message_is_no_answer_to_it(u
     assert said(url, "three", session)["text"] == "three"
 
 
-def test_r10_the_turns_of_documents_are_listed_rewound_and_counted(url: str) -> None:
-    """R5: a session that a runtime feeds, with a task for each turn."""
+@pytest.mark.parametrize("key", INVOCATIONS)
+def test_r10_the_turns_of_documents_are_listed_rewound_and_counted(url: str, key: str) -> None:
+    """R5: a session that a runtime feeds, with a task for each turn, in either spelling."""
     created = httpx.post(f"{url}/api/sessions", json={"agent_ref": "a"}).json()
     session: str = created["data"]["id"]
     turns = [f"{session}-{number}" for number in (1, 2)]
     for turn in turns:
-        said_so = {"kind": "message", "parts": [{"kind": "text", "text": turn}], "metadata": {INVOCATION: turn}}
+        said_so = {"kind": "message", "parts": [{"kind": "text", "text": turn}], "metadata": {key: turn}}
         history_ = [{**said_so, "messageId": f"{turn}-{role}", "role": role} for role in ("user", "agent")]
         document = {"id": turn, "contextId": session, "status": {"state": "completed"}, "history": history_}
         assert httpx.post(f"{url}/api/tasks", json=document).status_code == 201

@@ -20,6 +20,7 @@ from tests.conformance.session_log import (
 from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.runtime.errors import Invalid
 from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED
@@ -163,6 +164,30 @@ async def test_the_ids_of_messages_come_with_the_ends_of_turns_and_a_place_to_re
             page = await sessions.log.entries(ADA, context, query)
             assert told(replace(page, entries=page.entries[::-1])) == said[skip : skip + size]
             assert page.session.version == found.session.version
+        again = await sessions.log.message_ids(ADA, context, page_token=found.page_token)
+        assert (again.ids, again.ends) == (found.ids, found.ends)
+        with pytest.raises(Invalid) as refused:
+            await sessions.log.message_ids(ADA, context, events=True, page_token=found.page_token)
+        assert refused.value.reason == "BAD_PAGE_TOKEN"
+
+
+async def test_events_are_listed_among_the_ids_of_messages_where_they_are(sessions: Sessions) -> None:
+    """R7, R10: under names of their own; each is found at its index, and what is beside a turn comes after them."""
+    await sessions.append("s", event("e1", "{}"), user("A"), event("e2", "{}"), event("e3", "{}"), user("B"))
+    await sessions.append("s", event("e4", "{}"), outcome("C", task_id="document"))
+    plain = await sessions.log.message_ids(ADA, "s")
+    found = await sessions.log.message_ids(ADA, "s", events=True)
+    assert plain.has_events and found.has_events
+    assert [one[:1] == "\0" for one in found.ids] == [True, False, True, True, False, True]
+    assert [one for one in found.ids if one[:1] != "\0"] == plain.ids and len(set(found.ids)) == 6
+    assert {name: found.ends[name] for name in "ABC"} == {"A": 4, "B": 6, "C": 6}
+    assert {name: plain.ends[name] for name in "ABC"} == {"A": 1, "B": 2, "C": 2}
+    for skip, own in enumerate(("e1", "A", "e2", "e3", "B", "e4")):
+        query = EntryFilter(
+            effective=True, distinct=True, kinds=KINDS, page_token=found.page_token, skip=skip, page_size=1
+        )
+        (entry,) = (await sessions.log.entries(ADA, "s", query)).entries
+        assert entry.id == own
 
 
 async def test_another_session_under_the_same_id_is_read_anew(sessions: Sessions) -> None:

@@ -177,3 +177,43 @@ def test_an_outline_is_read_out_of_a_task() -> None:
     for outline, whole in ((pb.TaskOutline, a2a.Task), (pb.MessageOutline, a2a.Message)):
         for field in outline.DESCRIPTOR.fields:
             assert whole.DESCRIPTOR.fields_by_name[field.name].number == field.number
+
+
+async def test_messages_are_compared_with_those_of_documents(plane: Plane) -> None:
+    """R7, T11: turn and time of each, and the turns that say more; documents and turns that are hidden count, other
+    owners and what still grows do not."""
+
+    def said(message_id: str, turn: str = "", text: str = "x", role: int = a2a.ROLE_AGENT) -> a2a.Message:
+        one = message(text, message_id)
+        one.role = a2a.Role.ValueType(role)
+        if turn:
+            one.metadata.fields["adk_invocation_id"].string_value = turn
+        return one
+
+    async def save(task_id: str, *history: a2a.Message, growing: a2a.Message | None = None, turn: str = "") -> None:
+        document = plane.document(task_id, "x", state=WORKING)
+        document.task.context_id = "c1"
+        document.task.history.extend(history)
+        document.task.status.ClearField("message")
+        if growing is not None:
+            document.task.status.message.CopyFrom(growing)
+            document.task.status.message.metadata.fields["adk_partial"].bool_value = True
+        if turn:
+            document.task.metadata.fields["adk_invocation_id"].string_value = turn
+        await plane.log.submit(document)
+
+    question, answer = said("q", role=a2a.ROLE_USER), said("a", "i1")
+    await save("d1", question, answer, growing=said("g", "i9"))
+    await save("d2", said("b"), said("c"), turn="i2")
+    await save("d3", said("d"))
+    cut = commands.MarkSuperseded(scope=ADA, context_id="c1", steered_seq=1, cut=frozenset({"i2"}))
+    await plane.log.submit(cut)
+    other = said("d", text="other")
+    found = await plane.log.compare(ADA, "c1", [question, other, said("b"), said("new")])
+    turns, times = zip(*found.messages, strict=True)
+    assert turns == ("i1", "", "i2", "")
+    assert [bool(time) for time in times] == [True, False, True, False]
+    assert found.reduced == ["i1", "i2"]
+    assert (await plane.log.compare(ADA, "c1", [question, answer, said("b"), said("c")])).reduced == []
+    for scope, context_id in ((BOB, "c1"), (ADA, "c2"), (ADA, "\0")):
+        assert await plane.log.compare(scope, context_id, [question]) == ([("", "")], [])

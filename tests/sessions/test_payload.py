@@ -7,7 +7,7 @@ from tests.conformance.session_log import message
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
-from taskplane.sessions.domain.payload import keep_messages, listed, messages, pack, read_event
+from taskplane.sessions.domain.payload import keep_messages, listed, messages, pack, read_event, unpack_pushed
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,13 @@ def test_pushed_messages_name_their_turns_line_by_line() -> None:
     pushed = pb.Messages(messages=[message("1", invocation="A"), message("2"), message("3", invocation="a\nb")])
     assert listed(pushed) == "A\n\n\n"
     assert listed(pb.Messages()) == ""
+    pushed = pb.Messages(messages=[message("1"), message("2", invocation="B"), message("3")])
+    pushed.messages[0].metadata.fields["adk_invocation_id"].string_value = "A"
+    pushed.invocation_ids.extend(["x", "y", "C"])
+    pushed.reduced_invocation_ids.append("C")
+    assert listed(pushed) == "A\nB\n\tC\n"
+    whole = pack(pb.Entry(id="p", pushed=pushed), "pushed")
+    assert listed(unpack_pushed(keep_messages(whole, [1, 2]))) == "B\nC\n"
 
 
 def test_a_payload_is_kept_whole_or_in_part() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, event, text
-from tests.conformance.session_log import ADA, Sessions, copy, opened, outcome, pushed, rewind, user
+from tests.conformance.session_log import ADA, Sessions, copy, message, opened, outcome, pushed, rewind, user
 from tests.conformance.session_log import event as event_entry
 from tests.conftest import Migrated
 from tests.support.postgres import Cluster
@@ -100,6 +100,7 @@ async def use_everything(sessions: Sessions) -> None:
     await log.fork(commands.Fork(scope=ADA, context_id="s5", new_context_id="fork"))
     assert len(await log.heads([(ADA.tenant, ADA.owner, f"s{n}") for n in range(3)])) == 3
     assert len((await log.after(ADA, "s5", 20, 100)).entries) == 3
+    await sessions.append("long", pushed("longest", message("again", "longer")))
     expired = await log.expired(0.0, None, 10)
     assert await log.expired(0.0, expired[-1], 100)
     assert await log.delete_user_state(ADA) == 1

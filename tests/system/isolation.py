@@ -141,6 +141,7 @@ TASK_STORE: Final[dict[str, Row]] = {
         *_session("INVALID_ARGUMENT NO_SUCH_MESSAGE", before="{message}"),
         *_session("OK", shown=["{message}"]),
     ),
+    "CompareDocuments": _session("OK", messages=[_said(message_id="{message}")]),
     "WatchSession": _session("OK"),
     "SummarizeSessions": (Cell({"context_ids": ["{session}", "{runtime}"]}, "OK"),),
     "GetSessionFigures": _session("OK"),

@@ -1,16 +1,19 @@
 """The conversation of a session, combined from both stores: in pages, newest first, and as the session task."""
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import NotFound
+from taskplane.runtime.errors import Invalid, NotFound
 
 _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
 _MOST: Final = 1_000
+# No page token of a store begins like this.
+_PLACE: Final = "."
 
 
 class MessagePage(NamedTuple):
@@ -18,6 +21,27 @@ class MessagePage(NamedTuple):
 
     messages: Sequence[a2a.Message]
     more: bool
+
+
+# A message of an effective history, or the entry of an event.
+Unit = a2a.Message | sb.Entry
+
+
+class EffectivePage(NamedTuple):
+    """A page of an effective history, oldest first. `before`: the name of the page before it; "" if there is none."""
+
+    session: sb.Session
+    has_events: bool
+    units: Sequence[Unit]
+    before: str
+
+
+class _Page(NamedTuple):
+    """Units, oldest first, and the id of the first one. `more`: older ones exist."""
+
+    units: Sequence[Unit]
+    more: bool
+    first: str
 
 
 async def newest_page(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
@@ -32,7 +56,7 @@ async def newest_page(plane: Plane, context_id: str, limit: int, before: str) ->
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
     if session.has_session_task and not await has_own_task(plane, context_id):
         token = await _show_log(plane, asked)
-    return await _page(plane, asked, token, limit)
+    return await _messages(plane, asked, token, limit)
 
 
 async def session_task(plane: Plane, context_id: str) -> a2a.Task:
@@ -44,13 +68,13 @@ async def session_task(plane: Plane, context_id: str) -> a2a.Task:
 async def with_documents(plane: Plane, session: a2a.Task) -> a2a.Task:
     """Return a session task with the messages of documents too, which the log of the session does not have, each where
     its turn is."""
-    asked = pb.ListMessagesRequest(context_id=session.context_id, documents_only=True, page_size=1)
-    if not (await plane.tasks.ListMessages(asked)).messages:
+    if not await has_documents(plane, session.context_id):
         return session
+    asked = pb.ListMessagesRequest(context_id=session.context_id, documents_only=True)
     token = await _show_log(plane, asked)
     said: list[a2a.Message] = []
     while True:
-        page = await _page(plane, asked, token, _MOST)
+        page = await _messages(plane, asked, token, _MOST)
         said[:0] = page.messages
         if not page.more:
             break
@@ -73,44 +97,116 @@ async def has_own_task(plane: Plane, context_id: str) -> bool:
     return found.record.context_id == context_id
 
 
-async def _show_log(plane: Plane, asked: pb.ListMessagesRequest) -> str:
-    """Add the messages that the session has to a request for those of its tasks; return the token of their list."""
-    shown = await plane.sessions.ListMessageIds(sb.ListMessageIdsRequest(context_id=asked.context_id))
+def units_of(entries: Iterable[sb.Entry]) -> list[Unit]:
+    """Return what entries in effect show, in the same order."""
+    units: list[Unit] = []
+    for entry in entries:
+        if entry.HasField("pushed"):
+            units += entry.pushed.messages
+        else:
+            units.append(entry if entry.kind == sb.ENTRY_KIND_EVENT else entry.message)
+    return units
+
+
+async def has_documents(plane: Plane, context_id: str) -> bool:
+    """Return whether documents of a session say anything that is shown."""
+    asked = pb.ListMessagesRequest(context_id=context_id, documents_only=True, page_size=1)
+    return bool((await plane.tasks.ListMessages(asked)).messages)
+
+
+async def effective_page(plane: Plane, context_id: str, limit: int, before: str = "") -> EffectivePage:
+    """Return the newest messages and events in effect of a session, or the newest before an earlier page.
+
+    The messages are those of the session task, in its order. All pages show the session as of the first one, but what
+    its documents say as of now. NotFound; Invalid.
+    """
+    then, first = _read_place(before)
+    asked = pb.ListMessagesRequest(context_id=context_id, documents_only=True, before=first)
+    ids = sb.ListMessageIdsRequest(context_id=context_id, events=True, page_token=then)
+    shown = await _show(plane, asked, ids)
+    page = await _page(plane, asked, shown.page_token, limit, (*_SAID, sb.ENTRY_KIND_EVENT))
+    place = _write_place(shown.page_token, page.first) if page.more else ""
+    return EffectivePage(shown.session, shown.has_events, page.units, place)
+
+
+def is_place(before: str) -> bool:
+    """Return whether a name of a page looks like one of `effective_page`."""
+    return before.startswith(_PLACE)
+
+
+def _write_place(token: str, first: str) -> str:
+    return _PLACE + base64.urlsafe_b64encode(f"{token} {first}".encode()).decode()
+
+
+def _read_place(place: str) -> tuple[str, str]:
+    if not place:
+        return "", ""
+    try:
+        token, first = (
+            base64.b64decode(place.removeprefix(_PLACE), altchars=b"-_", validate=True).decode().split(" ", 1)
+        )
+    except ValueError:
+        what = "is none of this server"
+        raise Invalid(f"before {what}", fields={"before": what}) from None
+    return token, first
+
+
+async def _show(
+    plane: Plane, asked: pb.ListMessagesRequest, ids: sb.ListMessageIdsRequest
+) -> sb.ListMessageIdsResponse:
+    """Add what the session has to a request for the messages of its tasks."""
+    shown = await plane.sessions.ListMessageIds(ids)
     asked.shown.extend(shown.message_ids)
     asked.ends.update(shown.ends)
-    return shown.page_token
+    return shown
 
 
-async def _page(plane: Plane, asked: pb.ListMessagesRequest, token: str, limit: int) -> MessagePage:
-    messages: list[a2a.Message] = []
+async def _show_log(plane: Plane, asked: pb.ListMessagesRequest) -> str:
+    """Add the messages that the session has to a request for those of its tasks; return the token of their list."""
+    return (await _show(plane, asked, sb.ListMessageIdsRequest(context_id=asked.context_id))).page_token
+
+
+async def _messages(plane: Plane, asked: pb.ListMessagesRequest, token: str, limit: int) -> MessagePage:
+    page = await _page(plane, asked, token, limit, _SAID)
+    return MessagePage([one for one in page.units if isinstance(one, a2a.Message)], page.more)
+
+
+async def _page(
+    plane: Plane, asked: pb.ListMessagesRequest, token: str, limit: int, kinds: Sequence[sb.EntryKind.ValueType]
+) -> _Page:
+    """Return the newest units before `asked.before`. `token` lists those that the session has, of these kinds."""
+    units: list[Unit] = []
     while True:
-        asked.page_size = limit - len(messages)
+        asked.page_size = limit - len(units)
         page = await plane.tasks.ListMessages(asked)
-        messages[:0] = _together(page, await _shown(plane, asked.context_id, token, page))
-        if not page.more or len(messages) >= limit:
-            return MessagePage(messages, page.more)
-        asked.before = messages[0].message_id
+        units[:0] = _together(page, await _shown(plane, asked.context_id, token, kinds, page))
+        own_first = page.shown_before[:1] == [0]
+        first = page.messages[0].message_id if own_first else "".join(asked.shown[page.first_shown :][:1])
+        if not page.more or len(units) >= limit:
+            return _Page(units, page.more, first)
+        asked.before = first
 
 
-def _together(page: pb.ListMessagesResponse, shown: Sequence[a2a.Message]) -> list[a2a.Message]:
-    messages: list[a2a.Message] = []
+def _together(page: pb.ListMessagesResponse, shown: Sequence[Unit]) -> list[Unit]:
+    units: list[Unit] = []
     at = 0
     for message, end in zip(page.messages, page.shown_before, strict=True):
-        messages += [*shown[at:end], message]
+        units += [*shown[at:end], message]
         at = end
-    return [*messages, *shown[at:]]
+    return [*units, *shown[at:]]
 
 
-async def _shown(plane: Plane, context_id: str, token: str, page: pb.ListMessagesResponse) -> Sequence[a2a.Message]:
-    """Return the messages of the session's log that belong on a page."""
-    messages: list[a2a.Message] = []
+async def _shown(
+    plane: Plane, context_id: str, token: str, kinds: Sequence[sb.EntryKind.ValueType], page: pb.ListMessagesResponse
+) -> Sequence[Unit]:
+    """Return the units of the session's log that belong on a page."""
+    units: list[Unit] = []
     asked = sb.ListEntriesRequest(
-        context_id=context_id, effective=True, distinct=True, kinds=_SAID, page_token=token, skip=page.first_shown
+        context_id=context_id, effective=True, distinct=True, kinds=kinds, page_token=token, skip=page.first_shown
     )
-    while len(messages) < page.shown_count:
-        asked.page_size = page.shown_count - len(messages)
+    while len(units) < page.shown_count:
+        asked.page_size = page.shown_count - len(units)
         found = await plane.sessions.ListEntries(asked)
-        for entry in found.entries:
-            messages += entry.pushed.messages if entry.HasField("pushed") else [entry.message]
+        units += units_of(found.entries)
         asked.page_token, asked.skip = found.next_page_token, 0
-    return messages
+    return units

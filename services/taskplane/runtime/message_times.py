@@ -1,20 +1,58 @@
 """The time at which a message was committed, in its metadata under `taskplane.dev/time` (RFC 3339, UTC)."""
 
+from copy import deepcopy
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal, Protocol
 
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.runtime.times import set_time
 
+_OURS: Final = "taskplane.dev/"
 KEY: Final = "taskplane.dev/time"
+
+
+class _Message(Protocol):
+    """An A2A message; this package does not know the contract."""
+
+    @property
+    def metadata(self) -> Struct: ...
+
+    def ClearField(self, field_name: Literal["metadata"], /) -> None: ...
+
+    def SerializeToString(self, *, deterministic: bool = ...) -> bytes: ...
 
 
 def add_time(metadata: Struct, micros: int) -> None:
     """Add a time (microseconds since 1970) to the metadata of a message, unless one is there."""
     if KEY not in metadata.fields:
         metadata.fields[KEY].string_value = _text(micros)
+
+
+def keep_time(message: _Message, known: _Message) -> None:
+    """Give a message the time of a known one, if it has none and the same content."""
+    if KEY not in message.metadata.fields:
+        time = time_in(message, known)
+        if time:
+            message.metadata.fields[KEY].string_value = time
+
+
+def time_in(message: _Message, known: _Message) -> str:
+    """Return the time of a known message if it has the same content as another one; "" if it has other content or no
+    time."""
+    time = known.metadata.fields[KEY].string_value if KEY in known.metadata.fields else ""
+    return time if time and _content(message) == _content(known) else ""
+
+
+def _content(message: _Message) -> bytes:
+    """Return a message in bytes, without what servers say of it in its metadata."""
+    content = deepcopy(message)
+    for key in [key for key in content.metadata.fields if key.startswith(_OURS)]:
+        del content.metadata.fields[key]
+    if not content.metadata.fields:
+        content.ClearField("metadata")
+    return content.SerializeToString(deterministic=True)
 
 
 @lru_cache(64)

@@ -121,7 +121,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.GetSessionTaskResponse(task=wire.session_task(session, history), session=wire.session(session))
 
     async def ListMessageIds(self, request: pb.ListMessageIdsRequest, context: Context) -> pb.ListMessageIdsResponse:
-        return wire.message_ids(await self._log.message_ids(_scope(), request.context_id))
+        found = await self._log.message_ids(
+            _scope(), request.context_id, events=request.events, page_token=request.page_token
+        )
+        return wire.message_ids(found)
 
     async def Rewind(self, request: pb.RewindRequest, context: Context) -> pb.RewindResponse:
         done = await self._log.rewind(wire.rewind(request, _scope()))

@@ -78,13 +78,14 @@ class MessageIds(NamedTuple):
     """The ids of the messages in effect, and the session at the same point.
 
     `ends`: of each turn, by the invocation that began it, the number of messages up to its end. `page_token`: lists the
-    messages by `entries`.
+    messages by `entries`. With events these are among the messages: what is beside a turn follows those after it.
     """
 
     session: Session
     ids: Sequence[str]
     ends: Mapping[str, int]
     page_token: str
+    has_events: bool
 
 
 class UnappliedSession(NamedTuple):
@@ -187,8 +188,14 @@ class ReadLog(WatchLog, Protocol):
         """
         ...
 
-    async def message_ids(self, scope: Scope, context_id: str) -> MessageIds:
-        """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound."""
+    async def message_ids(
+        self, scope: Scope, context_id: str, *, events: bool = False, page_token: str = ""
+    ) -> MessageIds:
+        """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound.
+
+        `events`: the events in effect are among them, under names that begin with a NUL. `page_token`: that of an
+        earlier answer, with the same `events`, for what was in effect then. Invalid `BAD_PAGE_TOKEN`.
+        """
         ...
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:

@@ -139,7 +139,6 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
         if delta is not None:
             deltas[given.id] = delta
     elif which == "pushed":
-        given.pushed.ClearField("reduced_invocation_ids")
         listing = listed(given.pushed)
     tenant, owner, actor = scope
     speaks = which == "message" and kind in SAID
@@ -247,7 +246,11 @@ def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
 def message_ids(found: MessageIds) -> pb.ListMessageIdsResponse:
     """Convert the ids of a session's messages."""
     return pb.ListMessageIdsResponse(
-        message_ids=found.ids, session=session(found.session), ends=found.ends, page_token=found.page_token
+        message_ids=found.ids,
+        session=session(found.session),
+        ends=found.ends,
+        page_token=found.page_token,
+        has_events=found.has_events,
     )
 
 

@@ -50,6 +50,7 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "MarkSuperseded": Access.SERVICE,
     _STORE + "ListTaskInfos": Access.USER,
     _STORE + "ListMessages": Access.USER,
+    _STORE + "CompareDocuments": Access.USER,
     _STORE + "WatchSession": Access.USER,
     _STORE + "SummarizeSessions": Access.USER,
     _STORE + "GetSessionFigures": Access.USER,
@@ -248,6 +249,16 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         validation.list_messages(request)
         page = await self._log.messages(_scope(), session_wire.message_filter(request))
         return pb.ListMessagesResponse(**page._asdict())
+
+    async def CompareDocuments(
+        self, request: pb.CompareDocumentsRequest, context: Context
+    ) -> pb.CompareDocumentsResponse:
+        validation.check(request)
+        found = await self._log.compare(_scope(), request.context_id, request.messages)
+        return pb.CompareDocumentsResponse(
+            messages=[pb.DocumentMessage(invocation_id=turn, time=time) for turn, time in found.messages],
+            reduced_invocation_ids=found.reduced,
+        )
 
     def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
         validation.check(request)

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain.commands import Answer, Operation
+from taskplane.tasks.domain.documents import Compared
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import Event, Lease, Row, Scope
@@ -203,6 +204,10 @@ class SessionReadLog(Protocol):
         megabytes, and a few more where its first one would have no id. Invalid `BAD_PAGE_SIZE`; `NO_SUCH_MESSAGE`:
         there is none with the id `before`.
         """
+        ...
+
+    async def compare(self, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
+        """Compare messages with those of a session's documents, superseded ones and cut turns included."""
         ...
 
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:

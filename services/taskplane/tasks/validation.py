@@ -167,6 +167,7 @@ _RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
     pb.MarkSupersededRequest: (_name("context_id"), _at_least("steered_seq", 1), _names("cut_invocation_ids")),
     pb.ListTaskInfosRequest: (_name("context_id"),),
     pb.ListMessagesRequest: (_name("context_id"),),
+    pb.CompareDocumentsRequest: (_name("context_id"),),
     pb.WatchSessionRequest: (_name("context_id"),),
     pb.GetSessionFiguresRequest: (_name("context_id"),),
     pb.SummarizeSessionsRequest: (

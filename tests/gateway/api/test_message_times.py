@@ -68,8 +68,29 @@ async def test_every_message_has_the_time_of_its_commit(plane: Plane) -> None:
     pushed = [*messages[:2], said("Pushed", messageId=fresh())]
     reply = await plane.http.put(f"/api/sessions/{context}/effective_history", json={"messages": pushed})
     stored: list[Json] = reply.json()["data"]["messages"]
-    assert all(time_of(message) >= times[-1] for message in stored)
+    assert stored[:2] == messages[:2]
+    assert time_of(stored[2]) >= times[-1]
     assert (await shown(plane, context))[-1] == "Pushed"
+
+
+async def test_a_message_that_is_pushed_back_keeps_its_time(plane: Plane) -> None:
+    """T11: however often, be it of a task, of a direct answer, of an earlier push, or cut meanwhile; not one with other
+    content."""
+    context = fresh()
+    for text in ("A", "message direct", "tool", "B"):
+        await plane.send(text, message={"contextId": context})
+    messages = await flat(plane, context)
+    await rewind(plane, SEND, context, await invocation(plane, context, "B"))
+    path = f"/api/sessions/{context}/effective_history"
+    for added in range(3):
+        reply = await plane.http.put(path, json=messages)
+        assert reply.json()["data"]["messages"] == messages == await flat(plane, context)
+        messages.append(said(f"summary {added}", messageId=fresh()))
+        messages = (await plane.http.put(path, json=messages)).json()["data"]["messages"]
+    other = {**messages[-1], "parts": [{"kind": "text", "text": "other"}]}
+    stored = (await plane.http.put(path, json=[*messages[:-1], other])).json()["data"]["messages"]
+    assert stored[:-1] == messages[:-1]
+    assert time_of(stored[-1]) > time_of(messages[-1])
 
 
 async def test_streams_tell_the_times_of_whole_messages(plane: Plane) -> None:

@@ -7,11 +7,13 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.gateway import etags
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import conversation, etags
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply, read_json
 from taskplane.gateway.api.shapes import event_json
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.conversation import Unit
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
@@ -20,6 +22,7 @@ from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.struct import to_dict
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.validation import Violations, check_readable, check_size
+from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid, PlaneError
 from taskplane.runtime.ids import new_id
 
@@ -56,7 +59,10 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     context_id = request.arguments["session"]
     for message in messages:
         message.message_id = message.message_id or new_id()
-    entry = sb.Entry(id=new_id(), kind=sb.ENTRY_KIND_PUSHED, pushed=sb.Messages(messages=messages))
+    pushed = sb.Messages(messages=messages)
+    check_size(pushed)
+    await _name_turns(plane, context_id, pushed)
+    entry = sb.Entry(id=new_id(), kind=sb.ENTRY_KIND_PUSHED, pushed=pushed)
     asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry], expected_version=expected)
     check_size(asked)
     await plane.sessions.AppendEntries(asked)
@@ -88,42 +94,67 @@ async def apply_session(plane: Plane, context_id: str) -> None:
         _log.warning("the tasks of session %s are not in line with it yet: %s", context_id, error)
 
 
+async def _name_turns(plane: Plane, context_id: str, pushed: sb.Messages) -> None:
+    """Add to a pushed history what the session's log cannot know: the turns and times of messages of documents, and the
+    turns of documents that it has a part of."""
+    found = await plane.tasks.CompareDocuments(
+        pb.CompareDocumentsRequest(context_id=context_id, messages=pushed.messages)
+    )
+    pushed.reduced_invocation_ids.extend(found.reduced_invocation_ids)
+    pushed.invocation_ids.extend(one.invocation_id for one in found.messages)
+    for message, known in zip(pushed.messages, found.messages, strict=True):
+        if known.time:
+            message.metadata.fields[message_times.KEY].string_value = known.time
+
+
 async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:
     """Return the whole effective history."""
+    if await conversation.has_documents(plane, context_id):
+        page = await conversation.effective_page(plane, context_id, paging.MAX_LIMIT)
+        units = [*page.units]
+        while page.before:
+            page = await conversation.effective_page(plane, context_id, paging.MAX_LIMIT, page.before)
+            units[:0] = page.units
+        return await _shown(plane, page.session, units, has_events=page.has_events)
     asked = _asked(context_id, paging.MAX_LIMIT)
     pages = [page async for page in paging.pages(plane.sessions.ListEntries, asked)]
-    return await _shown(plane, pages[-1], [entry for page in pages for entry in page.entries])
+    entries = [entry for page in pages for entry in page.entries]
+    return await _shown(plane, pages[-1].session, conversation.units_of(entries), has_events=pages[-1].has_events)
 
 
 async def _page(plane: Plane, request: Request) -> dict[str, Any]:
     """Return one page of the effective history, the newest one first."""
-    asked = _asked(request.arguments["session"], paging.limit(request, _PAGE))
+    context_id, limit, before = (
+        request.arguments["session"],
+        paging.limit(request, _PAGE),
+        paging.token(request, "before"),
+    )
+    if conversation.is_place(before) or (not before and await conversation.has_documents(plane, context_id)):
+        page = await conversation.effective_page(plane, context_id, limit, before)
+        shown = await _shown(plane, page.session, page.units, has_events=page.has_events)
+        return {**shown, "before": page.before or None}
+    asked = _asked(context_id, limit)
     asked.newest_first = True
-    asked.page_token = paging.token(request, "before")
-    page = await plane.sessions.ListEntries(asked)
-    return {**await _shown(plane, page, page.entries[::-1]), "before": page.next_page_token or None}
+    asked.page_token = before
+    listed = await plane.sessions.ListEntries(asked)
+    shown = await _shown(
+        plane, listed.session, conversation.units_of(listed.entries[::-1]), has_events=listed.has_events
+    )
+    return {**shown, "before": listed.next_page_token or None}
 
 
 def _asked(context_id: str, size: int) -> sb.ListEntriesRequest:
     return sb.ListEntriesRequest(context_id=context_id, effective=True, distinct=True, kinds=_SHOWN, page_size=size)
 
 
-async def _shown(plane: Plane, page: sb.ListEntriesResponse, entries: Sequence[sb.Entry]) -> dict[str, Any]:
-    """Return the JSON of entries, given in reading order, of the session as `page` has it."""
-    messages: list[a2a.Message] = []
-    events: list[dict[str, Any]] = []
-    for entry in entries:
-        if entry.kind == sb.ENTRY_KIND_EVENT:
-            events.append(event_json(page.session, entry, entry.data))
-        elif entry.HasField("pushed"):
-            messages += entry.pushed.messages
-        else:
-            messages.append(entry.message)
-    size = sum(entry.ByteSize() for entry in entries)
+async def _shown(plane: Plane, session: sb.Session, units: Sequence[Unit], *, has_events: bool) -> dict[str, Any]:
+    """Return the JSON of messages and events of a session, given in reading order."""
+    messages = [one for one in units if isinstance(one, a2a.Message)]
+    size = sum(one.ByteSize() for one in units)
     shown = await plane.worker.run(size, lambda: [V0_3.message(message) for message in messages])
-    data: dict[str, Any] = {"version": page.session.version, "messages": shown}
-    if page.has_events:
-        data["events"] = events
+    data: dict[str, Any] = {"version": session.version, "messages": shown}
+    if has_events:
+        data["events"] = [event_json(session, one, one.data) for one in units if isinstance(one, sb.Entry)]
     return data
 
 

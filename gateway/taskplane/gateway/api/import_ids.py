@@ -43,8 +43,11 @@ class IdMapping:
         one.target = self.id(one.target)
         if one.HasField("message"):
             self._message(one.message)
-        for message in one.pushed.messages if one.HasField("pushed") else ():
-            self._message(message)
+        if one.HasField("pushed"):
+            for message in one.pushed.messages:
+                self._message(message)
+            for names in (one.pushed.reduced_invocation_ids, one.pushed.invocation_ids):
+                names[:] = [self.id(name) for name in names]
 
     def task(self, one: pb.ExportedTask) -> None:
         """Replace the ids in a task of the session."""

@@ -13,10 +13,10 @@ from taskplane.cli.client.states import State, state_of
 
 Json = Mapping[str, Any]
 
-INVOCATION: Final = "kagent_invocation_id"
 REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
 INTERRUPTED: Final = "interrupted"
 _PARTIAL: Final = ("kagent_adk_partial", "adk_partial")
+_INVOCATION: Final = ("kagent_invocation_id", "adk_invocation_id")
 _TOOL_KEYS: Final = ("kagent_type", "adk_type")
 
 
@@ -65,7 +65,7 @@ class Message:
     @property
     def invocation_id(self) -> str:
         """Return the id of the turn; empty if the server does not say."""
-        return str(self.metadata.get(INVOCATION) or "")
+        return next((found for key in _INVOCATION if (found := read_text(self.metadata, key))), "")
 
     @property
     def tools(self) -> list[Tool]:

@@ -19,7 +19,7 @@ from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.session import REDUCED
 
-INVOCATION_KEY = "kagent_invocation_id"
+INVOCATION_KEYS: Final = ("kagent_invocation_id", "adk_invocation_id")
 
 
 def pack(entry: pb.Entry, which: str | None) -> bytes | None:
@@ -118,25 +118,36 @@ def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
     if len(kept) == len(entry.pushed.messages):
         return payload or b""
     pushed = pb.Messages(messages=[entry.pushed.messages[index] for index in kept])
+    names = entry.pushed.invocation_ids
+    pushed.invocation_ids.extend([names[index] for index in kept if index < len(names)])
     return pb.Entry(pushed=pushed).SerializeToString()
 
 
-def mark_reduced(payload: bytes | None, reduced: Sequence[str]) -> tuple[bytes, str]:
-    """Return a stored pushed history that says which invocations it reduces, and its `Entry.listed`."""
-    entry = pb.Entry.FromString(payload or b"")
-    entry.pushed.reduced_invocation_ids[:] = reduced
-    return entry.SerializeToString(), listed(entry.pushed)
+def unpack_pushed(payload: bytes | None) -> pb.Messages:
+    """Return a stored pushed history, without times that it does not have."""
+    return pb.Entry.FromString(payload or b"").pushed
+
+
+def pack_pushed(pushed: pb.Messages) -> tuple[bytes, str]:
+    """Return a pushed history as it is stored, and its `Entry.listed`."""
+    return pb.Entry(pushed=pushed).SerializeToString(), listed(pushed)
 
 
 def listed(pushed: pb.Messages) -> str:
     """Return the `Entry.listed` of a pushed history.
 
-    It has a line for each message: the invocation that its metadata names, or nothing, after `REDUCED` where that
-    invocation was reduced.
+    It has a line for each message: its invocation, or nothing, after `REDUCED` where that invocation was reduced.
     """
-    names = map(invocation_in, pushed.messages)
     reduced = set(pushed.reduced_invocation_ids)
-    return "".join(f"{REDUCED if name in reduced else ''}{name}\n" for name in names)
+    return "".join(f"{REDUCED if name in reduced else ''}{name}\n" for name in invocations_in(pushed))
+
+
+def invocations_in(pushed: pb.Messages) -> Sequence[str]:
+    """Return the invocation of each message of a pushed history; "" for one of none."""
+    names = list(map(invocation_in, pushed.messages))
+    for index, name in enumerate(pushed.invocation_ids[: len(names)]):
+        names[index] = names[index] or _id(name)
+    return names
 
 
 def pack_state(values: Mapping[str, Value], versions: Mapping[str, int]) -> bytes:
@@ -169,7 +180,8 @@ def invocation_in(message: a2a.Message) -> str:
     if not message.HasField("metadata"):
         return ""
     fields = message.metadata.fields
-    return _id(fields[INVOCATION_KEY].string_value) if INVOCATION_KEY in fields else ""
+    named = (_id(fields[key].string_value) for key in INVOCATION_KEYS if key in fields)
+    return next(filter(None, named), "")
 
 
 class RuntimeEvent(NamedTuple):

@@ -1,23 +1,28 @@
-"""The comparison of a pushed history with the turns that it names: which of them it reduces. Pure."""
+"""The comparison of a pushed history with what its session has already: the turns that it names and reduces, and the
+messages that are known. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions.domain.payload import invocation_in, mark_reduced, messages
+from taskplane.runtime import message_times
+from taskplane.sessions.domain.payload import invocations_in, pack_pushed, unpack_pushed
 from taskplane.sessions.domain.session import Entry
 
 
-def invocations_in(pushed: Sequence[a2a.Message]) -> frozenset[str]:
-    """Return the invocations that the messages name."""
-    return frozenset(map(invocation_in, pushed)) - {""}
+def compared(entry: Entry, said: Iterable[tuple[str, str]], known: Iterable[a2a.Message]) -> Entry:
+    """Return a pushed history as it is stored: with the invocations that it reduces, and with the times of those of its
+    messages that are known.
 
-
-def reducing(entry: Entry, said: Iterable[tuple[str, str]]) -> Entry:
-    """Return a pushed history as it is stored, with the invocations that it reduces.
-
-    `said`: invocation and id of each message before it, in effect or not, whose invocation it names.
+    `said`: invocation and id of each message before it, in effect or not, whose invocation it names. `known`: messages
+    with their times; one is known that has the id and the content of one of these.
     """
-    kept = {message.message_id for message in messages(entry.payload)}
-    reduced = sorted({invocation for invocation, message_id in said if message_id not in kept})
-    payload, listed = mark_reduced(entry.payload, reduced)
+    pushed = unpack_pushed(entry.payload)
+    kept = {message.message_id: message for message in pushed.messages}
+    reduced = {invocation for invocation, message_id in said if message_id not in kept}
+    reduced.update(pushed.reduced_invocation_ids)
+    pushed.reduced_invocation_ids[:] = sorted(reduced.intersection(invocations_in(pushed)))
+    for message in known:
+        if message.message_id in kept:
+            message_times.keep_time(kept[message.message_id], message)
+    payload, listed = pack_pushed(pushed)
     return entry._replace(payload=payload, listed=listed)

@@ -184,32 +184,52 @@ class _Page:
 
 
 def list_message_ids(
-    conn: Connection, scope: Scope, context_id: str, key: bytes, cache: HistoryIndexCache
+    conn: Connection,
+    scope: Scope,
+    context_id: str,
+    events: bool,
+    page_token: str,
+    key: bytes,
+    cache: HistoryIndexCache,
 ) -> MessageIds:
     """Implement `SessionLog.message_ids`."""
     of, reads = read_short(conn, scope, context_id)
-    known = read_index(conn, of, cache) if reads is None else _known(conn, of, [*reads.values()], distinct=True)
-    ids = [known.pushed[index] for index in known.kept]
+    kinds = (*_SAID, EVENT) if events else _SAID
+    bound = bound_of(of, EntryFilter(effective=True, distinct=True, kinds=kinds))
+    if page_token:
+        then = EffectivePlace.read(page_token, key, bound)
+        of = of._replace(seq=then.seq, version=then.version)
+    if reads is None:
+        known = read_index(conn, of, cache)
+    else:
+        known = _known(conn, of, [reads[seq] for seq in range(1, of.seq + 1)], distinct=True)
+    ids = [known.pushed[index].decode() for index in known.kept]
+    # The index in `ids` of each message, and the number of messages up to each place.
+    said = list(range(len(ids)))
     pushed = len(ids)
     ends: dict[int, int] = {}
     for place, _, seq, kind in known.reading.places:
         if kind != EVENT:
             if seq not in known.repeated:
-                ids.append(known.ids.get(seq, b""))
-            ends[place] = len(ids)
+                said.append(len(ids))
+                ids.append(known.ids.get(seq, b"").decode())
+            ends[place] = len(said)
+        elif events:
+            ids.append(f"\0{seq}")
+    said.append(len(ids))
     seen = known.reading.seen
     places = sorted(ends)
-    bound = bound_of(of, EntryFilter(effective=True, distinct=True, kinds=_SAID))
     return MessageIds(
         of,
-        [message_id.decode() for message_id in ids],
+        ids,
         # A turn that says nothing itself is where those before it end.
         {
-            name: ends[places[before - 1]] if (before := bisect_right(places, place)) else pushed
+            name: said[ends[places[before - 1]] if (before := bisect_right(places, place)) else pushed]
             for name, place in seen.items()
             if isinstance(name, str)
         },
         EffectivePlace(of.seq, of.version, 0).token(key, bound),
+        known.reading.has_events,
     )
 
 

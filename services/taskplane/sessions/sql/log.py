@@ -136,11 +136,13 @@ class SqlSessionLog:
         validation.check_id("context_id", context_id)
         return await self._engine.read(effective.read_conversation, scope, context_id)
 
-    async def message_ids(self, scope: Scope, context_id: str) -> MessageIds:
+    async def message_ids(
+        self, scope: Scope, context_id: str, *, events: bool = False, page_token: str = ""
+    ) -> MessageIds:
         """Implement `SessionLog.message_ids`."""
         validation.check_id("context_id", context_id)
         return await self._engine.read(
-            effective.list_message_ids, scope, context_id, self._page_key, self._history_indexes
+            effective.list_message_ids, scope, context_id, events, page_token, self._page_key, self._history_indexes
         )
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:

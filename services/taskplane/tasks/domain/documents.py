@@ -5,10 +5,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
-from taskplane.tasks.domain.messages import is_partial, named_turn, turn_of
+from taskplane.tasks.domain.messages import is_partial, message_flags, named_turn, turn_of
 
 
 def stored_document(task: a2a.Task, before: a2a.Task | None, now: int) -> a2a.Task:
@@ -46,6 +47,37 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
     turns = [turn for turn in dict.fromkeys(_turns_of(document)) if turn]
     named = turn_of(document) or had
     return turns or ([] if named is None else [named])
+
+
+class Compared(NamedTuple):
+    """A comparison of messages with documents: the turn and the time of each message, in order.
+
+    `reduced`: turns that have further messages.
+
+    The turn is "" if no document names one for the message, the time if none has a message of this content.
+    """
+
+    messages: Sequence[tuple[str, str]]
+    reduced: Sequence[str]
+
+
+def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task, str | None]]) -> Compared:
+    """Compare messages with those of documents, given with the turn of each that names none."""
+    found: dict[str, tuple[str, str]] = dict.fromkeys((one.message_id for one in messages), ("", ""))
+    given = {one.message_id: one for one in messages}
+    reduced: set[str] = set()
+    for document, had in documents:
+        for at, (said, turn) in enumerate(zip(_messages(document), _turns_of(document), strict=True)):
+            if at == len(document.history) and any(message_flags(said)):
+                continue
+            turn = turn or had or ""
+            if said.message_id not in given:
+                reduced.add(turn)
+                continue
+            before = found[said.message_id]
+            time = message_times.time_in(given[said.message_id], said)
+            found[said.message_id] = (before[0] or turn, before[1] or time)
+    return Compared([found[one.message_id] for one in messages], sorted(reduced - {""}))
 
 
 def pack_turns(turns: Iterable[str]) -> str | None:

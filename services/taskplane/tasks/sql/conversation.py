@@ -16,6 +16,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, messages_of, without_repeats
+from taskplane.tasks.domain.documents import Compared, compare
 from taskplane.tasks.domain.task import DOCUMENT, Scope
 from taskplane.tasks.pages import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.sql.contents import contents
@@ -59,12 +60,14 @@ class _Outline(NamedTuple):
         return self.snapshot_bytes + self.event_bytes - self.folded_bytes
 
 
-_OUTLINES: Final = (
+_ALL: Final = (
     owned(select(*(task.c[name] for name in _Outline._fields)))
-    .where(task.c.context_id == bindparam("context_id"), task.c.superseded.is_(False))
+    .where(task.c.context_id == bindparam("context_id"))
     .order_by(task.c.created_at, task.c.id)
 )
+_OUTLINES: Final = _ALL.where(task.c.superseded.is_(False))
 _DOCUMENTS: Final = _OUTLINES.where(task.c.origin == DOCUMENT)
+_ALL_DOCUMENTS: Final = _ALL.where(task.c.origin == DOCUMENT)
 _SNAPSHOTS: Final = select(task.c.uid, task.c.snapshot).where(IN_UIDS)
 
 # Tenant, owner and context id, and whether only documents were read.
@@ -135,6 +138,22 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
     shown = [place for number, place in places[start:end] if number == SHOWN]
     before = [at - start - index for index, at in enumerate(own)]
     return MessagePage(page, start > 0, shown[0] if shown else 0, len(shown), before)
+
+
+def compare_documents(conn: Connection, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
+    """Implement `TaskLog.compare`."""
+    if has_nul(context_id):
+        return compare(messages, ())
+    rows = conn.execute(_ALL_DOCUMENTS, {**owner(scope), "context_id": context_id})
+    outlines = [_Outline._make(row) for row in rows]
+    return compare(messages, _documents(conn, outlines))
+
+
+def _documents(conn: Connection, outlines: Sequence[_Outline]) -> Iterator[tuple[a2a.Task, str | None]]:
+    for some in _in_parts(outlines):
+        tasks = contents(conn, [one.uid for one in some])
+        for one in some:
+            yield tasks[one.uid].stored(), one.invocation_id
 
 
 def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, cache: MessageIdCache) -> Sequence[Sequence[str]]:

@@ -17,6 +17,7 @@ from taskplane.storage.staging import Stage, contested
 from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Answer, Operation
+from taskplane.tasks.domain.documents import Compared
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope, content_size
@@ -139,6 +140,10 @@ class SqlTaskLog:
     async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
         """Implement `TaskLog.messages`."""
         return await self._engine.read(conversation.list_messages, scope, query, self._message_ids)
+
+    async def compare(self, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
+        """Implement `TaskLog.compare`."""
+        return await self._engine.read(conversation.compare_documents, scope, context_id, messages)
 
     async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
         """Implement `TaskLog.session`."""

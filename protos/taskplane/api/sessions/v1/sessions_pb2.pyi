@@ -140,23 +140,30 @@ class Messages(_message.Message):
 
     MESSAGES_FIELD_NUMBER: _builtins.int
     REDUCED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
     @_builtins.property
     def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Set by the store: the invocations named in it that have messages which it does not have. Their tasks are superseded,
-        since they would show those again; later entries of such a turn are not in effect.
+        """The invocations named in it that have messages which it does not have. Their tasks are superseded, since they would
+        show those again; later entries of such a turn are not in effect. The store adds those that have such messages in
+        the session.
         """
+
+    @_builtins.property
+    def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of each message the invocation, if its metadata name none; empty: it has none. None at all: no message has one."""
 
     def __init__(
         self,
         *,
         messages: _abc.Iterable[_a2a_pb2.Message] | None = ...,
         reduced_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "reduced_invocation_ids", b"reduced_invocation_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "messages", b"messages", "reduced_invocation_ids", b"reduced_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -793,15 +800,25 @@ class ListMessageIdsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
+    events: _builtins.bool
+    """The events in effect are listed, too, each where it stands and under a name that begins with a NUL. What is beside a
+    turn then comes after its message and before the next one.
+    """
+    page_token: _builtins.str
+    """The `page_token` of an earlier answer with the same `events`: lists what was in effect then."""
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
+        events: _builtins.bool = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "events", b"events", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -835,8 +852,13 @@ class ListMessageIdsResponse(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     ENDS_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    HAS_EVENTS_FIELD_NUMBER: _builtins.int
     page_token: _builtins.str
-    """For ListEntries with `effective`, `distinct` and the kinds MESSAGE, OUTCOME, PUSHED: lists these messages."""
+    """For ListEntries with `effective`, `distinct` and the kinds MESSAGE, OUTCOME, PUSHED and, with `events`, EVENT: lists
+    these messages and events.
+    """
+    has_events: _builtins.bool
+    """The session has events, in effect or not."""
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -856,10 +878,11 @@ class ListMessageIdsResponse(_message.Message):
         session: Global___Session | None = ...,
         ends: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         page_token: _builtins.str = ...,
+        has_events: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends", b"ends", "message_ids", b"message_ids", "page_token", b"page_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends", b"ends", "has_events", b"has_events", "message_ids", b"message_ids", "page_token", b"page_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

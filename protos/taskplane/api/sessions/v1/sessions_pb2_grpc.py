@@ -251,6 +251,7 @@ class SessionHistoryServicer:
 
     def ListMessageIds(self, request, context):
         """Lists the ids of the messages of the session task, in its order; empty for a message without an id. NOT_FOUND.
+        INVALID_ARGUMENT `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -56,7 +56,9 @@ class SessionHistoryStub:
     `HISTORY_TOO_LARGE`: it does not fit one reply; use ListEntries.
     """
     ListMessageIds: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListMessageIdsRequest, _sessions_pb2.ListMessageIdsResponse]
-    """Lists the ids of the messages of the session task, in its order; empty for a message without an id. NOT_FOUND."""
+    """Lists the ids of the messages of the session task, in its order; empty for a message without an id. NOT_FOUND.
+    INVALID_ARGUMENT `BAD_PAGE_TOKEN`.
+    """
     ListUnsettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnsettledRequest, _sessions_pb2.ListUnsettledResponse]
     """Lists turns of all sessions of all owners that may have come to nothing: begun or resumed some time ago, not answered
     directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
@@ -235,7 +237,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListMessageIdsRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListMessageIdsRequest, _abc.Awaitable[_sessions_pb2.ListMessageIdsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListMessageIdsResponse]:
-        """Lists the ids of the messages of the session task, in its order; empty for a message without an id. NOT_FOUND."""
+        """Lists the ids of the messages of the session task, in its order; empty for a message without an id. NOT_FOUND.
+        INVALID_ARGUMENT `BAD_PAGE_TOKEN`.
+        """
 
     @_abc_1.abstractmethod
     def ListUnsettled(

@@ -1948,6 +1948,83 @@ class ListMessagesResponse(_message.Message):
 Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 
 @_typing.final
+class CompareDocumentsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+        messages: _abc.Iterable[_a2a_pb2.Message] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareDocumentsRequest: _TypeAlias = CompareDocumentsRequest  # noqa: Y015
+
+@_typing.final
+class CompareDocumentsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    REDUCED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentMessage]:
+        """One for each message, in order."""
+
+    @_builtins.property
+    def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Turns of which a document has a message whose id is not among those of the messages."""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___DocumentMessage] | None = ...,
+        reduced_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "reduced_invocation_ids", b"reduced_invocation_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareDocumentsResponse: _TypeAlias = CompareDocumentsResponse  # noqa: Y015
+
+@_typing.final
+class DocumentMessage(_message.Message):
+    """What a document says under the id of a message. Empty: none does."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INVOCATION_ID_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    invocation_id: _builtins.str
+    """The turn of it; empty: the document names none."""
+    time: _builtins.str
+    """The time of it (RFC 3339), if it has the same content."""
+    def __init__(
+        self,
+        *,
+        invocation_id: _builtins.str = ...,
+        time: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_id", b"invocation_id", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentMessage: _TypeAlias = DocumentMessage  # noqa: Y015
+
+@_typing.final
 class TaskOutline(_message.Message):
     """A serialized A2A Task, parsed for the ids of its messages only: the fields have the numbers that they have there."""
 

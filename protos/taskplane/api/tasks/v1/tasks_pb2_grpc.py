@@ -110,6 +110,11 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesResponse.FromString,
                 _registered_method=True)
+        self.CompareDocuments = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/CompareDocuments',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CompareDocumentsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CompareDocumentsResponse.FromString,
+                _registered_method=True)
         self.WatchSession = channel.unary_stream(
                 '/taskplane.api.tasks.v1.TaskStore/WatchSession',
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.WatchSessionRequest.SerializeToString,
@@ -322,6 +327,14 @@ class TaskStoreServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompareDocuments(self, request, context):
+        """Compares messages with what the documents of a session say, also those that are hidden: of which turn each message
+        is, since when it is known, and which turns say more. A session without documents says nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchSession(self, request, context):
         """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
         restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
@@ -500,6 +513,11 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.ListMessages,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesResponse.SerializeToString,
+            ),
+            'CompareDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareDocuments,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CompareDocumentsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CompareDocumentsResponse.SerializeToString,
             ),
             'WatchSession': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchSession,
@@ -968,6 +986,33 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/ListMessages',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/CompareDocuments',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CompareDocumentsRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.CompareDocumentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -108,6 +108,10 @@ class TaskStoreStub:
     with one id the first one. The newest page comes first, each page is oldest first. INVALID_ARGUMENT
     `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
     """
+    CompareDocuments: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CompareDocumentsRequest, _tasks_pb2.CompareDocumentsResponse]
+    """Compares messages with what the documents of a session say, also those that are hidden: of which turn each message
+    is, since when it is known, and which turns say more. A session without documents says nothing.
+    """
     WatchSession: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchSessionRequest, _tasks_pb2.WatchSessionResponse]
     """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
     restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
@@ -334,6 +338,16 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         then the message of its status, unless that one still grows, is a status text or stands in the history; of messages
         with one id the first one. The newest page comes first, each page is oldest first. INVALID_ARGUMENT
         `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+        """
+
+    @_abc_1.abstractmethod
+    def CompareDocuments(
+        self,
+        request: _tasks_pb2.CompareDocumentsRequest,
+        context: _aio.ServicerContext[_tasks_pb2.CompareDocumentsRequest, _abc.Awaitable[_tasks_pb2.CompareDocumentsResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.CompareDocumentsResponse]:
+        """Compares messages with what the documents of a session say, also those that are hidden: of which turn each message
+        is, since when it is known, and which turns say more. A session without documents says nothing.
         """
 
     @_abc_1.abstractmethod
