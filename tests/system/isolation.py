@@ -171,7 +171,8 @@ def _append(**fields: Any) -> Json:
 
 
 def _pushed(turn: str) -> Json:
-    return {"id": "{new}", "kind": "ENTRY_KIND_PUSHED", "pushed": {"messages": [], "reduced_invocation_ids": [turn]}}
+    pushed = {"messages": [_said()], "reduced_invocation_ids": [turn], "invocation_ids": [turn]}
+    return {"id": "{new}", "kind": "ENTRY_KIND_PUSHED", "pushed": pushed}
 
 
 def _void(turn: str) -> Json:
