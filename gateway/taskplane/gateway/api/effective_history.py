@@ -101,7 +101,8 @@ async def _name_turns(plane: Plane, context_id: str, pushed: sb.Messages) -> Non
         pb.CompareDocumentsRequest(context_id=context_id, messages=pushed.messages)
     )
     pushed.reduced_invocation_ids.extend(found.reduced_invocation_ids)
-    pushed.invocation_ids.extend(one.invocation_id for one in found.messages)
+    if any(one.invocation_id for one in found.messages):
+        pushed.invocation_ids.extend(one.invocation_id for one in found.messages)
     for message, known in zip(pushed.messages, found.messages, strict=True):
         if known.time:
             message.metadata.fields[message_times.KEY].string_value = known.time

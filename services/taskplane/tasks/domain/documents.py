@@ -50,9 +50,8 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
 
 
 class Compared(NamedTuple):
-    """A comparison of messages with documents: the turn and the time of each message, in order.
-
-    `reduced`: turns that have further messages.
+    """A comparison of messages with documents: the turn and the time of each message, in order, and the turns
+    `reduced`, which have further messages.
 
     The turn is "" if no document names one for the message, the time if none has a message of this content.
     """
