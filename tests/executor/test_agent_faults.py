@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, open_plane, text, until
+from tests.executor.plane import Held, Plane, Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -20,6 +20,7 @@ from taskplane.executor.agent import (
     Complete,
     Fail,
     Message,
+    Policy,
     Reject,
     Say,
     Text,
@@ -234,3 +235,96 @@ async def test_a_run_that_is_canceled_is_no_fault(stores: Stores, caplog: pytest
         await _lives(plane)
         assert (await plane.task(reference.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("caught", [True, False])
+@pytest.mark.parametrize("by_itself", [True, False])
+async def test_an_agent_may_cancel_itself_while_it_waits_for_the_log(
+    stores: Stores, caught: bool, by_itself: bool
+) -> None:
+    """P9: by a timeout of its own, which it sees as one, or the cancellation of its current task."""
+    ended = asyncio.Event()
+    held = Held(stores, "AppendEvents")
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if by_itself:
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_later(0.05, task.cancel)
+        try:
+            async with asyncio.timeout(None if by_itself else 0.05):
+                while True:
+                    yield Say("x" * 2000)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            assert isinstance(error, TimeoutError) is not by_itself
+            ended.set()
+            if not caught:
+                raise
+            yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        reference = await plane.submit("go")
+        await asyncio.wait_for(ended.wait(), 30)
+        held.let_go.set()
+        task = await plane.at_rest(reference)
+        if caught:
+            assert text(task.status.message) == "well"
+        else:
+            assert text(task.status.message).startswith(UNEXPECTED)
+        await _lives(plane)
+
+
+async def test_an_agent_that_cancels_its_task_at_the_end_does_not_cancel_its_run(stores: Stores) -> None:
+    """P9: the end is committed meanwhile."""
+    mine: list[asyncio.Task[Any]] = []
+    held = Held(stores, "AppendEvents")
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        task = asyncio.current_task()
+        assert task is not None
+        mine.append(task)
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        reference = await plane.submit("go")
+        await held.reached.wait()
+        mine[0].cancel()
+        held.let_go.set()
+        assert text((await plane.at_rest(reference)).status.message) == "well"
+        await _lives(plane)
+
+
+@pytest.mark.parametrize("said", ["a\0b", "a\ud800b", "\0"], ids=ascii)
+async def test_the_text_of_an_agent_error_can_be_stored(stores: Stores, said: str) -> None:
+    """P9: what no database holds is replaced."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        raise AgentError(said)
+        yield Complete()
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        task = await plane.run("go")
+        assert task.status.state == a2a.TASK_STATE_FAILED
+        assert text(task.status.message) == "".join(c if c in "ab" else "\ufffd" for c in said)
+        await _lives(plane)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"run_limit": "x"}, "run_limit"),
+        ({"run_limit": float("nan")}, "run_limit"),
+        ({"run_limit": -5}, "run_limit"),
+        ({"max_attempts": "x"}, "max_attempts"),
+        ({"max_attempts": 1.5}, "max_attempts"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_attempts": -1}, "max_attempts"),
+        ({"max_attempts": 10**12}, "max_attempts"),
+        ({"strategy": "nonsense"}, "nonsense"),
+    ],
+    ids=str,
+)
+def test_a_policy_of_nonsense_cannot_be_made(fields: dict[str, Any], named: str) -> None:
+    """P9: and the error names what is wrong with it."""
+    with pytest.raises((TypeError, ValueError), match=named):
+        Policy(**fields)

@@ -157,7 +157,11 @@ async def test_an_agent_in_a_thread_keeps_its_context_from_step_to_step(stores: 
         assert [text(message) for message in task.history[1:]] == ["so far", "kept"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("secret"), SystemExit(3), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("secret"), SystemExit(3), GeneratorExit(), KeyboardInterrupt(), asyncio.CancelledError()],
+    ids=repr,
+)
 async def test_a_fault_in_a_thread_fails_the_task(stores: Stores, error: BaseException) -> None:
     """P9: and ends its thread."""
 

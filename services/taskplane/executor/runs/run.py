@@ -18,9 +18,10 @@ from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs import metrics
+from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
-from taskplane.executor.runs.faults import AgentFailed, failed, is_ours, shut
+from taskplane.executor.runs.faults import AgentFailed, failed, is_ours, shut, thrown
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
@@ -244,15 +245,27 @@ class Run:
                 answer = await self._routed(self._fresh.routing)
                 if answer is not None:
                     return await self._end(port.Complete(answer))
-        changes = self._begin(turn)
+        acting = AgentTask(lambda acting: self._act(turn, acting))
         try:
             self._session.copies_at_once = True
-            final = await self._drive(changes)
+            end = await acting.end()
             self._session.copies_at_once = False
-            at_rest = await self._end(final if final is not None else port.Complete())
-            if final is not None and at_rest:
-                await self._expect_no_more(changes)
+            at_rest = await self._end(end)
+            if at_rest:
+                await acting.finish()
             return at_rest
+        finally:
+            await acting.close()
+
+    async def _act(self, turn: port.Turn, acting: AgentTask) -> None:
+        """Have the agent work on a turn to its end. Called in the task of the agent."""
+        changes = self._begin(turn)
+        try:
+            final = await self._drive(changes, acting)
+            # At once, so that the last words are sent along with what was yielded just before.
+            end = self._end_of(final if final is not None else port.Complete())
+            if await acting.ends_with(end) and final is not None:
+                await self._expect_no_more(changes, acting)
         finally:
             await shut(changes)
 
@@ -272,18 +285,25 @@ class Run:
         try:
             return await routing
         except BaseException as error:
+            if is_ours(error):
+                raise
             raise failed(error, self.task_id) from error
 
-    async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
+    async def _drive(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> port.Final | None:
         """Take what the agent yields; return its final change, or None if it returned without one."""
         outbox = self.outbox
+        # A cancellation by the agent itself that came while it did not run.
+        canceled: asyncio.CancelledError | None = None
         while True:
             try:
-                change = await anext(changes)
+                change = await (anext(changes) if canceled is None else thrown(changes, canceled))
             except StopAsyncIteration:
                 return None
             except BaseException as error:
+                if acting.is_ours(error):
+                    raise
                 raise failed(error, self.task_id) from error
+            canceled = None
             if isinstance(change, _FINAL):
                 return change
             try:
@@ -291,30 +311,46 @@ class Run:
             except (ValueError, TypeError, AttributeError, JsonError) as error:
                 raise failed(error, self.task_id) from error
             if outbox.blocked:
-                await outbox.room()
+                try:
+                    await outbox.room()
+                except asyncio.CancelledError as error:
+                    if acting.stopped:
+                        raise
+                    canceled = error
 
-    async def _end(self, final: port.Final) -> bool:
-        """Commit the end of a turn; return False if the task goes on, since a message of the user is waiting."""
+    def _end_of(self, final: port.Final) -> End:
+        """Return the state and the message with which a turn ends; begin to say the message."""
+        buffer = self._change_buffer
         try:
-            if isinstance(final, port.Complete):
-                return await self._complete(final)
-            if isinstance(final, port.AskInput):
-                return await self._pause(a2a.TASK_STATE_INPUT_REQUIRED, final.message)
-            if isinstance(final, port.AskAuth):
-                return await self._pause(a2a.TASK_STATE_AUTH_REQUIRED, final.message)
-            # A text that is still open is whole: the agent chose to end here.
-            reason = self._change_buffer.message(final.reason)
+            match final:
+                case port.Complete(given):
+                    return a2a.TASK_STATE_COMPLETED, buffer.last_message(given)
+                case port.Fail(reason):
+                    # A text that is still open is whole: the agent chose to end here.
+                    return a2a.TASK_STATE_FAILED, buffer.message(reason)
+                case port.Reject(reason):
+                    return a2a.TASK_STATE_REJECTED, buffer.message(reason)
+                case port.AskInput(given) | port.AskAuth(given):
+                    asked = buffer.message(given)
+                    buffer.say(asked)
+                    auth = isinstance(final, port.AskAuth)
+                    return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:
             raise failed(error, self.task_id) from error
-        if isinstance(final, port.Fail):
-            await self._close(a2a.TASK_STATE_FAILED, reason, "AGENT_FAILED")
-        else:
-            await self._close(a2a.TASK_STATE_REJECTED, reason, "")
-        return True
 
-    async def _complete(self, final: port.Complete) -> bool:
+    async def _end(self, end: End) -> bool:
+        """Commit the end of a turn; return False if the task goes on, since a message of the user is waiting."""
+        state, message = end
+        if state in (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED):
+            assert message is not None
+            await self._close(state, message, "AGENT_FAILED" if state == a2a.TASK_STATE_FAILED else "")
+            return True
+        if state == a2a.TASK_STATE_COMPLETED:
+            return await self._complete(message)
+        return await self._pause(state, message)
+
+    async def _complete(self, message: a2a.Message | None) -> bool:
         """Complete the task once its last message is committed and copied: who sees the end can read all of it."""
-        message = self._change_buffer.last_message(final.message)
         if self._inputs.unread:
             return False
         if self._change_buffer.spoke:
@@ -331,10 +367,8 @@ class Run:
             await self._ports.sessions.touch(self._source.context_id)
         return at_rest
 
-    async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
+    async def _pause(self, state: "a2a.TaskState.ValueType", message: a2a.Message | None) -> bool:
         """Pause the task once its question is committed and copied: who sees it wait can read all of it."""
-        message = self._change_buffer.message(given)
-        self._change_buffer.say(message)
         if self._inputs.unread:
             return False
         await self._flush()
@@ -365,14 +399,14 @@ class Run:
         await self.outbox.flush()
         self._change_buffer.spoke = False
 
-    async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
+    async def _expect_no_more(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> None:
         """Let the agent finish what follows its final change; a further change is its bug."""
         try:
             extra = await anext(changes)
         except StopAsyncIteration:
             return
         except BaseException as error:
-            if is_ours(error):
+            if acting.is_ours(error):
                 raise
             log.exception("the agent of task %s raised after its final change", self.task_id)
             return

@@ -92,7 +92,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
                 changes = self._begin(self._turn())
                 self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
             return await anext(self._changes, _END)
-        except (SystemExit, KeyboardInterrupt) as error:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             return _Exited(error)
         except asyncio.CancelledError as error:
             if step is not None and step.cancelling():
