@@ -212,7 +212,8 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ends the task as failed; `reason` is shown to the user. TypeError: it is no text."""
+    """Ends the task as failed; `reason` is shown to the user, or a plain sentence if it is blank. TypeError: it is no
+    text."""
 
     reason: str
 
@@ -222,7 +223,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Ends the task as rejected: the agent does not take it on. TypeError: `reason` is no text."""
+    """Ends the task as rejected: the agent does not take it on. `reason` as that of Fail. TypeError: it is no text."""
 
     reason: str
 
@@ -320,5 +321,8 @@ class Policied(Protocol):
     """An agent with a policy of its own."""
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the policy of the task that this turn begins. Must be quick; it is asked while the caller waits."""
+        """Return the policy of the task that this turn begins. Must be quick; it is asked while the caller waits.
+
+        If it raises, or returns no Policy, the task fails and is not run.
+        """
         ...

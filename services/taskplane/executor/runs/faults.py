@@ -11,6 +11,8 @@ from taskplane.runtime import logs
 
 log = logging.getLogger(__name__)
 
+AGENT_ERROR: Final = "AGENT_ERROR"
+"""The reason of most faults of agents."""
 # Characters of an AgentError that clients see.
 _MAX_ERROR: Final = 2_000
 # What no database text holds: U+0000, and the halves of a surrogate pair.
@@ -20,7 +22,7 @@ _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 class AgentFailed(Exception):
     """The agent raised, or yielded what is no change, or its process died; the text and the code are for clients."""
 
-    def __init__(self, text: str, reason: str = "AGENT_ERROR") -> None:
+    def __init__(self, text: str, reason: str = AGENT_ERROR) -> None:
         super().__init__(text)
         self.reason = reason
 
@@ -69,6 +71,11 @@ def failed(error: BaseException, task_id: str) -> AgentFailed:
     log.error("the agent of task %s failed", task_id, exc_info=error)
     if isinstance(error, port.AgentError) and str(error):
         return AgentFailed(_UNSTORABLE.sub("\ufffd", str(error)[:_MAX_ERROR]))
+    return AgentFailed(unexpected(task_id))
+
+
+def unexpected(task_id: str) -> str:
+    """Return what clients are told of a fault that only the log describes."""
     request = logs.request_id.get()
     where = f"request {request}" if request else f"task {task_id}"
-    return AgentFailed(f"The agent failed unexpectedly; its log has the cause under {where}.")
+    return f"The agent failed unexpectedly; its log has the cause under {where}."

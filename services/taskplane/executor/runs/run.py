@@ -16,12 +16,13 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
-from taskplane.executor.hosted import Hosted
+from taskplane.executor.exits import within_agent
+from taskplane.executor.hosted import Hosted, PolicyFailed
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
-from taskplane.executor.runs.faults import AgentFailed, failed, is_ours, shut, thrown
+from taskplane.executor.runs.faults import AGENT_ERROR, AgentFailed, failed, is_ours, shut, thrown, unexpected
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 # Refusals of what is sound, since the task has no room for it.
 _LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
+_NO_REASON: Final = "The agent failed and gave no reason."
+_REJECTED: Final = "The agent rejected the task and gave no reason."
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
 
 
@@ -47,7 +50,7 @@ class Fresh:
 
     message: a2a.Message
     task: a2a.Task
-    policy: port.Policy
+    policy: port.Policy | PolicyFailed
     # The generation of its newest event.
     head: int
     # The session has tasks that it does not have all messages of.
@@ -148,8 +151,10 @@ class Run:
         except ItemRefused as refusal:
             log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
-            ended = "The task was ended" if refusal.reason in _LIMITS else "The agent failed"
-            await self._fail(refusal.reason, f"{ended}: {refusal.message}.")
+            if refusal.reason in _LIMITS:
+                await self._fail(refusal.reason, f"The task was ended: {refusal.message}.")
+            else:
+                await self._fail(AGENT_ERROR, unexpected(self.task_id))
         except TimeoutError:
             if not self._limit.expired():
                 raise
@@ -244,8 +249,9 @@ class Run:
             if self._fresh is not None and self._fresh.routing is not None:
                 answer = await self._routed(self._fresh.routing)
                 if answer is not None:
-                    return await self._end(port.Complete(answer))
-        acting = AgentTask(lambda acting: self._act(turn, acting))
+                    return await self._end(self._end_of(port.Complete(answer)))
+        with within_agent(self.agent):
+            acting = AgentTask(lambda acting: self._act(turn, acting))
         try:
             self._session.copies_at_once = True
             end = await acting.end()
@@ -277,7 +283,13 @@ class Run:
 
     def _take_policy(self, turn: port.Turn) -> None:
         """Ask for the policy of the whole run, once, and begin to measure its time."""
-        self._policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        try:
+            policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        except PolicyFailed as error:
+            policy = error
+        if isinstance(policy, PolicyFailed):
+            raise failed(policy, self.task_id) from policy
+        self._policy = policy
         if limit := self._policy.run_limit or self._ports.run_limit:
             self._limit.reschedule(asyncio.get_running_loop().time() + limit)
 
@@ -327,9 +339,9 @@ class Run:
                     return a2a.TASK_STATE_COMPLETED, buffer.last_message(given)
                 case port.Fail(reason):
                     # A text that is still open is whole: the agent chose to end here.
-                    return a2a.TASK_STATE_FAILED, buffer.message(reason)
+                    return a2a.TASK_STATE_FAILED, buffer.message(reason if reason.strip() else _NO_REASON)
                 case port.Reject(reason):
-                    return a2a.TASK_STATE_REJECTED, buffer.message(reason)
+                    return a2a.TASK_STATE_REJECTED, buffer.message(reason if reason.strip() else _REJECTED)
                 case port.AskInput(given) | port.AskAuth(given):
                     asked = buffer.message(given)
                     buffer.say(asked)
