@@ -15,7 +15,7 @@ AGENT_ERROR: Final = "AGENT_ERROR"
 """The reason of most faults of agents."""
 # Characters of an AgentError that clients see.
 _MAX_ERROR: Final = 2_000
-# What no database text holds: U+0000, and the halves of a surrogate pair.
+# Characters that no database text holds: U+0000, and the halves of a surrogate pair.
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 

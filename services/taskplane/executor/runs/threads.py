@@ -198,7 +198,7 @@ def live(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _wind_down(loop: asyncio.AbstractEventLoop) -> None:
-    # What was handed over until now has its task after that.
+    # Calls that were handed over until now become tasks.
     loop.run_until_complete(asyncio.sleep(0))
     left = asyncio.all_tasks(loop)
     for task in left:
