@@ -472,3 +472,23 @@ async def test_an_end_without_a_reason_says_so(stores: Stores, change: Change, s
 
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         assert text((await plane.run("go")).status.message) == said
+
+
+async def test_an_agent_that_ignores_the_end_of_its_time_is_not_heard(stores: Stores) -> None:
+    """P8, P9: and is stopped at its next change."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if turn.text == "returns":
+                yield Text("heard")
+        if turn.text == "completes":
+            yield Complete("heard")
+
+    async with open_plane(stores, ("a", Scripted(script, policy=Policy(run_limit=0.05)))) as plane:
+        for words in ("completes", "returns"):
+            task = await plane.run(words)
+            assert text(task.status.message) == "The agent was stopped because it took too long."
+            assert "heard" not in str(task)
+        await _lives(plane)

@@ -42,13 +42,19 @@ class AgentTask:
         """Return whether an exception that came through the code of the agent is the end of its run."""
         return self.stopped and isinstance(error, asyncio.CancelledError)
 
+    def check(self) -> None:
+        """Raise CancelledError if the run has ended, which the agent ignored."""
+        if self.stopped:
+            raise asyncio.CancelledError
+
     async def _work(self, work: Callable[["AgentTask"], Awaitable[None]]) -> None:
         try:
             await work(self)
         except BaseException as error:
-            if self._end.done():
+            if not self._end.done():
+                self._end.set_exception(error)
+            elif not self.stopped:
                 raise
-            self._end.set_exception(error)
 
     # The run's side.
 
@@ -57,6 +63,9 @@ class AgentTask:
         try:
             return await self._end
         except asyncio.CancelledError:
+            if not self._end.cancelled():
+                # What failed at the same moment is of no more interest.
+                self._end.exception()
             self._stop()
             raise
 

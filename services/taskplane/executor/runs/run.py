@@ -310,11 +310,13 @@ class Run:
             try:
                 change = await (anext(changes) if canceled is None else thrown(changes, canceled))
             except StopAsyncIteration:
+                acting.check()
                 return None
             except BaseException as error:
                 if acting.is_ours(error):
                     raise
                 raise failed(error, self.task_id) from error
+            acting.check()
             canceled = None
             if isinstance(change, _FINAL):
                 return change
