@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.executor.plane import Plane, Stores, open_plane, text, until
+from tests.executor.plane import Held, Plane, Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -20,6 +20,7 @@ from taskplane.executor.agent import (
     Complete,
     Fail,
     Message,
+    Policy,
     Reject,
     Say,
     Text,
@@ -131,22 +132,53 @@ async def test_a_run_that_is_no_generator_fails_its_task(stores: Stores, returne
         await _lives(plane)
 
 
-@pytest.mark.parametrize("policy", [None, "parallel", {"strategy": "queue"}], ids=str)
-async def test_a_policy_that_is_none_is_named_and_the_default_one_holds(
-    stores: Stores, caplog: pytest.LogCaptureFixture, policy: Any
+async def _a_policy() -> Policy:
+    return Policy()
+
+
+POLICIES: dict[str, Fault] = {
+    "none": lambda: None,
+    "text": lambda: "queue",
+    "dict": lambda: {"strategy": "queue"},
+    "strategy": lambda: Policy(strategy="nonsense"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "attempts": lambda: Policy(max_attempts=-1),
+    "many attempts": lambda: Policy(max_attempts=10**12),
+    "coroutine": _a_policy,
+    "exit": lambda: sys.exit(4),
+    "interrupt": lambda: _raise(KeyboardInterrupt()),
+    "exception": lambda: _raise(ValueError(SECRET)),
+}
+
+
+@pytest.mark.parametrize("capacity", [64, 1])
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_task_with_a_policy_of_nonsense_fails_instead_of_running(
+    stores: Stores, caplog: pytest.LogCaptureFixture, policy: str, capacity: int
 ) -> None:
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield Complete("well")
+    """P9: also if it waits for its run first; the log names the policy."""
+    began, let_go = asyncio.Event(), asyncio.Event()
 
     class Nonsense(Scripted):
         def policy(self, turn: Turn) -> Any:
-            return policy
+            return POLICIES[policy]() if turn.text == "go" else Policy()
 
-    async with open_plane(stores, ("a", Nonsense(script))) as plane:
-        assert text((await plane.run("go")).status.message) == "well"
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        assert turn.text == "first"
+        began.set()
+        await let_go.wait()
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Nonsense(script)), capacity=capacity) as plane:
+        await plane.submit("first")
+        await began.wait()
+        reference = await plane.submit("go")
+        let_go.set()
+        task = await plane.at_rest(reference)
+        assert task.status.state == a2a.TASK_STATE_FAILED
+        assert text(task.status.message).startswith(UNEXPECTED) and SECRET not in str(task)
         await _lives(plane)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "policy of agent a" in record.getMessage()
+    assert "the policy of agent a" in str(record.exc_info and record.exc_info[1])
 
 
 @pytest.mark.parametrize("late", ["exit", "canceled", "closed", "exception"])
@@ -234,3 +266,233 @@ async def test_a_run_that_is_canceled_is_no_fault(stores: Stores, caplog: pytest
         await _lives(plane)
         assert (await plane.task(reference.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("caught", [True, False])
+@pytest.mark.parametrize("by_itself", [True, False])
+async def test_an_agent_may_cancel_itself_while_it_waits_for_the_log(
+    stores: Stores, caught: bool, by_itself: bool
+) -> None:
+    """P9: by a timeout of its own, which it sees as one, or the cancellation of its current task."""
+    ended = asyncio.Event()
+    held = Held(stores, "AppendEvents")
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if by_itself:
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_later(0.05, task.cancel)
+        try:
+            async with asyncio.timeout(None if by_itself else 0.05):
+                while True:
+                    yield Say("x" * 2000)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            assert isinstance(error, TimeoutError) is not by_itself
+            ended.set()
+            if not caught:
+                raise
+            yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        reference = await plane.submit("go")
+        await asyncio.wait_for(ended.wait(), 30)
+        held.let_go.set()
+        task = await plane.at_rest(reference)
+        if caught:
+            assert text(task.status.message) == "well"
+        else:
+            assert text(task.status.message).startswith(UNEXPECTED)
+        await _lives(plane)
+
+
+async def test_an_agent_that_cancels_its_task_at_the_end_does_not_cancel_its_run(stores: Stores) -> None:
+    """P9: the end is committed meanwhile."""
+    mine: list[asyncio.Task[Any]] = []
+    held = Held(stores, "AppendEvents")
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        task = asyncio.current_task()
+        assert task is not None
+        mine.append(task)
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        reference = await plane.submit("go")
+        await held.reached.wait()
+        mine[0].cancel()
+        held.let_go.set()
+        assert text((await plane.at_rest(reference)).status.message) == "well"
+        await _lives(plane)
+
+
+@pytest.mark.parametrize("said", ["a\0b", "a\ud800b", "\0"], ids=ascii)
+async def test_the_text_of_an_agent_error_can_be_stored(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """P9: what no database holds is replaced."""
+    # What pytest captured of it could not be handed from process to process.
+    monkeypatch.setattr(logging.getLogger("taskplane.executor.runs.faults"), "disabled", True)
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        raise AgentError(said)
+        yield Complete()
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        task = await plane.run("go")
+        assert task.status.state == a2a.TASK_STATE_FAILED
+        assert text(task.status.message) == "".join(c if c in "ab" else "\ufffd" for c in said)
+        await _lives(plane)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"run_limit": "x"}, "run_limit"),
+        ({"run_limit": float("nan")}, "run_limit"),
+        ({"run_limit": -5}, "run_limit"),
+        ({"max_attempts": "x"}, "max_attempts"),
+        ({"max_attempts": 1.5}, "max_attempts"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_attempts": -1}, "max_attempts"),
+        ({"max_attempts": 10**12}, "max_attempts"),
+        ({"strategy": "nonsense"}, "nonsense"),
+    ],
+    ids=str,
+)
+def test_a_policy_of_nonsense_cannot_be_made(fields: dict[str, Any], named: str) -> None:
+    """P9: and the error names what is wrong with it."""
+    with pytest.raises((TypeError, ValueError), match=named):
+        Policy(**fields)
+
+
+@pytest.mark.parametrize("error", [SystemExit(9), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("policy", [Policy(), Policy(isolation="thread")], ids=["loop", "thread"])
+@pytest.mark.parametrize("how", ["awaited", "group", "forgotten"])
+async def test_a_task_of_an_agent_that_exits_ends_nothing_else(
+    stores: Stores, error: BaseException, policy: Policy, how: str
+) -> None:
+    """P9: who awaits it sees an ordinary exception that names the agent."""
+    seen: list[Exception] = []
+
+    async def leave() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "well":
+            yield Complete("well")
+            return
+        leaving = asyncio.ensure_future(leave()) if how != "group" else None
+        try:
+            if leaving is None:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(leave())
+            elif how == "awaited":
+                await leaving
+            else:
+                await asyncio.wait([leaving])
+        except* RuntimeError as seeing:
+            seen.extend(seeing.exceptions)
+            raise
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script, policy=policy))) as plane:
+        if how == "forgotten":
+            assert text((await plane.run("go")).status.message) == "well"
+        else:
+            await _fails(plane)
+            (one,) = seen
+            assert "agent a" in str(one) and one.__cause__ is error
+        assert text((await plane.run("well")).status.message) == "well"
+        await _lives(plane)
+
+
+async def test_a_router_whose_task_exits_ends_nothing_else(stores: Stores) -> None:
+    """P9."""
+
+    async def leave() -> str:
+        sys.exit(9)
+
+    class Routed(Scripted):
+        async def route(self, turn: Turn) -> Message | str | None:
+            return await asyncio.ensure_future(leave())
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Routed(script))) as plane:
+        await _fails(plane)
+        await _lives(plane)
+
+
+async def test_a_task_that_is_canceled_before_it_began_leaves_no_coroutine_behind(
+    stores: Stores, recwarn: pytest.WarningsRecorder
+) -> None:
+    """P11: as without the plane, which stands between an agent and its tasks."""
+
+    async def never() -> None:
+        raise AssertionError
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        task = asyncio.ensure_future(never())
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() and "never" in repr(task) and task.get_stack() == []
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        assert text((await plane.run("go")).status.message) == "well"
+    assert not [warning for warning in recwarn.list if "never awaited" in str(warning.message)]
+
+
+@pytest.mark.parametrize("change", [Text("a\0b"), Say("a\0b"), Fail("a\0b"), Complete("a\0b")], ids=repr)
+async def test_a_refusal_by_the_store_is_told_in_plain_words(
+    stores: Stores, caplog: pytest.LogCaptureFixture, change: Change
+) -> None:
+    """P9: the log has what it said."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield change
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        await _fails(plane)
+        await _lives(plane)
+    assert any("changes[" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Fail(""), "The agent failed and gave no reason."),
+        (Reject(" "), "The agent rejected the task and gave no reason."),
+    ],
+    ids=repr,
+)
+async def test_an_end_without_a_reason_says_so(stores: Stores, change: Change, said: str) -> None:
+    """P9."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield change
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        assert text((await plane.run("go")).status.message) == said
+
+
+async def test_an_agent_that_ignores_the_end_of_its_time_is_not_heard(stores: Stores) -> None:
+    """P8, P9: and is stopped at its next change."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if turn.text == "returns":
+                yield Text("heard")
+        if turn.text == "completes":
+            yield Complete("heard")
+
+    async with open_plane(stores, ("a", Scripted(script, policy=Policy(run_limit=0.05)))) as plane:
+        for words in ("completes", "returns"):
+            task = await plane.run(words)
+            assert text(task.status.message) == "The agent was stopped because it took too long."
+            assert "heard" not in str(task)
+        await _lives(plane)

@@ -10,7 +10,7 @@ from taskplane.executor.loading import load_agents
 from taskplane.runtime.errors import Invalid, NotFound
 
 MODULE = """
-from taskplane.executor.agent import AgentCard, Complete
+from taskplane.executor.agent import AgentCard, Complete, Policy
 
 class Greeter:
     card = AgentCard(name="greeter", version="1")
@@ -30,6 +30,16 @@ class Needy(Greeter):
 
 class Nameless(Greeter):
     card = AgentCard(version="1")
+
+class Blank(Greeter):
+    card = AgentCard(name="   ", version="1")
+
+class Fixed(Greeter):
+    policy = Policy(strategy="queue")
+
+class Slow(Greeter):
+    async def policy(self, turn):
+        return Policy(strategy="queue")
 
 class Quitter(Greeter):
     def __init__(self):
@@ -80,6 +90,9 @@ def test_without_any_the_demo_agent_is_loaded() -> None:
         ("{module}:Needy", "it could not be made: TypeError", "without arguments"),
         ("{module}:Cardless", "a Cardless is not an agent", "`card`"),
         ("{module}:Nameless", "its card has no name", "AgentCard(name="),
+        ("{module}:Blank", "its card has no name", "AgentCard(name="),
+        ("{module}:Fixed", "`policy` is a Policy, not a method", "def policy(self, turn)"),
+        ("{module}:Slow", "`policy` is a coroutine", "def policy(self, turn)"),
         ("{module}:Quitter", "it could not be made: SystemExit", "without arguments"),
         ("{module}:Coroutine", "`run` is a coroutine", "yield"),
         ("a/b={module}:greeter", "'a/b' is not a name", "letters"),

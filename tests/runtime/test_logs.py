@@ -85,6 +85,14 @@ def test_a_line_is_json_with_the_ids_of_the_call_and_fields_of_the_list_only(wri
     }
 
 
+def test_a_text_that_utf_8_cannot_spell_is_in_the_log_as_well(written: Written) -> None:
+    """P9: it may be that of the fault of an agent."""
+    logs.setup(human=False)
+    logging.getLogger("test.line").error("half \ud800 of a pair")
+    (line,) = written().splitlines()
+    assert json.loads(line)["message"] == "half \ud800 of a pair"
+
+
 def test_a_line_for_humans_is_one_line(written: Written) -> None:
     logs.setup(human=True)
     logging.getLogger("test.human").info("hello", extra={"count": 3})

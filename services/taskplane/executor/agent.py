@@ -98,6 +98,11 @@ def _check_text(name: str, value: object) -> None:
         raise TypeError(f"{name} takes a str, not {type(value).__name__}")
 
 
+def _check_number(name: str, value: object, kind: type | tuple[type, ...]) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is a number, not a {type(value).__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class Working:
     """The agent works; `text` is a progress line, shown while it is news and kept out of the conversation. TypeError:
@@ -207,7 +212,8 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ends the task as failed; `reason` is shown to the user. TypeError: it is no text."""
+    """Ends the task as failed; `reason` is shown to the user, or a plain sentence if it is blank. TypeError: it is no
+    text."""
 
     reason: str
 
@@ -217,7 +223,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Ends the task as rejected: the agent does not take it on. TypeError: `reason` is no text."""
+    """Ends the task as rejected: the agent does not take it on. `reason` as that of Fail. TypeError: it is no text."""
 
     reason: str
 
@@ -227,6 +233,7 @@ class Reject:
 
 _ON_ORPHAN = ("fail", "rerun")
 ISOLATIONS = ("none", "thread", "process")
+_MOST_ATTEMPTS = 1000
 _STRATEGY = ("parallel", "queue", "reject", "interrupt")
 
 Final = AskInput | AskAuth | Complete | Fail | Reject
@@ -238,8 +245,8 @@ class Policy:
     """The rules of a task beside others, in trouble, and over time.
 
     `on_orphan`: when the process that runs it is lost, it fails, or it runs again from its input (only for agents whose
-    effects may be repeated), at most `max_attempts` times. `run_limit`: seconds a run may take before its task fails;
-    None: the executor's setting.
+    effects may be repeated), at most `max_attempts` (1 to 1000) times. `run_limit`: seconds a run may take before its
+    task fails; None or 0: the executor's setting.
 
     `strategy`: what a new task does about those of the same agent in the same session that are submitted or working;
     one that waits for the user is in nobody's way. "parallel": nothing. "queue": it stays submitted until those begun
@@ -249,7 +256,7 @@ class Policy:
     `isolation`: "process" runs the agent in a process of its own, which may block, be killed or die without harm to any
     other run; only for agents that are named `module:attribute`, and load by that name there. "thread" runs it in a
     thread with an event loop of its own, so that it may block; "none" in the event loop of the executor, which a
-    blocking agent stops. A `run` that is a plain generator has a thread at least. ValueError: none of these.
+    blocking agent stops. A `run` that is a plain generator has a thread at least. ValueError, TypeError: none of these.
     """
 
     on_orphan: Literal["fail", "rerun"] = "fail"
@@ -263,6 +270,13 @@ class Policy:
             raise ValueError(f"there is no policy {self.on_orphan!r}, {self.strategy!r}")
         if self.isolation not in ISOLATIONS:
             raise ValueError(f"there is no isolation {self.isolation!r}")
+        _check_number("max_attempts", self.max_attempts, int)
+        if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
+            raise ValueError(f"max_attempts is from 1 to {_MOST_ATTEMPTS}, not {self.max_attempts}")
+        if self.run_limit is not None:
+            _check_number("run_limit", self.run_limit, (int, float))
+            if not self.run_limit >= 0:
+                raise ValueError(f"run_limit is a number of seconds from 0 on, not {self.run_limit}")
 
 
 @runtime_checkable
@@ -307,5 +321,8 @@ class Policied(Protocol):
     """An agent with a policy of its own."""
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the policy of the task that this turn begins. Must be quick; it is asked while the caller waits."""
+        """Return the policy of the task that this turn begins. Must be quick; it is asked while the caller waits.
+
+        If it raises, or returns no Policy, the task fails and is not run.
+        """
         ...

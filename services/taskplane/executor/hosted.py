@@ -1,14 +1,17 @@
 """An agent as an executor holds it: its name, and which optional powers it has, found once."""
 
 import inspect
-import logging
 from dataclasses import dataclass
 from typing import Final
 
 from taskplane.executor.agent import Agent, Policied, Policy, Router, Turn
+from taskplane.executor.exits import within_agent
 
-log = logging.getLogger(__name__)
 _DEFAULT: Final = Policy()
+
+
+class PolicyFailed(Exception):
+    """The policy of an agent raised, or is none; the cause says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,16 @@ class Hosted:
         return cls(name, agent, router, at_sight, policied, synchronous, isolation, source)
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the agent's policy for a turn; the default one if it has none, or asking for it fails."""
+        """Return the agent's policy for a turn, the default one if it has none. PolicyFailed."""
         if self._policied is None:
             return _DEFAULT
         try:
-            found: object = self._policied.policy(turn)
+            with within_agent(self.name):
+                found: object = self._policied.policy(turn)
             if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
                 return found
-            raise TypeError(f"policy returns a Policy, not {type(found).__name__}")
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            log.exception("the policy of agent %s could not be read; the default one is used", self.name)
-            return _DEFAULT
+            if inspect.iscoroutine(found):
+                found.close()
+            raise TypeError(f"policy returns a Policy, not a {type(found).__name__}")
+        except BaseException as error:
+            raise PolicyFailed(f"the policy of agent {self.name} could not be read") from error

@@ -15,6 +15,7 @@ from taskplane.executor.agents.demo import Demo
 from taskplane.executor.hosted import Hosted
 from taskplane.runtime.errors import Invalid, NotFound
 
+_POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -137,10 +138,15 @@ def _agent(spec: str, found: Any) -> Agent:
             f"a {type(found).__name__} is not an agent",
             "an agent has a `card` (AgentCard) and a method `run(turn)` that yields changes",
         )
-    if not card.name:
+    if not card.name.strip():
         raise _bad(spec, "its card has no name", "give it one: AgentCard(name=..., description=..., version=...)")
     if inspect.iscoroutinefunction(found.run):
         raise _bad(spec, "`run` is a coroutine, not a generator", "yield changes in it instead of returning")
+    policy: object = getattr(found, "policy", None)
+    if policy is not None and not callable(policy):
+        raise _bad(spec, f"`policy` is a {type(policy).__name__}, not a method", _POLICY)
+    if inspect.iscoroutinefunction(policy):
+        raise _bad(spec, "`policy` is a coroutine, and nobody waits for it", _POLICY)
     return found
 
 

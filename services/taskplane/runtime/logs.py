@@ -5,6 +5,7 @@ Everybody logs through `logging.getLogger(__name__)`. What a record may carry be
 the span that is current.
 """
 
+import json
 import logging
 import random
 import re
@@ -113,7 +114,11 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = redact(self.formatException(record.exc_info))
-        return orjson.dumps(line, default=str).decode(errors="replace")
+        try:
+            return orjson.dumps(line, default=str).decode(errors="replace")
+        except orjson.JSONEncodeError:
+            # Half of a surrogate pair, which only the escapes of JSON can spell.
+            return json.dumps(line, default=str)
 
 
 class _HumanLines(logging.Formatter):

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from taskplane.executor import agent as port
@@ -10,14 +11,18 @@ from taskplane.runtime import logs
 
 log = logging.getLogger(__name__)
 
+AGENT_ERROR: Final = "AGENT_ERROR"
+"""The reason of most faults of agents."""
 # Characters of an AgentError that clients see.
 _MAX_ERROR: Final = 2_000
+# Characters that no database text holds: U+0000, and the halves of a surrogate pair.
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class AgentFailed(Exception):
     """The agent raised, or yielded what is no change, or its process died; the text and the code are for clients."""
 
-    def __init__(self, text: str, reason: str = "AGENT_ERROR") -> None:
+    def __init__(self, text: str, reason: str = AGENT_ERROR) -> None:
         super().__init__(text)
         self.reason = reason
 
@@ -33,34 +38,44 @@ async def shut(changes: AsyncIterator[port.Change]) -> None:
         return
     try:
         await close()
-    except BaseException as error:
-        if is_ours(error):
-            raise
+    except asyncio.CancelledError:
+        return
+    except BaseException:
         log.exception("an agent raised while its run was closed")
 
 
+async def thrown(changes: AsyncIterator[port.Change], error: BaseException) -> port.Change:
+    """Raise `error` in the code of an agent at its `yield`; return its next change. Raises what the agent raises."""
+    if not isinstance(changes, AsyncGenerator):
+        raise error
+    change: port.Change = await changes.athrow(error)
+    return change
+
+
 def is_ours(error: BaseException) -> bool:
-    """Return whether an exception came through the code of an agent, but from outside: the run is canceled, or the
-    process is interrupted."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt)
+    """Return whether an exception is the cancellation of the current task from outside, and not the agent's own."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def failed(error: BaseException, task_id: str) -> AgentFailed:
-    """Return the failure of a run whose agent raised `error`; raise `error` if it came from outside.
+    """Return the failure of a run whose agent raised `error`.
 
     Its text may have secrets in it: it goes to the log, and to clients only that of an AgentError.
     """
-    if is_ours(error):
-        raise error
     if isinstance(error, AgentProcessDied):
         log.error("the process of the agent of task %s ended: %s", task_id, error)
         return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", "AGENT_PROCESS_DIED")
     log.error("the agent of task %s failed", task_id, exc_info=error)
     if isinstance(error, port.AgentError) and str(error):
-        return AgentFailed(str(error)[:_MAX_ERROR])
+        return AgentFailed(_UNSTORABLE.sub("\ufffd", str(error)[:_MAX_ERROR]))
+    return AgentFailed(unexpected(task_id))
+
+
+def unexpected(task_id: str) -> str:
+    """Return what clients are told of a fault that only the log describes."""
     request = logs.request_id.get()
     where = f"request {request}" if request else f"task {task_id}"
-    return AgentFailed(f"The agent failed unexpectedly; its log has the cause under {where}.")
+    return f"The agent failed unexpectedly; its log has the cause under {where}."

@@ -16,11 +16,13 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
-from taskplane.executor.hosted import Hosted
+from taskplane.executor.exits import within_agent
+from taskplane.executor.hosted import Hosted, PolicyFailed
 from taskplane.executor.runs import metrics
+from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
-from taskplane.executor.runs.faults import AgentFailed, failed, is_ours, shut
+from taskplane.executor.runs.faults import AGENT_ERROR, AgentFailed, failed, is_ours, shut, thrown, unexpected
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 
 # Refusals of what is sound, since the task has no room for it.
 _LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
+_NO_REASON: Final = "The agent failed and gave no reason."
+_REJECTED: Final = "The agent rejected the task and gave no reason."
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
 
 
@@ -46,7 +50,7 @@ class Fresh:
 
     message: a2a.Message
     task: a2a.Task
-    policy: port.Policy
+    policy: port.Policy | PolicyFailed
     # The generation of its newest event.
     head: int
     # The session has tasks that it does not have all messages of.
@@ -147,8 +151,10 @@ class Run:
         except ItemRefused as refusal:
             log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
-            ended = "The task was ended" if refusal.reason in _LIMITS else "The agent failed"
-            await self._fail(refusal.reason, f"{ended}: {refusal.message}.")
+            if refusal.reason in _LIMITS:
+                await self._fail(refusal.reason, f"The task was ended: {refusal.message}.")
+            else:
+                await self._fail(AGENT_ERROR, unexpected(self.task_id))
         except TimeoutError:
             if not self._limit.expired():
                 raise
@@ -243,16 +249,29 @@ class Run:
             if self._fresh is not None and self._fresh.routing is not None:
                 answer = await self._routed(self._fresh.routing)
                 if answer is not None:
-                    return await self._end(port.Complete(answer))
-        changes = self._begin(turn)
+                    return await self._end(self._end_of(port.Complete(answer)))
+        with within_agent(self.agent):
+            acting = AgentTask(lambda acting: self._act(turn, acting))
         try:
             self._session.copies_at_once = True
-            final = await self._drive(changes)
+            end = await acting.end()
             self._session.copies_at_once = False
-            at_rest = await self._end(final if final is not None else port.Complete())
-            if final is not None and at_rest:
-                await self._expect_no_more(changes)
+            at_rest = await self._end(end)
+            if at_rest:
+                await acting.finish()
             return at_rest
+        finally:
+            await acting.close()
+
+    async def _act(self, turn: port.Turn, acting: AgentTask) -> None:
+        """Have the agent work on a turn to its end. Called in the task of the agent."""
+        changes = self._begin(turn)
+        try:
+            final = await self._drive(changes, acting)
+            # At once, so that the last words are sent along with what was yielded just before.
+            end = self._end_of(final if final is not None else port.Complete())
+            if await acting.ends_with(end) and final is not None:
+                await self._expect_no_more(changes, acting)
         finally:
             await shut(changes)
 
@@ -264,7 +283,13 @@ class Run:
 
     def _take_policy(self, turn: port.Turn) -> None:
         """Ask for the policy of the whole run, once, and begin to measure its time."""
-        self._policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        try:
+            policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
+        except PolicyFailed as error:
+            policy = error
+        if isinstance(policy, PolicyFailed):
+            raise failed(policy, self.task_id) from policy
+        self._policy = policy
         if limit := self._policy.run_limit or self._ports.run_limit:
             self._limit.reschedule(asyncio.get_running_loop().time() + limit)
 
@@ -272,18 +297,27 @@ class Run:
         try:
             return await routing
         except BaseException as error:
+            if is_ours(error):
+                raise
             raise failed(error, self.task_id) from error
 
-    async def _drive(self, changes: AsyncIterator[port.Change]) -> port.Final | None:
+    async def _drive(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> port.Final | None:
         """Take what the agent yields; return its final change, or None if it returned without one."""
         outbox = self.outbox
+        # A cancellation by the agent itself that came while it did not run.
+        canceled: asyncio.CancelledError | None = None
         while True:
             try:
-                change = await anext(changes)
+                change = await (anext(changes) if canceled is None else thrown(changes, canceled))
             except StopAsyncIteration:
+                acting.check()
                 return None
             except BaseException as error:
+                if acting.is_ours(error):
+                    raise
                 raise failed(error, self.task_id) from error
+            acting.check()
+            canceled = None
             if isinstance(change, _FINAL):
                 return change
             try:
@@ -291,30 +325,46 @@ class Run:
             except (ValueError, TypeError, AttributeError, JsonError) as error:
                 raise failed(error, self.task_id) from error
             if outbox.blocked:
-                await outbox.room()
+                try:
+                    await outbox.room()
+                except asyncio.CancelledError as error:
+                    if acting.stopped:
+                        raise
+                    canceled = error
 
-    async def _end(self, final: port.Final) -> bool:
-        """Commit the end of a turn; return False if the task goes on, since a message of the user is waiting."""
+    def _end_of(self, final: port.Final) -> End:
+        """Return the state and the message with which a turn ends; begin to say the message."""
+        buffer = self._change_buffer
         try:
-            if isinstance(final, port.Complete):
-                return await self._complete(final)
-            if isinstance(final, port.AskInput):
-                return await self._pause(a2a.TASK_STATE_INPUT_REQUIRED, final.message)
-            if isinstance(final, port.AskAuth):
-                return await self._pause(a2a.TASK_STATE_AUTH_REQUIRED, final.message)
-            # A text that is still open is whole: the agent chose to end here.
-            reason = self._change_buffer.message(final.reason)
+            match final:
+                case port.Complete(given):
+                    return a2a.TASK_STATE_COMPLETED, buffer.last_message(given)
+                case port.Fail(reason):
+                    # A text that is still open is whole: the agent chose to end here.
+                    return a2a.TASK_STATE_FAILED, buffer.message(reason if reason.strip() else _NO_REASON)
+                case port.Reject(reason):
+                    return a2a.TASK_STATE_REJECTED, buffer.message(reason if reason.strip() else _REJECTED)
+                case port.AskInput(given) | port.AskAuth(given):
+                    asked = buffer.message(given)
+                    buffer.say(asked)
+                    auth = isinstance(final, port.AskAuth)
+                    return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:
             raise failed(error, self.task_id) from error
-        if isinstance(final, port.Fail):
-            await self._close(a2a.TASK_STATE_FAILED, reason, "AGENT_FAILED")
-        else:
-            await self._close(a2a.TASK_STATE_REJECTED, reason, "")
-        return True
 
-    async def _complete(self, final: port.Complete) -> bool:
+    async def _end(self, end: End) -> bool:
+        """Commit the end of a turn; return False if the task goes on, since a message of the user is waiting."""
+        state, message = end
+        if state in (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED):
+            assert message is not None
+            await self._close(state, message, "AGENT_FAILED" if state == a2a.TASK_STATE_FAILED else "")
+            return True
+        if state == a2a.TASK_STATE_COMPLETED:
+            return await self._complete(message)
+        return await self._pause(state, message)
+
+    async def _complete(self, message: a2a.Message | None) -> bool:
         """Complete the task once its last message is committed and copied: who sees the end can read all of it."""
-        message = self._change_buffer.last_message(final.message)
         if self._inputs.unread:
             return False
         if self._change_buffer.spoke:
@@ -331,10 +381,8 @@ class Run:
             await self._ports.sessions.touch(self._source.context_id)
         return at_rest
 
-    async def _pause(self, state: "a2a.TaskState.ValueType", given: "str | a2a.Message") -> bool:
+    async def _pause(self, state: "a2a.TaskState.ValueType", message: a2a.Message | None) -> bool:
         """Pause the task once its question is committed and copied: who sees it wait can read all of it."""
-        message = self._change_buffer.message(given)
-        self._change_buffer.say(message)
         if self._inputs.unread:
             return False
         await self._flush()
@@ -365,14 +413,14 @@ class Run:
         await self.outbox.flush()
         self._change_buffer.spoke = False
 
-    async def _expect_no_more(self, changes: AsyncIterator[port.Change]) -> None:
+    async def _expect_no_more(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> None:
         """Let the agent finish what follows its final change; a further change is its bug."""
         try:
             extra = await anext(changes)
         except StopAsyncIteration:
             return
         except BaseException as error:
-            if is_ours(error):
+            if acting.is_ours(error):
                 raise
             log.exception("the agent of task %s raised after its final change", self.task_id)
             return

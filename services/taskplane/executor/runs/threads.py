@@ -1,14 +1,19 @@
 """Runs of agents in another event loop than that of the process, and in threads of their own."""
 
 import asyncio
+import concurrent.futures
 import contextvars
+import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from taskplane.executor import agent as port
+from taskplane.executor.exits import contain_exits
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREAD: Final = "taskplane-agent"
@@ -75,15 +80,21 @@ class RunElsewhere(AsyncIterator[port.Change]):
 
     async def aclose(self) -> None:
         """Close what the agent yields from. Waits while the agent blocks."""
+        self._stop_watching()
+        await self._there(self._close)
+
+    def _stop_watching(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        await self._there(self._close)
 
     async def _there(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async def within() -> T:
             return await self._loop.create_task(call(), context=self._context)
 
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(within(), self._loop))
+        return await asyncio.wrap_future(self._hand_over(within()))
+
+    def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     async def _step(self) -> Any:
         self._stepping = step = asyncio.current_task()
@@ -92,7 +103,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
                 changes = self._begin(self._turn())
                 self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
             return await anext(self._changes, _END)
-        except (SystemExit, KeyboardInterrupt) as error:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             return _Exited(error)
         except asyncio.CancelledError as error:
             if step is not None and step.cancelling():
@@ -104,8 +115,13 @@ class RunElsewhere(AsyncIterator[port.Change]):
             # It may have been canceled, and an agent that cleans up cannot be closed meanwhile.
             await asyncio.wait([self._stepping])
         close = getattr(self._changes, "aclose", None)
-        if close is not None:
+        if close is None:
+            return
+        try:
             await close()
+        except GeneratorExit as error:
+            # It would close whoever waits for this.
+            raise RuntimeError("the agent raised GeneratorExit while it was closed") from error
 
     def _turn(self) -> port.Turn:
         """Return the turn as the other loop may use it."""
@@ -131,16 +147,44 @@ class ThreadedRun(RunElsewhere):
 
     def __init__(self, name: str, turn: port.Turn, begin: Begin) -> None:
         super().__init__(asyncio.new_event_loop(), turn, begin)
-        threading.Thread(target=live, args=(self._loop,), name=f"{THREAD}-{name}", daemon=True).start()
+        self._name = name
+        self._ending = threading.Lock()
+        self._ended = False
+        contain_exits(self._loop)
+        threading.Thread(target=self._live, name=f"{THREAD}-{name}", daemon=True).start()
 
     async def aclose(self) -> None:
         """Close what the agent yields from, and end the thread. Waits while the agent blocks."""
-        if self._loop.is_closed():
+        if self._ended:
+            self._stop_watching()
             return
         try:
             await super().aclose()
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            # The agent may have ended the loop.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        with self._ending:
+            if not self._ended:
+                return super()._hand_over(coroutine)
+        coroutine.close()
+        raise RuntimeError("the event loop has ended in which the agent was at work")
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            try:
+                self._loop.run_forever()
+            finally:
+                with self._ending:
+                    self._ended = True
+                _wind_down(self._loop)
+        except BaseException:
+            log.exception("the event loop of a run of agent %s was ended by a callback", self._name)
+        finally:
+            self._loop.close()
 
 
 def live(loop: asyncio.AbstractEventLoop) -> None:
@@ -148,13 +192,19 @@ def live(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
+        _wind_down(loop)
     finally:
         loop.close()
+
+
+def _wind_down(loop: asyncio.AbstractEventLoop) -> None:
+    # Calls that were handed over until now become tasks.
+    loop.run_until_complete(asyncio.sleep(0))
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

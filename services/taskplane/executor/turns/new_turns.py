@@ -12,8 +12,10 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Policy
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.deletion import delete_with_session
+from taskplane.executor.hosted import PolicyFailed
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
 from taskplane.executor.session_entries import unvoid, void
@@ -89,7 +91,9 @@ class NewTurns:
             caller=send.caller,
         )
         router = send.hosted.router if not send.as_task else None
-        routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight) if router is not None else None
+        routing = None
+        if router is not None:
+            routing = Routing(proposal, router, agent=send.hosted.name, at_sight=send.hosted.routes_at_sight)
         asked = False
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
@@ -119,7 +123,11 @@ class NewTurns:
         self, send: Send, proposal: Proposal, routing: Routing | None, saving: "asyncio.Task[Decision]"
     ) -> tuple[pb.SubmitResponse, bool]:
         """Create the task; return the reply, and whether a run was started that waits for the routing."""
-        policy = send.hosted.policy(proposal.turn())
+        fault: PolicyFailed | None = None
+        try:
+            policy = send.hosted.policy(proposal.turn())
+        except PolicyFailed as error:
+            policy, fault = Policy(), error
         claim_for = self._runs.reserve()
         try:
             request = tasks.CreateTaskRequest(
@@ -159,7 +167,7 @@ class NewTurns:
                 caller=send.caller,
                 fresh=Fresh(
                     message=send.message,
-                    policy=policy,
+                    policy=fault or policy,
                     task=record.task if response.created else _as_created(send),
                     head=1 + len(request.first_changes) if response.created else record.generation,
                     uncopied=bool(response.uncopied),

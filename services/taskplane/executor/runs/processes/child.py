@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from taskplane.executor import agent as port
+from taskplane.executor.exits import contain_exits, within_agent
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.loading import load_agents
 from taskplane.executor.runs.faults import is_ours
@@ -142,7 +143,7 @@ class _Talk:
         turn = port.Turn(**begun.turn, cancelled=self._cancelled, read_incoming=self._incoming)
         logs.request_id.set(begun.request_id)
         logs.task_id.set(turn.task_id)
-        with tracing.within(begun.traceparent):
+        with tracing.within(begun.traceparent), within_agent(hosted.name):
             return RunElsewhere(self._loop, turn, hosted.agent.run)
 
     async def _close(self) -> None:
@@ -197,6 +198,7 @@ def main() -> int:
         signal.signal(number, _do_nothing)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    contain_exits(loop)
     talk = _Talk(loop)
     threading.Thread(target=lambda: asyncio.run(talk.serve(channel)), name="taskplane-executor", daemon=True).start()
     load = talk.load.result()
