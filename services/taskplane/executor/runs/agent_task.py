@@ -64,7 +64,7 @@ class AgentTask:
             return await self._end
         except asyncio.CancelledError:
             if not self._end.cancelled():
-                # What failed at the same moment is of no more interest.
+                # A failure at the same moment is of no more interest.
                 self._end.exception()
             self._stop()
             raise
