@@ -7,7 +7,7 @@ from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Text, 
 
 
 class Lossy:
-    """Cancels the task it runs in, as a bug in some library might: in the first attempt at a turn, or `always`."""
+    """Cancels its run from outside, as a bug of the executor might: in the first attempt at a turn, or `always`."""
 
     card = AgentCard(name="lossy", description="Loses its run.", version="1")
 
@@ -19,8 +19,7 @@ class Lossy:
         """Half a sentence, and gone."""
         yield Text("About to ")
         if turn.attempt == 1 or turn.text == "always":
-            run = asyncio.current_task()
-            assert run is not None
+            (run,) = [one for one in asyncio.all_tasks() if one.get_name() == f"run of task {turn.task_id}"]
             run.cancel()
             await asyncio.sleep(3600)
         yield Complete("Done.")
