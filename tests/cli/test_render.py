@@ -26,12 +26,14 @@ def test_columns_fit_the_terminal() -> None:
         assert max(map(len, lines)) <= width and "working" in lines[1]
         assert len({line.index("STATE" if "STATE" in line else "working") for line in lines}) == 1
     assert columns(rows, 200) == columns(rows)
+    five = [[column * 20 for column in "ABCDE"]]
+    assert max(map(len, columns(five, 40).splitlines())) <= 40
     (cut, *_) = columns(rows, 40).splitlines()[1].split()
     assert cut.endswith("…") and rows[1][0].startswith(cut[:-1])
 
 
 def test_columns_that_cannot_fit_stay_readable() -> None:
-    assert columns([["abcdefghijkl", "abcdefghijkl"]], 5) == "abcdefgh…  abcdefgh…"
+    assert columns([["abcdefghijkl", "abcdefghijkl"]], 5) == "abcd…  abcd…"
 
 
 def test_a_line_of_the_log_has_the_distance_to_the_event_before() -> None:

@@ -12,7 +12,7 @@ from taskplane.cli.client.task_log import Logged
 from taskplane.cli.options import Output
 
 _WIDTH = 100
-_NARROWEST = 9
+_NARROWEST = 5
 CUT = "…"
 """Stands for the rest of a text that does not fit."""
 
