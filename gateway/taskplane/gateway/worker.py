@@ -1,7 +1,7 @@
 """A thread for the translation of large requests and responses, beside the event loop.
 
 JSON to protobuf and back takes up to a second for some megabytes. In a thread it shares the interpreter with the event
-loop in slices of half a millisecond. There is one thread only: with two the loop would get every third slice.
+loop in slices of a few milliseconds. There is one thread only: with two the loop would get every third slice.
 """
 
 import asyncio

@@ -13,9 +13,6 @@ from typing import Final
 EXIT_STUCK: Final = 3
 """Exit code of a process that did not end within its drain deadline."""
 DRAIN: Final = 30.0
-# Seconds for which a thread at work keeps another waiting. With Python's 0.005 each step of the event loop waits that
-# long beside a large translation: a `hello` beside GetTask of 16 MB takes more than twice the time.
-_SWITCH_INTERVAL: Final = 0.0005
 
 _log = logging.getLogger(__name__)
 
@@ -58,12 +55,10 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
 
 
 def settle() -> None:
-    """Hide all present objects from the garbage collector, let it run less often, and let threads take turns soon. For
-    after start-up."""
+    """Hide all present objects from the garbage collector and let it run less often. For after start-up."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    sys.setswitchinterval(_SWITCH_INTERVAL)
 
 
 class _Watchdog:
