@@ -3,12 +3,19 @@
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.conformance.task_log import Plane, opened
+from tests.conformance import session_log, task_log
 from tests.conftest import Migrated
 
 
 @pytest.fixture
-async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
+async def plane(migrated: Migrated) -> AsyncGenerator[task_log.Plane, None]:
     """An open task log."""
-    async with opened(await migrated("taskplane.tasks")) as plane:
+    async with task_log.opened(await migrated("taskplane.tasks")) as plane:
         yield plane
+
+
+@pytest.fixture
+async def sessions(migrated: Migrated) -> AsyncGenerator[session_log.Sessions, None]:
+    """An open session log."""
+    async with session_log.opened(await migrated("taskplane.sessions")) as sessions:
+        yield sessions

@@ -1,7 +1,7 @@
 """The promises of the session log (`taskplane.sessions.store`) to writers, on every engine."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -14,12 +14,10 @@ from tests.conformance.session_log import (
     Sessions,
     copy,
     ids,
-    opened,
     outcome,
     rewind,
     user,
 )
-from tests.conftest import Migrated
 from tests.support.additions import untimed
 
 from taskplane.runtime.errors import Conflict, Invalid, NotFound, Refused
@@ -27,13 +25,6 @@ from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import OUTCOME, Session
 from taskplane.sessions.store import EntryFilter
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 def create(context_id: str, **values: Any) -> commands.Create:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,12 +16,10 @@ from tests.conformance.session_log import (
     copy,
     event,
     message,
-    opened,
     outcome,
     pushed,
     user,
 )
-from tests.conftest import Migrated
 from tests.support.additions import time_of, untimed
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -31,13 +29,6 @@ from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, Entry
 from taskplane.sessions.sql import statements
 from taskplane.sessions.store import PAGE_BYTES
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 async def fork(

@@ -1,7 +1,7 @@
 """The promises of the session log about a listing of which the reader knows an earlier state, on every engine."""
 
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,14 +12,12 @@ from tests.conformance.session_log import (
     event,
     ids,
     message,
-    opened,
     outcome,
     pushed,
     rewind,
     undo,
     user,
 )
-from tests.conftest import Migrated
 from tests.support.thorough import THOROUGH
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -28,13 +26,6 @@ from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, MESSAGE, Entry
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 class Reader:

@@ -1,6 +1,5 @@
 """Requests that the session log refuses to store or to list (`taskplane.sessions.validation`), on every engine."""
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -9,25 +8,16 @@ from tests.conformance.session_log import (
     Sessions,
     event,
     message,
-    opened,
     pushed,
     rewind,
     user,
 )
-from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.store import EntryFilter
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 def create(context_id: str, **values: Any) -> commands.Create:

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
 
 import pytest
 from tests.conformance.session_log import (
@@ -13,13 +12,11 @@ from tests.conformance.session_log import (
     event,
     ids,
     message,
-    opened,
     outcome,
     pushed,
     rewind,
     user,
 )
-from tests.conftest import Migrated
 from tests.support.thorough import THOROUGH
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -30,13 +27,6 @@ from taskplane.sessions.domain.payload import messages
 from taskplane.sessions.domain.session import MESSAGE
 
 ROUNDS = 20 if THOROUGH else 3
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 def under(message_id: str, entry: pb.Entry) -> pb.Entry:

@@ -1,6 +1,5 @@
 """The promises of the session log about pages of a long conversation, on every engine: none is of another one."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
@@ -10,14 +9,12 @@ from tests.conformance.session_log import (
     copy,
     event,
     message,
-    opened,
     outcome,
     pushed,
     rewind,
     undo,
     user,
 )
-from tests.conftest import Migrated
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
@@ -28,13 +25,6 @@ from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter, EntryPage
 
 KINDS = (MESSAGE, OUTCOME, PUSHED, EVENT)
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 def told(page: EntryPage) -> list[str]:

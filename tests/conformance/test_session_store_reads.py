@@ -1,7 +1,6 @@
 """The promises of the session log (`taskplane.sessions.store`) to readers, on every engine."""
 
 import json
-from collections.abc import AsyncGenerator
 
 import pytest
 from tests.conformance.session_log import (
@@ -26,13 +25,6 @@ from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME
 from taskplane.sessions.store import PAGE_BYTES, EntryFilter
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 async def test_sessions_are_listed_newest_update_first_page_by_page(sessions: Sessions) -> None:

@@ -3,12 +3,11 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import and_, select, update
-from tests.conformance.session_log import ADA, Sessions, event, opened, user
-from tests.conftest import Migrated
+from tests.conformance.session_log import ADA, Sessions, event, user
 
 from taskplane.runtime.errors import Conflict, Invalid
 from taskplane.sessions.domain import commands
@@ -19,13 +18,6 @@ from taskplane.storage.staging import GIVEN_UP
 
 BOB = Scope(ADA.tenant, "bob", "bob")
 DELTA = '{"invocation_id": "E", "actions": {"state_delta": {"a": 1, "user:b": 2, "user:c": 3, "app:d": 4}}}'
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 async def test_sessions_of_all_owners_are_listed_page_by_page_oldest_first(sessions: Sessions) -> None:

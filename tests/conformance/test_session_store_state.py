@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
-from tests.conformance.session_log import ADA, BOB, NEW, Sessions, event, opened, pushed, user
-from tests.conftest import Migrated
+from tests.conformance.session_log import ADA, BOB, NEW, Sessions, event, pushed, user
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid, NotFound
@@ -16,13 +14,6 @@ from taskplane.sessions import wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.sql import states
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 def said(entry_id: str, invocation: str, target: str = "", artifacts: Any = None, **delta: Any) -> pb.Entry:

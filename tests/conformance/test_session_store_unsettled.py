@@ -1,7 +1,6 @@
 """Turns that may have come to nothing (`taskplane.sessions.store`): found once, whoever's they are, on every engine."""
 
 import time
-from collections.abc import AsyncGenerator
 
 import pytest
 from sqlalchemy import Engine, event
@@ -13,13 +12,6 @@ from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.store import UnsettledTurn
-
-
-@pytest.fixture
-async def sessions(migrated: Migrated) -> AsyncGenerator[Sessions, None]:
-    """An open session log."""
-    async with opened(await migrated("taskplane.sessions")) as sessions:
-        yield sessions
 
 
 def task(invocation: str) -> list[pb.Entry]:
