@@ -135,7 +135,7 @@ async def _stalled() -> Rows:
         head = f"GET /api/tasks/{task['id']}/events HTTP/1.1\r\nHost: localhost\r\nX-User-Id: ann\r\n\r\n".encode()
 
         async def stall() -> asyncio.StreamWriter:
-            # What is beyond the limit is not read.
+            # Reading stops at the limit.
             reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port, limit=1024)
             writer.write(head)
             await reader.readuntil(b"\r\n\r\n")

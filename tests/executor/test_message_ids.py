@@ -26,7 +26,7 @@ async def ask(turn: Turn) -> AsyncIterator[Change]:
 
 
 async def shown(plane: Plane, context_id: str = "c") -> list[a2a.Message]:
-    """What the session shows of the user."""
+    """Return the messages of the user that the session shows."""
     request = sessions.GetSessionTaskRequest(context_id=context_id)
     task = (await plane.stores.sessions().GetSessionTask(request)).task
     return [message for message in task.history if message.role == a2a.ROLE_USER]

@@ -38,7 +38,7 @@ _VOLATILE: Final = frozenset({"date"})
 
 @dataclass(frozen=True)
 class World:
-    """What the owner has, by the name that the matrix has for it, and who asks for it."""
+    """The things of the owner, by their names in the matrix, and who asks for them."""
 
     plane: Plane
     minting: Plane
@@ -161,7 +161,7 @@ class Caller:
     spare: dict[str, list[str]]
 
     async def both(self, at: str, method: str, cell: Cell) -> tuple[str, ...]:
-        """What is wrong with the answers to a request for what nobody has, and for what the owner has."""
+        """Return the faults of the answers to requests for things that nobody has, and for those of the owner."""
         names = {*NAMES.findall(str(cell)), *cell.ids.values()}
         held = {name: self.world.ids[name] for name in names if name in self.world.ids}
         held |= {name: self.spare[name].pop() for name in names if name in self.spare}

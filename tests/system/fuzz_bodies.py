@@ -14,7 +14,7 @@ from taskplane.gateway.methods import METHODS
 
 Json = dict[str, Any]
 
-# What the demo agent does at once.
+# Words that the demo agent answers at once.
 _SAID: Final = (
     "hello",
     "message hi",

@@ -218,7 +218,7 @@ async def test_what_somebody_else_has_is_answered_like_what_nobody_has(world: Wo
 
 
 async def both(world: World, who: Principal, service: str, name: str, cell: Cell) -> Iterator[str]:
-    """What is wrong with the answers to a request for what nobody has, and for what the owner has."""
+    """Return the faults of the answers to requests for things that nobody has, and for those of the owner."""
     names = NAMES.findall(str(cell.request))
     held = {each: world.ids[each] for each in names if each in world.ids}
     held |= {each: world.spare[each].pop() for each in names if each in world.spare}

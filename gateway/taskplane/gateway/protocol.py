@@ -42,7 +42,7 @@ class Protocol(HttpToolsProtocol):
         self._first = False
         self._size = 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
-        # Of the transport and not of the protocol, which would refer to itself, and keep what was not sent.
+        # Bound to the transport: bound to the protocol, it would refer to itself and keep what was not sent.
         scope["extensions"] = {ABORT: partial(_cut, self.transport)}
 
     def on_url(self, url: bytes) -> None:

@@ -152,7 +152,7 @@ class Messages(_message.Message):
 
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Of each message the invocation, if its metadata name none; empty: it has none. None at all: no message has one."""
+        """The invocation of each message whose metadata name none; empty: it has none. No list: no message has one."""
 
     def __init__(
         self,

@@ -2000,7 +2000,7 @@ Global___CompareDocumentsResponse: _TypeAlias = CompareDocumentsResponse  # noqa
 
 @_typing.final
 class DocumentMessage(_message.Message):
-    """What a document says under the id of a message. Empty: none does."""
+    """A message of a document, found by its id. Empty: no document has it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
