@@ -126,6 +126,59 @@ def test_p9_an_agent_in_a_process_outlives_a_ctrl_c_and_not_its_plane(tmp_path: 
             assert ended == code and "Traceback" not in rest, rest
 
 
+EXITING = """
+import asyncio, sys
+from taskplane.executor.agent import AgentCard, Complete
+
+async def leave():
+    await asyncio.sleep(0)
+    sys.exit(9)
+
+def interrupt():
+    raise KeyboardInterrupt
+
+class Exiting:
+    card = AgentCard(name="Exiting", version="1")
+
+    async def route(self, turn):
+        if turn.text == "route":
+            await asyncio.ensure_future(leave())
+
+    async def run(self, turn):
+        loop = asyncio.get_running_loop()
+        match turn.text:
+            case "awaited":
+                await asyncio.ensure_future(leave())
+            case "group":
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(leave())
+            case "forgotten":
+                await asyncio.wait([asyncio.ensure_future(leave())])
+            case "callback":
+                loop.call_soon(sys.exit, 9)
+            case "interrupt":
+                loop.call_soon(interrupt)
+            case "stop":
+                loop.stop()
+        await asyncio.sleep(0)
+        yield Complete("well")
+"""
+
+
+def test_p9_an_agent_that_exits_in_a_task_or_a_callback_ends_nothing_else(tmp_path: Path) -> None:
+    """It fails its own task where it sees the exit, and goes on where it does not."""
+    (tmp_path / "exiting.py").write_text(EXITING)
+    with dev("--agent", "exiting:Exiting", cwd=tmp_path) as plane:
+        for words in ("awaited", "group", "route"):
+            done = taskplane("chat", "--url", plane.url, "-m", words)
+            assert done.returncode != 0 and "The agent failed unexpectedly" in done.stdout + done.stderr, words
+        for words in ("forgotten", "callback", "interrupt", "stop"):
+            assert taskplane("chat", "--url", plane.url, "-m", words).stdout == "well\n", words
+        plane.process.send_signal(signal.SIGTERM)
+        ended, rest = plane.end()
+        assert ended == 0 and "tried to end it" in rest
+
+
 def test_an_agent_that_cannot_be_loaded_is_told_by_name_and_reason(tmp_path: Path) -> None:
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--agent", "nowhere:agent", cwd=tmp_path)
     assert done.returncode == 2

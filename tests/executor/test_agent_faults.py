@@ -366,83 +366,40 @@ def test_a_policy_of_nonsense_cannot_be_made(fields: dict[str, Any], named: str)
 
 
 @pytest.mark.parametrize("error", [SystemExit(9), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("policy", [Policy(), Policy(isolation="thread")], ids=["loop", "thread"])
-@pytest.mark.parametrize("how", ["awaited", "group", "forgotten"])
-async def test_a_task_of_an_agent_that_exits_ends_nothing_else(
-    stores: Stores, error: BaseException, policy: Policy, how: str
+@pytest.mark.parametrize("how", ["awaited", "group", "forgotten", "callback", "stop"])
+async def test_what_exits_in_the_thread_of_an_agent_ends_nothing_else(
+    stores: Stores, error: BaseException, how: str
 ) -> None:
-    """P9: who awaits it sees an ordinary exception that names the agent."""
-    seen: list[Exception] = []
+    """P9: who awaits a task that exits sees its exception, and the loop of the thread goes on."""
 
     async def leave() -> None:
         await asyncio.sleep(0)
         raise error
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
-        if turn.text == "well":
-            yield Complete("well")
-            return
-        leaving = asyncio.ensure_future(leave()) if how != "group" else None
-        try:
-            if leaving is None:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(leave())
-            elif how == "awaited":
-                await leaving
-            else:
-                await asyncio.wait([leaving])
-        except* RuntimeError as seeing:
-            seen.extend(seeing.exceptions)
-            raise
+        if turn.text != "well":
+            match how:
+                case "awaited":
+                    await asyncio.ensure_future(leave())
+                case "group":
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(leave())
+                case "forgotten":
+                    await asyncio.wait([asyncio.ensure_future(leave())])
+                case "callback":
+                    asyncio.get_running_loop().call_soon(_raise, error)
+                case _:
+                    asyncio.get_running_loop().stop()
+            await asyncio.sleep(0)
         yield Complete("well")
 
-    async with open_plane(stores, ("a", Scripted(script, policy=policy))) as plane:
-        if how == "forgotten":
-            assert text((await plane.run("go")).status.message) == "well"
-        else:
+    async with open_plane(stores, ("a", Scripted(script, policy=Policy(isolation="thread")))) as plane:
+        if how in ("awaited", "group"):
             await _fails(plane)
-            (one,) = seen
-            assert "agent a" in str(one) and one.__cause__ is error
+        else:
+            assert text((await plane.run("go")).status.message) == "well"
         assert text((await plane.run("well")).status.message) == "well"
         await _lives(plane)
-
-
-async def test_a_router_whose_task_exits_ends_nothing_else(stores: Stores) -> None:
-    """P9."""
-
-    async def leave() -> str:
-        sys.exit(9)
-
-    class Routed(Scripted):
-        async def route(self, turn: Turn) -> Message | str | None:
-            return await asyncio.ensure_future(leave())
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield Complete("well")
-
-    async with open_plane(stores, ("a", Routed(script))) as plane:
-        await _fails(plane)
-        await _lives(plane)
-
-
-async def test_a_task_that_is_canceled_before_it_began_leaves_no_coroutine_behind(
-    stores: Stores, recwarn: pytest.WarningsRecorder
-) -> None:
-    """P11: as without the plane, which stands between an agent and its tasks."""
-
-    async def never() -> None:
-        raise AssertionError
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        task = asyncio.ensure_future(never())
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled() and "never" in repr(task) and task.get_stack() == []
-        yield Complete("well")
-
-    async with open_plane(stores, ("a", Scripted(script))) as plane:
-        assert text((await plane.run("go")).status.message) == "well"
-    assert not [warning for warning in recwarn.list if "never awaited" in str(warning.message)]
 
 
 @pytest.mark.parametrize("change", [Text("a\0b"), Say("a\0b"), Fail("a\0b"), Complete("a\0b")], ids=repr)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
-from tests.executor.plane import Held, Plane, Stores, open_plane, text, until
+from tests.executor.plane import Plane, Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -178,45 +178,6 @@ async def test_a_fault_in_a_thread_fails_the_task(stores: Stores, error: BaseExc
         task = await plane.run("go")
         assert task.status.state == a2a.TASK_STATE_FAILED and "secret" not in text(task.status.message)
         await until(lambda: not plane.room.runs.active and not threads())
-
-
-@pytest.mark.parametrize("how", ["exit", "interrupt", "stop"])
-@pytest.mark.parametrize("between", [True, False])
-async def test_the_end_of_the_event_loop_of_a_thread_fails_the_task(stores: Stores, how: str, between: bool) -> None:
-    """P9, P11: a callback exits or stops the loop, while the agent waits or between its changes. It is closed."""
-    held = Held(stores, "AppendEvents") if between else None
-    ends: list[threading.Thread] = []
-    closed: list[str] = []
-
-    def end() -> None:
-        ends.append(threading.current_thread())
-        if how == "exit":
-            sys.exit(9)
-        if how == "interrupt":
-            raise KeyboardInterrupt
-        asyncio.get_running_loop().stop()
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield Say("so far")
-        asyncio.get_running_loop().call_later(0.05, end)
-        try:
-            while held is not None:
-                yield Say("x" * 2000)
-            await asyncio.Event().wait()
-        finally:
-            closed.append(how)
-
-    async with open_plane(stores, ("a", Scripted(script, policy=IN_THREAD))) as plane:
-        reference = await plane.submit("go")
-        if held is not None:
-            await until(lambda: bool(ends) and not ends[0].is_alive())
-            held.let_go.set()
-        task = await plane.at_rest(reference)
-        assert task.status.state == a2a.TASK_STATE_FAILED
-        assert text(task.status.message).startswith("The agent failed unexpectedly")
-        await until(lambda: not plane.room.runs.active and not threads())
-        assert not plane.room.runs.bugs
-    assert closed == [how]
 
 
 async def test_an_agent_that_blocks_the_event_loop_is_named_with_its_stack(stores: Stores) -> None:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import pytest
+
 START = """
 import asyncio, gc, sys
 from taskplane.runtime.process import run, settle
@@ -26,6 +28,15 @@ SWALLOWED = """
                 pass
     side = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
+"""
+CALLBACK = """
+    loop = asyncio.get_running_loop()
+    loop.call_soon({callback})
+    later = loop.create_future()
+    loop.call_soon(loop.call_soon, later.set_result, None)
+    await later
+    print("lives", flush=True)
+    await stop.wait()
 """
 
 
@@ -89,6 +100,18 @@ def test_a_second_sigint_ends_it_at_once() -> None:
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         assert ended(process)[0] == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize("callback", ["sys.exit", "loop.stop", "lambda: exec('raise KeyboardInterrupt')"])
+def test_a_callback_does_not_end_the_process(callback: str) -> None:
+    """C14: only its signals and its own parts do, not what a library of an agent does in the event loop."""
+    with started(CALLBACK.format(callback=callback)) as process:
+        line(process)
+        assert line(process) == "lives"
+        process.send_signal(signal.SIGTERM)
+        code, _, err = ended(process)
+        assert code == 0
+        assert "tried to end it" in err
 
 
 def test_what_main_raises_is_loud() -> None:

@@ -11,7 +11,6 @@ from taskplane.api.executor.v1 import executor_pb2_grpc
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.exits import contain_exits
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.blocking import noticing_blocks
@@ -123,7 +122,6 @@ async def open_executor(
         run_limit=settings.run_limit,
         strict=settings.strict_agents,
     )
-    contain_exits(asyncio.get_running_loop())
     background = BackgroundTasks()
     runs = Runs(
         ports,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.executor.agent import Agent, Policied, Policy, Router, Turn
-from taskplane.executor.exits import within_agent
 
 _DEFAULT: Final = Policy()
 
@@ -44,8 +43,7 @@ class Hosted:
         if self._policied is None:
             return _DEFAULT
         try:
-            with within_agent(self.name):
-                found: object = self._policied.policy(turn)
+            found: object = self._policied.policy(turn)
             if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
                 return found
             if inspect.iscoroutine(found):

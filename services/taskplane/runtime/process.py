@@ -10,6 +10,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from taskplane.runtime.loops import complete
+
 EXIT_STUCK: Final = 3
 """Exit code of a process that did not end within its drain deadline."""
 DRAIN: Final = 30.0
@@ -22,6 +24,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
 
     SIGTERM and SIGINT set `stop`; `main` then has `drain` seconds, after which the process ends with code 3 whatever it
     is doing. A second SIGINT ends it at once. The deadline also holds for what is left when `main` ended by itself.
+    Nothing else ends it: where a callback exits or stops the event loop, this is logged, and the loop goes on.
     """
     watchdog = _Watchdog(drain)
 
@@ -48,7 +51,8 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
     settle()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(guarded())
+            loop = runner.get_loop()
+            complete(loop, loop.create_task(guarded()))
     finally:
         watchdog.cancel()
     return 0

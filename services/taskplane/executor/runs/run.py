@@ -16,7 +16,6 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
-from taskplane.executor.exits import within_agent
 from taskplane.executor.hosted import Hosted, PolicyFailed
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.agent_task import AgentTask, End
@@ -250,8 +249,7 @@ class Run:
                 answer = await self._routed(self._fresh.routing)
                 if answer is not None:
                     return await self._end(self._end_of(port.Complete(answer)))
-        with within_agent(self.agent):
-            acting = AgentTask(lambda acting: self._act(turn, acting))
+        acting = AgentTask(lambda acting: self._act(turn, acting))
         try:
             self._session.copies_at_once = True
             end = await acting.end()

@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import contextvars
-import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -11,9 +10,8 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from taskplane.executor import agent as port
-from taskplane.executor.exits import contain_exits
+from taskplane.runtime.loops import complete
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREAD: Final = "taskplane-agent"
@@ -147,10 +145,9 @@ class ThreadedRun(RunElsewhere):
 
     def __init__(self, name: str, turn: port.Turn, begin: Begin) -> None:
         super().__init__(asyncio.new_event_loop(), turn, begin)
-        self._name = name
+        self._over = self._loop.create_future()
         self._ending = threading.Lock()
         self._ended = False
-        contain_exits(self._loop)
         threading.Thread(target=self._live, name=f"{THREAD}-{name}", daemon=True).start()
 
     async def aclose(self) -> None:
@@ -161,9 +158,9 @@ class ThreadedRun(RunElsewhere):
         try:
             await super().aclose()
         finally:
-            # The agent may have ended the loop.
+            # The thread may have ended since, when this is called twice.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop.call_soon_threadsafe(end, self._over)
 
     def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         with self._ending:
@@ -175,36 +172,29 @@ class ThreadedRun(RunElsewhere):
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            try:
-                self._loop.run_forever()
-            finally:
-                with self._ending:
-                    self._ended = True
-                _wind_down(self._loop)
-        except BaseException:
-            log.exception("the event loop of a run of agent %s was ended by a callback", self._name)
+            complete(self._loop, self._over)
+            with self._ending:
+                self._ended = True
+            wind_down(self._loop)
         finally:
             self._loop.close()
 
 
-def live(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop in this thread until it is stopped, then what is left in it to its end."""
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        _wind_down(loop)
-    finally:
-        loop.close()
+def end(over: "asyncio.Future[None]") -> None:
+    """Have the loop end whose owner waits for `over`. Called in that loop."""
+    if not over.done():
+        over.set_result(None)
 
 
-def _wind_down(loop: asyncio.AbstractEventLoop) -> None:
+def wind_down(loop: asyncio.AbstractEventLoop) -> None:
+    """Run what is left in a loop to its end, and cancel its tasks."""
     # Calls that were handed over until now become tasks.
-    loop.run_until_complete(asyncio.sleep(0))
+    complete(loop, loop.create_task(asyncio.sleep(0)))
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
-    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    loop.run_until_complete(loop.shutdown_asyncgens())
+    complete(loop, asyncio.gather(*left, return_exceptions=True))
+    complete(loop, loop.create_task(loop.shutdown_asyncgens()))
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -93,7 +93,7 @@ class NewTurns:
         router = send.hosted.router if not send.as_task else None
         routing = None
         if router is not None:
-            routing = Routing(proposal, router, agent=send.hosted.name, at_sight=send.hosted.routes_at_sight)
+            routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight)
         asked = False
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at

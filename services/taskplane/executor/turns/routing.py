@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import Message, Router, Turn
 from taskplane.executor.changes import MessageFactory
-from taskplane.executor.exits import within_agent
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
@@ -43,10 +42,9 @@ class Proposal:
 class Routing:
     """A call of a Router, in an asyncio task of its own, so that it can outlast the request."""
 
-    def __init__(self, proposal: Proposal, router: Router, *, agent: str, at_sight: bool) -> None:
+    def __init__(self, proposal: Proposal, router: Router, *, at_sight: bool) -> None:
         self._proposal = proposal
         self._router = router
-        self._agent = agent
         self._at_sight = at_sight
         self._asked: asyncio.Task[Message | str | None] | None = None
 
@@ -101,8 +99,7 @@ class Routing:
 
     async def _route(self, turn: Turn) -> Message | str | None:
         try:
-            with within_agent(self._agent):
-                return await self._router.route(turn)
+            return await self._router.route(turn)
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             # Left as it is, it would end the whole process, or not reach whoever waits for the router.
             raise RuntimeError(f"route raised {error!r}") from error

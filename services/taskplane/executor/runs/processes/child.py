@@ -19,7 +19,6 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from taskplane.executor import agent as port
-from taskplane.executor.exits import contain_exits, within_agent
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.loading import load_agents
 from taskplane.executor.runs.faults import is_ours
@@ -39,8 +38,9 @@ from taskplane.executor.runs.processes.frames import (
     receive,
     send,
 )
-from taskplane.executor.runs.threads import RunElsewhere, live
+from taskplane.executor.runs.threads import RunElsewhere, end, wind_down
 from taskplane.runtime import logs, tracing
+from taskplane.runtime.loops import complete
 
 log = logging.getLogger("taskplane.executor.runs.processes.child")
 
@@ -57,10 +57,11 @@ LEAVING: Final = 10.0
 class _Talk:
     """The conversation with the executor, in an event loop beside that of the agent."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, over: "asyncio.Future[None]") -> None:
         self.load: Future[Load] = Future()
         self.loaded: Future[Hosted] = Future()
         self._loop = loop
+        self._over = over
         self._writer: asyncio.StreamWriter
         self._begun: Begin | None = None
         self._run: RunElsewhere | None = None
@@ -81,7 +82,7 @@ class _Talk:
         if self._begun is not None or not self.loaded.done():
             # Without the executor nobody takes what the agent says, and soon another one may have its task.
             os._exit(1)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(end, self._over)
         await asyncio.sleep(LEAVING)
         os._exit(1)
 
@@ -143,7 +144,7 @@ class _Talk:
         turn = port.Turn(**begun.turn, cancelled=self._cancelled, read_incoming=self._incoming)
         logs.request_id.set(begun.request_id)
         logs.task_id.set(turn.task_id)
-        with tracing.within(begun.traceparent), within_agent(hosted.name):
+        with tracing.within(begun.traceparent):
             return RunElsewhere(self._loop, turn, hosted.agent.run)
 
     async def _close(self) -> None:
@@ -198,8 +199,8 @@ def main() -> int:
         signal.signal(number, _do_nothing)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    contain_exits(loop)
-    talk = _Talk(loop)
+    over = loop.create_future()
+    talk = _Talk(loop, over)
     threading.Thread(target=lambda: asyncio.run(talk.serve(channel)), name="taskplane-executor", daemon=True).start()
     load = talk.load.result()
     logs.setup(load.log_level)
@@ -209,7 +210,9 @@ def main() -> int:
     except BaseException as error:  # noqa: BLE001 - told by the run that needs it
         talk.loaded.set_exception(error)
     tracing.look_for_sdk()
-    live(loop)
+    complete(loop, over)
+    wind_down(loop)
+    loop.close()
     return 0
 
 
