@@ -62,7 +62,8 @@ def test_every_pinned_version_is_exact_and_every_dependency_is_pinned() -> None:
     assert all(re.fullmatch(r"[\w.+!-]+", version) for version in pins.values())
     project = import_module("tomllib").loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    wanted += project["optional-dependencies"]["postgres"]
+    for extra in ("postgres", "llm", "a2a-sdk", "adk", "langgraph"):
+        wanted += project["optional-dependencies"][extra]
     pinned = {_normal(name) for name in pins}
     names = {_normal(re.split(r"[\[<>=~!; ]", line)[0]) for line in wanted} - {"taskplane"}
     assert names - pinned == set()

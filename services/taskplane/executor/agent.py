@@ -11,8 +11,10 @@ Nothing here does anything; everything here is public. A smallest agent:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Message, Part, Task
@@ -23,12 +25,15 @@ __all__ = [
     "AgentCard",
     "AgentError",
     "ArtifactChunk",
+    "ArtifactMaker",
     "AskAuth",
     "AskInput",
     "Change",
+    "Checkpoint",
     "Complete",
     "Fail",
     "Final",
+    "MakeTask",
     "Message",
     "Part",
     "Policied",
@@ -36,11 +41,14 @@ __all__ = [
     "Reject",
     "Router",
     "Say",
+    "StatusWriter",
     "Task",
     "Text",
     "ToolCall",
     "ToolResult",
     "Turn",
+    "TurnCalls",
+    "Usage",
     "Working",
     "text_of",
 ]
@@ -54,6 +62,58 @@ def text_of(message: Message) -> str:
     return "\n".join([part.text for part in parts if part.HasField("text")])
 
 
+class TurnCalls(Protocol):
+    """The calls of a turn to the plane. Agents use the methods of `Turn`."""
+
+    async def incoming(self) -> list[Message]:
+        """Implement `Turn.incoming`."""
+        ...
+
+    async def referenced(self) -> list[Task]:
+        """Implement `Turn.referenced`."""
+        ...
+
+    async def session_events(self) -> list[dict[str, Any]]:
+        """Implement `TurnSession.events`."""
+        ...
+
+    async def append_session_event(self, event: Mapping[str, Any]) -> None:
+        """Implement `TurnSession.append`."""
+        ...
+
+    async def session_state(self) -> dict[str, Any]:
+        """Implement `TurnSession.state`."""
+        ...
+
+
+class TurnSession:
+    """The session of a turn: its events, which agent runtimes keep there, and its state."""
+
+    def __init__(self, context_id: str, calls: TurnCalls) -> None:
+        self.id = context_id
+        self._calls = calls
+
+    async def events(self) -> list[dict[str, Any]]:
+        """Return the events in effect, oldest first, as they were appended: JSON objects."""
+        return await self._calls.session_events()
+
+    async def append(self, event: Mapping[str, Any]) -> None:
+        """Append an event, a JSON object with an `id` that is new in the session, to this turn.
+
+        Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message: what
+        clients are to see is yielded. ValueError: it is no JSON, or has no id. PlaneError: it could not be stored.
+        """
+        await self._calls.append_session_event(event)
+
+    async def state(self) -> dict[str, Any]:
+        """Return the state: that of the session, of its user (keys `user:...`) and of the agent (keys `app:...`)."""
+        return await self._calls.session_state()
+
+    async def update_state(self, **delta: Any) -> None:
+        """Change the state by an event of its own, whose id is made; None deletes a key, `temp:` is not stored."""
+        await self._calls.append_session_event({"actions": {"state_delta": delta}})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turn:
     """One message of the user and what an agent may know when it answers it. Read only.
@@ -62,6 +122,10 @@ class Turn:
     its metadata. `history` is what the conversation shows without `message`, oldest first. `task` is the task as the
     turn began, None while a Router decides. `attempt` counts the processes that worked on this input, from 1. `fence`
     grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled.
+
+    `metadata`, `output_modes` (media types that the client takes; none: any) and `extensions` (URIs that it activated)
+    are those of the request that brought `message`. `checkpoint` is the data of the task's newest Checkpoint, also of
+    an earlier run of it; None if there is none.
     """
 
     task_id: str
@@ -74,19 +138,35 @@ class Turn:
     fence: int
     caller: Principal
     cancelled: asyncio.Event
-    read_incoming: Callable[[], Awaitable[list[Message]]]
+    calls: TurnCalls
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    output_modes: Sequence[str] = ()
+    extensions: Sequence[str] = ()
+    checkpoint: Any = None
 
     @property
     def text(self) -> str:
         """Return the text parts of `message`, one per line."""
         return text_of(self.message)
 
+    @property
+    def session(self) -> TurnSession:
+        """Return the session of the turn."""
+        return TurnSession(self.context_id, self.calls)
+
     async def incoming(self) -> list[Message]:
         """Return the user's messages that arrived since the turn began or since the last call, oldest first.
 
         What is returned here counts as read and gets no turn of its own.
         """
-        return await self.read_incoming()
+        return await self.calls.incoming()
+
+    async def referenced(self) -> list[Task]:
+        """Return the tasks that `message.reference_task_ids` names, in that order, with their artifacts.
+
+        Those that the caller may not see, or that are gone, are left out.
+        """
+        return await self.calls.referenced()
 
 
 class AgentError(Exception):
@@ -96,6 +176,11 @@ class AgentError(Exception):
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} takes a str, not {type(value).__name__}")
+
+
+def _check_message(name: str, value: object) -> None:
+    if not isinstance(value, (str, Message)):
+        raise TypeError(f"{name} takes a str or a Message, not {type(value).__name__}")
 
 
 def _check_number(name: str, value: object, kind: type | tuple[type, ...]) -> None:
@@ -142,7 +227,8 @@ class ArtifactChunk:
 
     The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`;
     `append=False` on a known id replaces the artifact. Chunks that wait for the same append become one event unless
-    `mergeable=False`. At most 1 MiB a chunk. ValueError: not exactly one content.
+    `mergeable=False`. `metadata` is that of the artifact, merged key by key, and `extensions` are the URIs of those
+    that it uses. At most 1 MiB a chunk. ValueError: not exactly one content.
     """
 
     artifact_id: str
@@ -155,6 +241,8 @@ class ArtifactChunk:
     description: str | None = None
     filename: str | None = None
     media_type: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    extensions: Sequence[str] = ()
     append: bool = False
     last: bool = False
     mergeable: bool = True
@@ -190,6 +278,39 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the agent needs to go on from here: JSON, at most 64 KiB, seen by no client.
+
+    The task's newest one is `turn.checkpoint` of every later run. ValueError, TypeError: it is no JSON, or too large.
+    """
+
+    data: Any
+
+    def __post_init__(self) -> None:
+        encoded = json.dumps(self.data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+        if (size := len(encoded.encode())) > MAX_CHECKPOINT_BYTES:
+            raise ValueError(f"a Checkpoint takes at most {MAX_CHECKPOINT_BYTES} bytes of JSON, not {size}")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Figures of the run, for example `{"input_tokens": 120}`; they are added to those given before.
+
+    They end up in the task's `metadata["taskplane.dev/usage"]` when the run ends, whichever way, and there are added
+    to those of its earlier runs. ValueError, TypeError: no finite numbers by name.
+    """
+
+    figures: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        for name, value in self.figures.items():
+            _check_text("Usage", name)
+            _check_number(name, value, (int, float))
+            if not math.isfinite(value):
+                raise ValueError(f"{name} is a finite number, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
 class AskInput:
     """Ends the run until the user answers: the task is input-required."""
 
@@ -212,32 +333,41 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ends the task as failed; `reason` is shown to the user, or a plain sentence if it is blank. TypeError: it is no
-    text."""
+    """Ends the task as failed; `reason` is shown to the user, or a plain sentence if it is blank. TypeError: it is
+    neither text nor a Message."""
 
-    reason: str
+    reason: str | Message
 
     def __post_init__(self) -> None:
-        _check_text("Fail", self.reason)
+        _check_message("Fail", self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Ends the task as rejected: the agent does not take it on. `reason` as that of Fail. TypeError: it is no text."""
+    """Ends the task as rejected: the agent does not take it on. `reason` as that of Fail. TypeError: it is neither text
+    nor a Message."""
 
-    reason: str
+    reason: str | Message
 
     def __post_init__(self) -> None:
-        _check_text("Reject", self.reason)
+        _check_message("Reject", self.reason)
 
 
-_ON_ORPHAN = ("fail", "rerun")
+@dataclass(frozen=True, slots=True)
+class MakeTask:
+    """A Router's decision to make a task; `reason` goes to the log and the trace."""
+
+    reason: str = ""
+
+
+MAX_CHECKPOINT_BYTES = 64 * 1024
+_ON_ORPHAN = ("fail", "rerun", "resume")
 ISOLATIONS = ("none", "thread", "process")
 _MOST_ATTEMPTS = 1000
 _STRATEGY = ("parallel", "queue", "reject", "interrupt")
 
 Final = AskInput | AskAuth | Complete | Fail | Reject
-Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Final
+Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Checkpoint | Usage | Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,8 +375,11 @@ class Policy:
     """The rules of a task beside others, in trouble, and over time.
 
     `on_orphan`: when the process that runs it is lost, it fails, or it runs again from its input (only for agents whose
-    effects may be repeated), at most `max_attempts` (1 to 1000) times. `run_limit`: seconds a run may take before its
-    task fails; None or 0: the executor's setting.
+    effects may be repeated), or goes on from its newest Checkpoint ("resume": what it has said and its artifacts stay),
+    at most `max_attempts` (1 to 1000) times.
+
+    `run_limit`: seconds a run may take before its task fails. `queue_limit`: seconds it may wait to be run.
+    `pause_limit`: seconds it may wait for the user. None or 0: the setting of that name.
 
     `strategy`: what a new task does about those of the same agent in the same session that are submitted or working;
     one that waits for the user is in nobody's way. "parallel": nothing. "queue": it stays submitted until those begun
@@ -259,9 +392,11 @@ class Policy:
     blocking agent stops. A `run` that is a plain generator has a thread at least. ValueError, TypeError: none of these.
     """
 
-    on_orphan: Literal["fail", "rerun"] = "fail"
+    on_orphan: Literal["fail", "rerun", "resume"] = "fail"
     max_attempts: int = 3
     run_limit: float | None = None
+    queue_limit: float | None = None
+    pause_limit: float | None = None
     strategy: Literal["parallel", "queue", "reject", "interrupt"] = "parallel"
     isolation: Literal["none", "thread", "process"] = "none"
 
@@ -273,10 +408,12 @@ class Policy:
         _check_number("max_attempts", self.max_attempts, int)
         if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
             raise ValueError(f"max_attempts is from 1 to {_MOST_ATTEMPTS}, not {self.max_attempts}")
-        if self.run_limit is not None:
-            _check_number("run_limit", self.run_limit, (int, float))
-            if not self.run_limit >= 0:
-                raise ValueError(f"run_limit is a number of seconds from 0 on, not {self.run_limit}")
+        for name in ("run_limit", "queue_limit", "pause_limit"):
+            limit = getattr(self, name)
+            if limit is not None:
+                _check_number(name, limit, (int, float))
+                if not 0 <= limit < math.inf:
+                    raise ValueError(f"{name} is a number of seconds from 0 on, not {limit}")
 
 
 @runtime_checkable
@@ -307,11 +444,42 @@ class Router(Protocol):
     stored, with an empty `turn.history`, and one that decides without waiting for anything costs no extra write.
     """
 
-    async def route(self, turn: Turn) -> Message | str | None:
-        """Return a direct answer; None makes a task. May run again for a repeated request that was not decided yet.
+    async def route(self, turn: Turn) -> "Message | str | MakeTask | AsyncIterator[Change] | None":
+        """Return a direct answer; None or MakeTask make a task. May run again for a repeated request that was not
+        decided yet.
 
-        One that takes longer than the executor's `route_timeout` goes on inside a task, and its answer becomes the
+        An iterator of changes makes a task, too, whose run goes on with it instead of calling `run`: a model call that
+        was begun while deciding is continued, not repeated. It is closed, and `run` is called, if the task must wait in
+        the queue. It is run where `route` is, whatever the isolation of the agent, and closed with the run.
+
+        One that takes longer than the executor's `route_timeout` goes on inside a task; its direct answer becomes the
         completion. One that raises makes a task that fails.
+        """
+        ...
+
+
+@runtime_checkable
+class StatusWriter(Protocol):
+    """An agent that tells what it is doing while it works."""
+
+    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
+        """Return a text of at most 50 characters that says what is being done now, or None for none.
+
+        Called every `status_interval` seconds of the executor while a run works on a turn, until it makes an artifact
+        or ends; one call at a time, beside `run`. `turn.history` has what was said in this run, too. `recent`: the last
+        five texts, newest first. A text that is longer, or one of these, is not sent. What it raises goes to the log.
+        """
+        ...
+
+
+@runtime_checkable
+class ArtifactMaker(Protocol):
+    """An agent that makes an artifact of what it has done when its run made none."""
+
+    def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
+        """Yield the chunks of an artifact, or nothing; called when `run` has completed without an artifact.
+
+        `turn.history` has what was said in this run, too. It may yield ArtifactChunk, Working and Usage, and Fail.
         """
         ...
 

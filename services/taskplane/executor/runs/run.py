@@ -27,6 +27,7 @@ from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
+from taskplane.executor.runs.turn_calls import Calls
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, NotFound, PlaneError
@@ -241,7 +242,7 @@ class Run:
             fence=self.fence,
             caller=self._caller,
             cancelled=self.cancelled,
-            read_incoming=self._inputs.incoming,
+            calls=Calls(self._inputs),
         )
         if first:
             self._take_policy(turn)
@@ -339,9 +340,9 @@ class Run:
                     return a2a.TASK_STATE_COMPLETED, buffer.last_message(given)
                 case port.Fail(reason):
                     # A text that is still open is whole: the agent chose to end here.
-                    return a2a.TASK_STATE_FAILED, buffer.message(reason if reason.strip() else _NO_REASON)
+                    return a2a.TASK_STATE_FAILED, buffer.message(_or(reason, _NO_REASON))
                 case port.Reject(reason):
-                    return a2a.TASK_STATE_REJECTED, buffer.message(reason if reason.strip() else _REJECTED)
+                    return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
                 case port.AskInput(given) | port.AskAuth(given):
                     asked = buffer.message(given)
                     buffer.say(asked)
@@ -455,3 +456,8 @@ class Run:
             invocation_id=invocation_id,
             fence=self.fence,
         )
+
+
+def _or(reason: str | a2a.Message, plain: str) -> str | a2a.Message:
+    """Return the reason, or the plain sentence where it is blank."""
+    return plain if isinstance(reason, str) and not reason.strip() else reason

@@ -4,7 +4,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -132,12 +132,8 @@ class RunElsewhere(AsyncIterator[port.Change]):
         def begin() -> None:
             self._watching = self._here.create_task(watch())
 
-        async def read_incoming() -> list[port.Message]:
-            reading: Awaitable[list[port.Message]] = self._given.read_incoming()
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_awaited(reading), self._here))
-
         self._here.call_soon_threadsafe(begin)
-        return replace(self._given, cancelled=cancelled, read_incoming=read_incoming)
+        return replace(self._given, cancelled=cancelled, calls=_CallsThere(self._given.calls, self._here))
 
 
 class ThreadedRun(RunElsewhere):
@@ -197,5 +193,27 @@ def wind_down(loop: asyncio.AbstractEventLoop) -> None:
     complete(loop, loop.create_task(loop.shutdown_asyncgens()))
 
 
-async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable
+class _CallsThere:
+    """The calls of a turn, made in the loop where they belong."""
+
+    def __init__(self, calls: port.TurnCalls, loop: asyncio.AbstractEventLoop) -> None:
+        self._calls = calls
+        self._loop = loop
+
+    async def incoming(self) -> list[port.Message]:
+        return await self._there(self._calls.incoming())
+
+    async def referenced(self) -> list[port.Task]:
+        return await self._there(self._calls.referenced())
+
+    async def session_events(self) -> list[dict[str, Any]]:
+        return await self._there(self._calls.session_events())
+
+    async def append_session_event(self, event: Mapping[str, Any]) -> None:
+        await self._there(self._calls.append_session_event(event))
+
+    async def session_state(self) -> dict[str, Any]:
+        return await self._there(self._calls.session_state())
+
+    async def _there(self, call: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))

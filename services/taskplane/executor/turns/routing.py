@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor import agent as port
 from taskplane.executor.agent import Message, Router, Turn
 from taskplane.executor.changes import MessageFactory
 from taskplane.runtime.principal import Principal
@@ -35,7 +37,7 @@ class Proposal:
             fence=0,
             caller=self.caller,
             cancelled=asyncio.Event(),
-            read_incoming=_nothing,
+            calls=_Nothing(),
         )
 
 
@@ -99,7 +101,7 @@ class Routing:
 
     async def _route(self, turn: Turn) -> Message | str | None:
         try:
-            return await self._router.route(turn)
+            return cast("Message | str | None", await self._router.route(turn))
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             # Left as it is, it would end the whole process, or not reach whoever waits for the router.
             raise RuntimeError(f"route raised {error!r}") from error
@@ -111,5 +113,18 @@ def _seen(asked: "asyncio.Task[Message | str | None]") -> None:
         log.warning("a router failed", exc_info=asked.exception())
 
 
-async def _nothing() -> list[a2a.Message]:
-    return []
+class _Nothing:
+    async def incoming(self) -> list[Message]:
+        return []
+
+    async def referenced(self) -> list[port.Task]:
+        raise NotImplementedError
+
+    async def session_events(self) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    async def append_session_event(self, event: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    async def session_state(self) -> dict[str, Any]:
+        raise NotImplementedError

@@ -31,6 +31,7 @@ class SubmitRequest(_message.Message):
     KEY_IS_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     CREATE_UNKNOWN_TASK_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    EXTENSIONS_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Empty: the default agent."""
     idempotency_key: _builtins.str
@@ -45,6 +46,10 @@ class SubmitRequest(_message.Message):
     def request(self) -> _a2a_pb2.SendMessageRequest:
         """`message` as the client sent it. `message.task_id` names a task to go on with, `message.context_id` a session."""
 
+    @_builtins.property
+    def extensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The URIs of the extensions that the client activated."""
+
     def __init__(
         self,
         *,
@@ -54,10 +59,11 @@ class SubmitRequest(_message.Message):
         key_is_message_id: _builtins.bool = ...,
         create_unknown_task: _builtins.bool = ...,
         expected_version: _builtins.int = ...,
+        extensions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_version", b"expected_version", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_version", b"expected_version", "extensions", b"extensions", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

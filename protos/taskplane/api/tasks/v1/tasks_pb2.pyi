@@ -59,6 +59,8 @@ class _OnOrphanEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOrphan.Val
     """The task ends FAILED with reason EXECUTOR_LOST. The default: agents have effects outside."""
     ON_ORPHAN_RERUN: _OnOrphan.ValueType  # 2
     """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
+    ON_ORPHAN_RESUME: _OnOrphan.ValueType  # 3
+    """As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint."""
 
 class OnOrphan(_OnOrphan, metaclass=_OnOrphanEnumTypeWrapper):
     """The policy for a task whose executor is lost after it had begun."""
@@ -68,6 +70,8 @@ ON_ORPHAN_FAIL: OnOrphan.ValueType  # 1
 """The task ends FAILED with reason EXECUTOR_LOST. The default: agents have effects outside."""
 ON_ORPHAN_RERUN: OnOrphan.ValueType  # 2
 """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
+ON_ORPHAN_RESUME: OnOrphan.ValueType  # 3
+"""As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint."""
 Global___OnOrphan: _TypeAlias = OnOrphan  # noqa: Y015
 
 class _Strategy:
@@ -123,6 +127,10 @@ class _EventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventKind.V
     """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
     EVENT_KIND_RESTORED: _EventKind.ValueType  # 7
     """An undo showed it again, or a document that names another turn now; the event has no content."""
+    EVENT_KIND_STATUS_TEXT: _EventKind.ValueType  # 8
+    """`event.status_update` with a text that says what the agent is doing; kept out of every history."""
+    EVENT_KIND_CHECKPOINT: _EventKind.ValueType  # 9
+    """`checkpoint`; clients see nothing."""
 
 class EventKind(_EventKind, metaclass=_EventKindEnumTypeWrapper): ...
 
@@ -143,6 +151,10 @@ EVENT_KIND_SUPERSEDED: EventKind.ValueType  # 6
 """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
 EVENT_KIND_RESTORED: EventKind.ValueType  # 7
 """An undo showed it again, or a document that names another turn now; the event has no content."""
+EVENT_KIND_STATUS_TEXT: EventKind.ValueType  # 8
+"""`event.status_update` with a text that says what the agent is doing; kept out of every history."""
+EVENT_KIND_CHECKPOINT: EventKind.ValueType  # 9
+"""`checkpoint`; clients see nothing."""
 Global___EventKind: _TypeAlias = EventKind  # noqa: Y015
 
 class _TaskOrder:
@@ -195,6 +207,42 @@ ARTIFACT_FORM_PARTS: ArtifactForm.ValueType  # 4
 Global___ArtifactForm: _TypeAlias = ArtifactForm  # noqa: Y015
 
 @_typing.final
+class TurnOptions(_message.Message):
+    """The part of the request that began a turn which an agent is shown besides the message."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: _builtins.int
+    ACCEPTED_OUTPUT_MODES_FIELD_NUMBER: _builtins.int
+    EXTENSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """The metadata of the request. Not set for a CREATED event, whose task has it."""
+
+    @_builtins.property
+    def accepted_output_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The media types that the client takes; none: any."""
+
+    @_builtins.property
+    def extensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The URIs of the extensions that the client activated."""
+
+    def __init__(
+        self,
+        *,
+        metadata: _struct_pb2.Struct | None = ...,
+        accepted_output_modes: _abc.Iterable[_builtins.str] | None = ...,
+        extensions: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_output_modes", b"accepted_output_modes", "extensions", b"extensions", "metadata", b"metadata"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TurnOptions: _TypeAlias = TurnOptions  # noqa: Y015
+
+@_typing.final
 class Event(_message.Message):
     """One event of a task's log. Never changes."""
 
@@ -210,6 +258,8 @@ class Event(_message.Message):
     SPEAKS_FIELD_NUMBER: _builtins.int
     EVENT_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     fence: _builtins.int
     """The fence of its writer: of the lease for an executor's events, of the row for the store's own."""
@@ -224,12 +274,18 @@ class Event(_message.Message):
     """It gave the task a message that belongs to its session: final, not a status text, not a repetition."""
     traceparent: _builtins.str
     """The W3C traceparent of the call or run that wrote it; empty: nobody traced it."""
+    checkpoint: _builtins.bytes
+    """Of a CHECKPOINT event; for services only."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the store wrote it, UTC."""
 
     @_builtins.property
     def event(self) -> _a2a_pb2.StreamResponse: ...
+    @_builtins.property
+    def options(self) -> Global___TurnOptions:
+        """Of a CREATED or MESSAGE event; for services only."""
+
     def __init__(
         self,
         *,
@@ -243,10 +299,12 @@ class Event(_message.Message):
         speaks: _builtins.bool = ...,
         event: _a2a_pb2.StreamResponse | None = ...,
         traceparent: _builtins.str = ...,
+        options: Global___TurnOptions | None = ...,
+        checkpoint: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "event", b"event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "event", b"event", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "created_at", b"created_at", "event", b"event", "fence", b"fence", "generation", b"generation", "invocation_id", b"invocation_id", "kind", b"kind", "speaks", b"speaks", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "checkpoint", b"checkpoint", "created_at", b"created_at", "event", b"event", "fence", b"fence", "generation", b"generation", "invocation_id", b"invocation_id", "kind", b"kind", "options", b"options", "speaks", b"speaks", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -284,6 +342,7 @@ class TaskRecord(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     SUPERSEDED_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_GENERATION_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Internal identity, never shown to clients. Executors use it."""
     tenant: _builtins.str
@@ -320,6 +379,8 @@ class TaskRecord(_message.Message):
     """The W3C traceparent of the call that sent the newest message of the user, which a run continues; empty: nobody traced
     it.
     """
+    checkpoint_generation: _builtins.int
+    """The generation of the newest CHECKPOINT event; 0: there is none."""
     @_builtins.property
     def status_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the state last changed, UTC."""
@@ -361,10 +422,11 @@ class TaskRecord(_message.Message):
         task: _a2a_pb2.Task | None = ...,
         superseded: _builtins.bool = ...,
         traceparent: _builtins.str = ...,
+        checkpoint_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "traceparent", b"traceparent", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "checkpoint_generation", b"checkpoint_generation", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "traceparent", b"traceparent", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -378,6 +440,10 @@ class Change(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     ARTIFACT_FIELD_NUMBER: _builtins.int
+    STATUS_TEXT_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.bytes
+    """What the agent needs to go on from here, at most 64 KiB (CHECKPOINT_TOO_LARGE), opaque. Becomes a CHECKPOINT event."""
     @_builtins.property
     def status(self) -> _a2a_pb2.TaskStatusUpdateEvent: ...
     @_builtins.property
@@ -386,17 +452,23 @@ class Change(_message.Message):
         one before, in an attempt that was not lost since.
         """
 
+    @_builtins.property
+    def status_text(self) -> _a2a_pb2.TaskStatusUpdateEvent:
+        """A text that says what the agent is doing: state WORKING, with a message. Becomes a STATUS_TEXT event."""
+
     def __init__(
         self,
         *,
         status: _a2a_pb2.TaskStatusUpdateEvent | None = ...,
         artifact: _a2a_pb2.TaskArtifactUpdateEvent | None = ...,
+        status_text: _a2a_pb2.TaskStatusUpdateEvent | None = ...,
+        checkpoint: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "change", b"change", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "change", b"change", "checkpoint", b"checkpoint", "status", b"status", "status_text", b"status_text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "change", b"change", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "change", b"change", "checkpoint", b"checkpoint", "status", b"status", "status_text", b"status_text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["status", "artifact"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["status", "artifact", "status_text", "checkpoint"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
@@ -418,6 +490,9 @@ class CreateTaskRequest(_message.Message):
     FIRST_CHANGES_FIELD_NUMBER: _builtins.int
     CLAIM_FOR_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    QUEUE_LIMIT_FIELD_NUMBER: _builtins.int
+    PAUSE_LIMIT_FIELD_NUMBER: _builtins.int
     invocation_id: _builtins.str
     request_hash: _builtins.bytes
     """SHA-256 of the request that began the turn."""
@@ -435,6 +510,14 @@ class CreateTaskRequest(_message.Message):
     """UNSPECIFIED: PARALLEL. A task that has to wait (QUEUE) is created without a lease and without `first_changes`,
     whatever `claim_for` says: its fence is 0, and the queue assigns it when its turn comes.
     """
+    queue_limit: _builtins.float
+    """Seconds that the task may wait to be run, each time, before it ends FAILED with reason QUEUE_TIMEOUT; 0: the
+    setting of the store.
+    """
+    pause_limit: _builtins.float
+    """Seconds that it may wait for its user, each time, before it ends FAILED with reason PAUSE_TIMEOUT; 0: the setting of
+    the store.
+    """
     @_builtins.property
     def message(self) -> _a2a_pb2.Message:
         """The user's message; it becomes the first entry of `history`. If its metadata has a `taskplane.dev/time`, it keeps
@@ -448,6 +531,10 @@ class CreateTaskRequest(_message.Message):
     @_builtins.property
     def first_changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]:
         """Written with the task, under the fence of the lease; only with `claim_for`."""
+
+    @_builtins.property
+    def options(self) -> Global___TurnOptions:
+        """Without `metadata`, which is a field of its own here."""
 
     def __init__(
         self,
@@ -464,10 +551,13 @@ class CreateTaskRequest(_message.Message):
         first_changes: _abc.Iterable[Global___Change] | None = ...,
         claim_for: _builtins.str = ...,
         strategy: Global___Strategy.ValueType = ...,
+        options: Global___TurnOptions | None = ...,
+        queue_limit: _builtins.float = ...,
+        pause_limit: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "metadata", b"metadata"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "metadata", b"metadata", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "claim_for", b"claim_for", "context_id", b"context_id", "first_changes", b"first_changes", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message", b"message", "metadata", b"metadata", "on_orphan", b"on_orphan", "request_hash", b"request_hash", "strategy", b"strategy", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "claim_for", b"claim_for", "context_id", b"context_id", "first_changes", b"first_changes", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message", b"message", "metadata", b"metadata", "on_orphan", b"on_orphan", "options", b"options", "pause_limit", b"pause_limit", "queue_limit", b"queue_limit", "request_hash", b"request_hash", "strategy", b"strategy", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -677,6 +767,7 @@ class AddMessageRequest(_message.Message):
     REQUEST_HASH_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     EXPECTED_CONTEXT_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     invocation_id: _builtins.str
     request_hash: _builtins.bytes
@@ -684,6 +775,8 @@ class AddMessageRequest(_message.Message):
     """Empty: the task's own."""
     @_builtins.property
     def message(self) -> _a2a_pb2.Message: ...
+    @_builtins.property
+    def options(self) -> Global___TurnOptions: ...
     def __init__(
         self,
         *,
@@ -692,10 +785,11 @@ class AddMessageRequest(_message.Message):
         request_hash: _builtins.bytes = ...,
         message: _a2a_pb2.Message | None = ...,
         expected_context: _builtins.str = ...,
+        options: Global___TurnOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_context", b"expected_context", "invocation_id", b"invocation_id", "message", b"message", "request_hash", b"request_hash", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_context", b"expected_context", "invocation_id", b"invocation_id", "message", b"message", "options", b"options", "request_hash", b"request_hash", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -141,7 +141,7 @@ class _Talk:
         hosted = await asyncio.shield(asyncio.wrap_future(self.loaded))
         begun = self._begun
         assert begun is not None
-        turn = port.Turn(**begun.turn, cancelled=self._cancelled, read_incoming=self._incoming)
+        turn = port.Turn(**begun.turn, cancelled=self._cancelled, calls=self)
         logs.request_id.set(begun.request_id)
         logs.task_id.set(turn.task_id)
         with tracing.within(begun.traceparent):
@@ -165,7 +165,19 @@ class _Talk:
         self._begun = self._run = self._stepping = None
         send(self._writer, Closed(trace))
 
-    async def _incoming(self) -> list[port.Message]:
+    async def referenced(self) -> list[port.Task]:
+        raise NotImplementedError
+
+    async def session_events(self) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    async def append_session_event(self, event: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    async def session_state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def incoming(self) -> list[port.Message]:
         """Ask the executor; who gives up meanwhile leaves the answer to the next one who asks."""
         answer = self._answer
         if answer is None:

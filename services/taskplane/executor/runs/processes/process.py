@@ -41,7 +41,7 @@ _PROGRAM: Final = (sys.executable, "-u", "-P", "-m", "taskplane.executor.runs.pr
 _STDERR: Final = 2
 # Seconds that the last frames of a process that has ended may take to arrive.
 _SHORTLY: Final = 2.0
-_NOT_DATA: Final = frozenset({"cancelled", "read_incoming"})
+_NOT_DATA: Final = frozenset({"cancelled", "calls"})
 
 
 class RaisedThere(Exception):
@@ -192,7 +192,7 @@ class AgentProcess:
         if self._turn is None:
             return
         try:
-            answer = Incoming(await self._turn.read_incoming())
+            answer = Incoming(await self._turn.calls.incoming())
         except Exception as error:  # noqa: BLE001 - raised in the agent
             answer = Incoming((), str(error) or type(error).__name__)
         send(self._writer, answer)
