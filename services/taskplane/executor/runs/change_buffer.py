@@ -76,18 +76,18 @@ class ChangeBuffer:
         else:
             return None
         if message.message_id != self._last_said:
-            self.say(message)
+            self.say(message, ends=True)
         return message
 
-    def say(self, message: a2a.Message) -> None:
-        """Put a message. It ends the open text if it has its id."""
+    def say(self, message: a2a.Message, *, ends: bool = False) -> None:
+        """Put a message. It ends the open text if it has its id. `ends`: the run ends with the same message."""
         if message.message_id == self._open_id:
             self._open_id = ""
             self._open_text.clear()
             self._open_size = 0
         self._last_said = message.message_id
         self.spoke = True
-        self._outbox.put(Status(a2a.TASK_STATE_WORKING, message), message)
+        self._outbox.put(Status(a2a.TASK_STATE_WORKING, message, ends=ends), message)
 
     def _grow(self, delta: str) -> None:
         if not self._open_id:
