@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.follow import Item
+from taskplane.gateway.translate.dialect import Payload
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.runtime import growing_text
 
@@ -12,12 +13,15 @@ class PlainText:
     """A filter of the elements of one stream.
 
     The pieces of a growing text are left out. The last message of a run is in the log twice, whole and with the status
-    that ends the run; the first of the two waits for the second and is sent only if that is another one. A stream that
-    is cut meanwhile goes on before it.
+    that ends the run; the first of the two waits for the event after it, and is not sent if that is the second. If
+    something comes between them, the second is sent without the message. A stream that is cut goes on before the
+    message that waits.
     """
 
     def __init__(self) -> None:
         self._held: Item | None = None
+        # The id of the message that was sent though it comes again.
+        self._sent = ""
 
     def take(self, items: Sequence[Item]) -> list[Item]:
         """Return the elements to send."""
@@ -25,14 +29,17 @@ class PlainText:
         for item in items:
             cursor, payload = item
             held, self._held = self._held, None
-            if held is not None and not _repeats(payload, held):
+            if held is not None and not _repeats(payload, _message_id(held[1])):
                 sent.append(held)
+                self._sent = _message_id(held[1])
             if isinstance(payload, a2a.Task):
-                sent.append((cursor, _without_piece(payload)))
+                sent.append((cursor, _without_message(payload) if is_partial(payload.status.message) else payload))
             elif isinstance(payload, a2a.TaskStatusUpdateEvent) and is_partial(payload.status.message):
                 continue
             elif isinstance(payload, a2a.TaskStatusUpdateEvent) and growing_text.ENDS in payload.metadata.fields:
                 self._held = item
+            elif self._sent and _repeats(payload, self._sent):
+                sent.append((cursor, _without_message(payload)))
             else:
                 sent.append(item)
         return sent
@@ -43,20 +50,18 @@ class PlainText:
         return [] if held is None else [held]
 
 
-def _repeats(payload: object, held: Item) -> bool:
-    said = held[1]
-    return (
-        isinstance(payload, a2a.TaskStatusUpdateEvent)
-        and isinstance(said, a2a.TaskStatusUpdateEvent)
-        and payload.status.message.message_id == said.status.message.message_id
-    )
+def _message_id(payload: Payload) -> str:
+    return payload.status.message.message_id if isinstance(payload, a2a.TaskStatusUpdateEvent) else ""
 
 
-def _without_piece(task: a2a.Task) -> a2a.Task:
-    """Return the task without the text that grows at the moment."""
-    if not is_partial(task.status.message):
-        return task
-    copy = a2a.Task()
-    copy.CopyFrom(task)
-    copy.status.ClearField("message")
+def _repeats(payload: Payload, message_id: str) -> bool:
+    return _message_id(payload) == message_id
+
+
+def _without_message(payload: Payload) -> Payload:
+    """Return a task or a status update without the message of its status."""
+    copy = type(payload)()
+    copy.CopyFrom(payload)
+    if isinstance(copy, (a2a.Task, a2a.TaskStatusUpdateEvent)):
+        copy.status.ClearField("message")
     return copy
