@@ -1,12 +1,16 @@
 """Streams for clients that know nothing of growing texts: each text is sent once, when it is whole."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.follow import Item
 from taskplane.gateway.translate.dialect import Payload
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.runtime import growing_text
+
+
+Told = TypeVar("Told", a2a.Task, a2a.TaskStatusUpdateEvent)
 
 
 class PlainText:
@@ -38,7 +42,7 @@ class PlainText:
                 continue
             elif isinstance(payload, a2a.TaskStatusUpdateEvent) and growing_text.ENDS in payload.metadata.fields:
                 self._held = item
-            elif self._sent and _repeats(payload, self._sent):
+            elif isinstance(payload, a2a.TaskStatusUpdateEvent) and _repeats(payload, self._sent):
                 sent.append((cursor, _without_message(payload)))
             else:
                 sent.append(item)
@@ -55,13 +59,12 @@ def _message_id(payload: Payload) -> str:
 
 
 def _repeats(payload: Payload, message_id: str) -> bool:
-    return _message_id(payload) == message_id
+    return message_id != "" and _message_id(payload) == message_id
 
 
-def _without_message(payload: Payload) -> Payload:
+def _without_message(payload: Told) -> Told:
     """Return a task or a status update without the message of its status."""
     copy = type(payload)()
-    copy.CopyFrom(payload)
-    if isinstance(copy, (a2a.Task, a2a.TaskStatusUpdateEvent)):
-        copy.status.ClearField("message")
+    copy.MergeFrom(payload)
+    copy.status.ClearField("message")
     return copy
