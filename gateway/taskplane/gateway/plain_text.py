@@ -9,7 +9,6 @@ from taskplane.gateway.translate.dialect import Payload
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.runtime import growing_text
 
-
 Told = TypeVar("Told", a2a.Task, a2a.TaskStatusUpdateEvent)
 
 
