@@ -123,7 +123,7 @@ async def test_checkpoints_and_status_texts_of_an_ended_task_may_be_trimmed(plan
 
 
 async def test_the_options_of_a_turn_are_kept_with_its_message(plane: Plane) -> None:
-    """C9: they survive the queue and a pause; their bytes count as the task's."""
+    """C2, I1: they survive the queue and a pause; their bytes count as the task's."""
     first = pb.TurnOptions(accepted_output_modes=["text/plain"], extensions=["urn:x"]).SerializeToString()
     row = await plane.queued(options=first)
     assert row.event_bytes > len(first)

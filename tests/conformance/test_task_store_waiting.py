@@ -27,7 +27,7 @@ async def reason(plane: Plane, row: Row) -> tuple[str, str]:
 
 
 async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
-    """C11: it says so, and its session gets what it says; one that may wait longer, or without a limit, stays."""
+    """P9: it says so, and its session gets what it says; one that may wait longer, or without a limit, stays."""
     row = await plane.queued(queue_limit=2_500_000, pause_limit=LONG)
     patient, endless = await plane.queued(queue_limit=LONG), await plane.queued()
     assert not await overdue(plane) and await end(plane, row) is None
@@ -45,7 +45,7 @@ async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
 
 
 async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
-    """C11: each pause begins anew; an answer in time keeps it."""
+    """P9: each pause begins anew; an answer in time keeps it."""
     row = await plane.create(queue_limit=LONG, pause_limit=SHORT)
     assert row.limit_at is None and not await overdue(plane)
     await plane.pause(row)
@@ -67,7 +67,7 @@ async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
 
 
 async def test_a_task_that_an_executor_took_in_time_waits_no_longer(plane: Plane) -> None:
-    """C11: however late the sweep that found it is."""
+    """P9: however late the sweep that found it is."""
     row = await plane.queued(queue_limit=SHORT)
     assert await overdue(plane) == [row.uid]
     assert await plane.claim(row) is not None
@@ -76,18 +76,19 @@ async def test_a_task_that_an_executor_took_in_time_waits_no_longer(plane: Plane
 
 
 async def test_the_wait_for_others_of_a_session_is_time_in_the_queue(plane: Plane) -> None:
-    """C11, W5: so is the pause before an attempt that follows a lost one."""
+    """P9: so is the pause before an attempt that follows a lost one."""
     first = await plane.create()
     second = await plane.create(strategy=QUEUE, claim_for="", changes=[], queue_limit=SHORT)
     assert await overdue(plane) == [second.uid]
     await end(plane, second)
     assert (await reason(plane, second))[0] == "QUEUE_TIMEOUT"
     lost = await plane.create(on_orphan=int(pb.ON_ORPHAN_RERUN), queue_limit=SHORT, context_id="c2")
-    for _ in range(2):
-        await plane.append(lost, chunk("x"))
-        queued = await plane.orphan(lost)
-        await plane.claim(lost)
+    await plane.append(lost, chunk("x"))
+    await plane.orphan(lost)
+    await plane.claim(lost)
+    await plane.append(lost, chunk("x"))
     # Backing off for a second.
+    queued = await plane.orphan(lost)
     assert queued is not None and (queued.ready_at or 0) > (queued.limit_at or 0) > 0
     assert await overdue(plane) == [lost.uid]
     assert await end(plane, lost) is not None
@@ -97,6 +98,7 @@ async def test_the_wait_for_others_of_a_session_is_time_in_the_queue(plane: Plan
 
 @pytest.mark.parametrize("state", [SUBMITTED, INPUT_REQUIRED])
 async def test_a_task_that_was_canceled_is_not_found(plane: Plane, state: int) -> None:
+    """C7: whatever it waited for."""
     row = await plane.queued(queue_limit=SHORT, pause_limit=SHORT)
     if state == INPUT_REQUIRED:
         await plane.claim(row)

@@ -51,7 +51,7 @@ async def events(plane: Plane, task_id: str, who: Principal = EXECUTOR) -> list[
 
 @pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_options_and_checkpoints_are_for_services_only(plane: Plane, kind: str) -> None:
-    """I3, C9: whoever runs the task reads them; its owner does not, whichever way the log is read."""
+    """C9, W18: whoever runs the task reads them; its owner does not, whichever way the log is read."""
     run = await plane.create(working=True, options=OPTIONS)
     await run.append(checkpoint(), status(INPUT_REQUIRED))
     more = follow_up(run.id)
@@ -122,7 +122,7 @@ async def test_options_nested_too_deeply_and_limits_that_are_none_are_refused(pl
 
 
 async def test_tasks_that_wait_too_long_are_ended_by_the_sweep(migrated: Migrated) -> None:
-    """C11: by the limits of the settings, or by their own ones; those that run are not."""
+    """P9: by the limits of the settings, or by their own ones; those that run are not."""
     url = await migrated("taskplane.tasks")
     async with opened(url, queue_limit=0.01, pause_limit=3600.0) as plane:
         queued = await plane.create()
