@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from tests.conformance.task_log import (
     ADA,
     Plane,
@@ -18,6 +19,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import CHECKPOINT, COMPLETED, FAILED, INPUT_REQUIRED, STATUS, SUBMITTED, WORKING, Row
+from taskplane.tasks.exporting import exported
+from taskplane.tasks.importing import TaskReader
 from taskplane.tasks.pages import EventFilter
 
 RESUME = int(pb.ON_ORPHAN_RESUME)
@@ -184,3 +187,31 @@ async def test_artifact_metadata_is_merged_and_extensions_are_united(plane: Plan
     _, task = await plane.log.get(ADA, row.id)
     assert task.artifacts == [a2a.Artifact(artifact_id="a", parts=[a2a.Part(text="d")], extensions=["z"])]
     await plane.check(row)
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+async def test_an_exported_task_is_read_again_without_its_checkpoints(plane: Plane, trimmed: bool) -> None:
+    """S, C16: with its figures, which its pauses and its end tell; also after its log was trimmed."""
+    row = await plane.create(on_orphan=RESUME)
+    await plane.append(row, status_text("Reading", "s1"), checkpoint(b"1"))
+    asked = used(status(INPUT_REQUIRED, message("?", "m2")), input=100)
+    await plane.append(row, asked, consumed_generation=1)
+    await plane.say(row, "i2")
+    await plane.claim(row)
+    await plane.append(row, status(WORKING), used(status(FAILED, message("no", "m3")), input=11))
+    now = await plane.log.row_by_uid(row.uid)
+    if trimmed:
+        await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=now.generation))
+        await plane.log.submit(commands.Trim(task_uid=row.uid, ended_before=1 << 60, at_most=500))
+    reader: TaskReader | None = None
+    async for response in exported(plane.log, ADA, row.id, 0):
+        if response.HasField("task"):
+            reader = TaskReader(1, response.task, ADA, row.context_id, "salt", 1)
+        for event in response.events.events:
+            assert reader is not None and not event.event.checkpoint
+            reader.event(2, event)
+    assert reader is not None and reader.complete
+    found = reader.finished()
+    assert (found.row.on_orphan, found.row.checkpoint_generation, found.row.limit_at) == (RESUME, None, None)
+    assert (await plane.log.get(ADA, row.id))[1] == a2a.Task.FromString(found.snapshot)
+    assert a2a.Task.FromString(found.snapshot).metadata["taskplane.dev/usage"]["input"] == 111  # type: ignore[index]
