@@ -28,7 +28,8 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return the content of one artifact under its own media type, with headers that keep a browser from rendering it.
 
     `version` names an older one by its number, from 1. Texts or bytes are joined, and a range of them may be asked for;
-    a single data part is JSON, and so is the whole artifact in every other case. Raise NotFound; Exhausted `TOO_MANY_STREAMS`, `TOO_MANY_READS`.
+    a single data part is JSON, and so is the whole artifact in every other case. Raise NotFound; Exhausted
+    `TOO_MANY_STREAMS`, `TOO_MANY_READS`.
     """
     with ExitStack() as held:
         held.callback(plane.streams.take(caller.principal).release)
