@@ -2729,20 +2729,24 @@ class ReadArtifactRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     ARTIFACT_ID_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     artifact_id: _builtins.str
     offset: _builtins.int
     """The number of bytes of the content to leave out; negative: all but so many. Beyond the end nothing follows the head."""
+    version: _builtins.int
+    """0: the newest one."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         artifact_id: _builtins.str = ...,
         offset: _builtins.int = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_id", b"artifact_id", "offset", b"offset", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_id", b"artifact_id", "offset", b"offset", "task_id", b"task_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2758,6 +2762,8 @@ class ArtifactHead(_message.Message):
     FILENAME_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     form: Global___ArtifactForm.ValueType
     size: _builtins.int
     """Bytes of the whole content."""
@@ -2767,6 +2773,12 @@ class ArtifactHead(_message.Message):
     """The first well-formed one that a part has; empty: none has one."""
     digest: _builtins.bytes
     """SHA-256 of the artifact: it is another one for other content, parts or fields."""
+    version: _builtins.int
+    """The number of the version, from 1; each chunk with `append` false begins one. 1 of 1 for a document, and where the log
+    was trimmed.
+    """
+    versions: _builtins.int
+    """The number of versions."""
     @_builtins.property
     def artifact(self) -> _a2a_pb2.Artifact:
         """The artifact without its parts."""
@@ -2780,10 +2792,12 @@ class ArtifactHead(_message.Message):
         filename: _builtins.str = ...,
         media_type: _builtins.str = ...,
         digest: _builtins.bytes = ...,
+        version: _builtins.int = ...,
+        versions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "digest", b"digest", "filename", b"filename", "form", b"form", "media_type", b"media_type", "size", b"size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "digest", b"digest", "filename", b"filename", "form", b"form", "media_type", b"media_type", "size", b"size", "version", b"version", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
