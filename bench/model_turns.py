@@ -53,7 +53,8 @@ async def _measured(start: Start, turns: int, tokens: int, interval: float) -> s
                 after = await asyncio.to_thread(memory, folder)
                 async with load.connect(model) as connection:
                     open_ = await connection.get_json("/open")
-        figures = f"{shown(taken)}, all after {lasted:.1f} s; {open_['most']} connections to the model at most, {open_['now'] - 1} left"
+        connections = f"{open_['most']} connections to the model at most, {open_['now'] - 1} left"
+        figures = f"{shown(taken)}, all after {lasted:.1f} s; {connections}"
         return figures + (f"; {before} MB before, {after} after" if before else "")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
