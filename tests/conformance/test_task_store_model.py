@@ -364,7 +364,7 @@ class Life(RuleBasedStateMachine):
 
 
 async def test_tasks_live_as_the_model_says(plane: Plane) -> None:
-    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, lose, resume, time out, send, rewind."""
+    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, lose, time out, send, rewind."""
     loop_here = asyncio.get_running_loop()
 
     class Here(Life):
