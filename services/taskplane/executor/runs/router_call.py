@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from taskplane.executor import agent as port
 from taskplane.executor.background import BackgroundTasks
@@ -108,7 +108,7 @@ class RouterCall(AsyncIterator[port.Change]):
             tracing.describe({"taskplane.routing.reason": found.reason})
         self._decided.set_result(found)
         if isinstance(found, AsyncIterator):
-            await self._go_on(found)
+            await self._go_on(cast("AsyncIterator[port.Change]", found))
 
     def _ended(self, _: object) -> None:
         if not self._decided.done():
