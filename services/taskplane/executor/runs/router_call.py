@@ -16,7 +16,7 @@ _END: Final = object()
 
 
 class _Raised:
-    """What the agent raised in a step; a future would not take all of it."""
+    """An exception of the agent; a future would not take every kind."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -33,7 +33,7 @@ class RouterCall(AsyncIterator[port.Change]):
         self, route: Callable[["RouterCall"], Awaitable[object]], task_id: str, background: BackgroundTasks
     ) -> None:
         """`route` is given this call, which is no iterator yet."""
-        # Of the turn that the router was given.
+        # That of the turn which the router was given.
         self.cancelled = asyncio.Event()
         self.read: Callable[[], Awaitable[list[port.Message]]] = no_messages
         self._task_id = task_id
