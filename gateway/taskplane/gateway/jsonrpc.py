@@ -52,7 +52,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         _check_version(request, method.dialect)
         path = agent_name(request)
         agent = plane.agents.fresh(path) or await _agent_of(plane, path, method)
-        extensions = request.headers(b"a2a-extensions", b"x-a2a-extensions")
+        extensions = request.extensions
         echo = _check_extensions(extensions, agent, method.dialect)
         if method.writes and not caller.may_write:
             raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
