@@ -99,7 +99,7 @@ async def test_a_graph_shows_its_messages_once_with_calls_results_and_usage_betw
 
 
 async def test_two_models_at_once_are_shown_one_after_the_other(stores: Stores) -> None:
-    """P3: pieces of two texts are not mixed."""
+    """P3: pieces of two texts are not mixed, one of them in a subgraph; what a model says to itself is not shown."""
     begun = asyncio.Event()
 
     class Held(GenericFakeChatModel):
@@ -113,9 +113,11 @@ async def test_two_models_at_once_are_shown_one_after_the_other(stores: Stores) 
 
     async def second(state: MessagesState) -> dict[str, Any]:
         begun.set()
+        quiet = GenericFakeChatModel(messages=iter(["to itself"])).with_config(tags=["nostream"])
+        await quiet.ainvoke("go")
         return {"messages": [await GenericFakeChatModel(messages=iter(["four five six"])).ainvoke("go")]}
 
-    built = Graph(MessagesState).add_node(first).add_node(second)
+    built = Graph(MessagesState).add_node("first", graph(first)).add_node(second)
     built.add_edge(START, "first").add_edge(START, "second")
     async with open_plane(stores, ("a", adapt(built, "a"))) as plane:
         task = await plane.run("go")
@@ -168,13 +170,13 @@ async def test_another_user_has_another_thread_even_under_the_same_session_id(st
 
 
 def two_questions() -> Any:
-    def name(state: MessagesState) -> dict[str, Any]:
+    def ask(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(f"Name: {interrupt('Name?')}")]}
 
     def age(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(f"Age: {interrupt({'question': 'Age?', 'unit': 'years'})}")]}
 
-    built = Graph(MessagesState).add_node(name).add_node(age)
+    built = Graph(MessagesState).add_node("name", graph(ask)).add_node(age)
     built.add_edge(START, "name").add_edge(START, "age")
     return built.compile(checkpointer=InMemorySaver())
 
@@ -224,6 +226,15 @@ async def test_a_question_without_a_checkpointer_fails_and_says_so(stores: Store
     async with open_plane(stores, ("a", adapt(graph(ask), "a"))) as plane:
         state, words = await run(plane, "go")
     assert state == FAILED and "no checkpointer" in words
+
+
+async def test_a_breakpoint_fails_and_says_so(stores: Stores) -> None:
+    """P9: a task that ended there would lose what comes after it without a word."""
+    built = Graph(MessagesState).add_node(heard).add_edge(START, "heard")
+    agent = adapt(built.compile(checkpointer=InMemorySaver(), interrupt_before=["heard"]), "a")
+    async with open_plane(stores, ("a", agent)) as plane:
+        state, words = await run(plane, "go")
+    assert state == FAILED and "breakpoint" in words
 
 
 async def test_a_graph_that_does_not_end_is_stopped(stores: Stores) -> None:

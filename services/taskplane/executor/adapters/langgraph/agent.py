@@ -97,13 +97,20 @@ class GraphAgent:
             place = await Thread(self._graph, self._name, turn).place(turn.history, own=goes_on)
         else:
             place = Place({"configurable": {}}, None, "")
+        given: Any
         if goes_on and place.invocation == turn.invocation_id:
-            changes = self._go_on(turn, place)
+            if place.snapshot.interrupts:
+                yield _question(place.snapshot.interrupts)
+                return
+            if not place.snapshot.next:
+                yield Complete(last_answer(place.snapshot.values))
+                return
+            given = None
         elif asked := _asked(turn):
-            changes = self._stream(turn, place, Command(resume=await self._answers(turn, place, asked)))
+            given = Command(resume=await self._answers(turn, place, asked))
         else:
-            changes = self._stream(turn, place, self._input(turn, place))
-        async with aclosing(changes):
+            given = self._input(turn, place)
+        async with aclosing(self._stream(turn, place, given)) as changes:
             async for change in changes:
                 yield change
 
@@ -129,30 +136,23 @@ class GraphAgent:
         by_id: dict[str, Any] = {name: given[name] for name in waiting if isinstance(given, dict) and name in given}
         return by_id or {waiting[0]: given}
 
-    async def _go_on(self, turn: Turn, place: Place) -> AsyncGenerator[Change]:
-        """Go on from the last step of an attempt that was lost."""
-        assert place.snapshot is not None
-        if place.snapshot.interrupts:
-            yield _question(place.snapshot.interrupts)
-        elif place.snapshot.next:
-            async for change in self._stream(turn, place, None):
-                yield change
-        else:
-            yield Complete(last_answer(place.snapshot.values))
-
     async def _stream(self, turn: Turn, place: Place, given: Any) -> AsyncGenerator[Change]:
         messages = GraphMessages(place.snapshot.values if place.snapshot is not None else None, given)
         interrupts: dict[str, Any] = {}
         state: Any = None
-        stream = self._graph.astream(given, self._config(turn, place), stream_mode=_MODES)
+        config = self._config(turn, place)
+        stream = self._graph.astream(given, config, stream_mode=_MODES, subgraphs=True)
         try:
             async with aclosing(stream):
-                async for mode, data in stream:
-                    if mode == "updates":
-                        interrupts.update({one.id: one for one in data.get("__interrupt__", ())})
-                        continue
-                    if mode == "values":
-                        state = data
+                async for inside, mode, data in stream:
+                    if mode in ("updates", "values"):
+                        # Those of subgraphs come up in the graph itself.
+                        if not inside and mode == "values":
+                            state = data
+                        elif not inside and "__interrupt__" in data:
+                            asked = data["__interrupt__"]
+                            _check_asked(asked)
+                            interrupts.update({one.id: one for one in asked})
                         continue
                     for change in messages.of_model(data[0]) if mode == "messages" else messages.of_node(data):
                         yield change
@@ -188,6 +188,11 @@ class GraphAgent:
         if "recursion_limit" not in own:
             config["recursion_limit"] = RECURSION_LIMIT
         return config
+
+
+def _check_asked(interrupts: tuple[Any, ...]) -> None:
+    if not interrupts:
+        raise AgentError("The agent stopped at a breakpoint of its graph, which nobody can answer: ask by interrupt().")
 
 
 def _asked(turn: Turn) -> list[str]:
