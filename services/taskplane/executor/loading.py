@@ -81,6 +81,11 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
     return Agents(agents, isolations, sources)
 
 
+def adapt(found: Any, name: str) -> Agent:
+    """Return the agent that `found` is, or that it makes as a class or function without arguments. Invalid."""
+    return _agent(name, found)
+
+
 def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, Agent]:
     given, _, target = spec.rpartition("=")
     if ":" not in target:
