@@ -42,6 +42,16 @@ class Agents:
         }
         self.names: Final = tuple(self.by_name)
 
+    def replace(self, newer: "Agents") -> list[Hosted]:
+        """Take the agents of `newer` in the places of those with the same names, for what begins from now on.
+
+        Return those that were replaced.
+        """
+        names = [name for name in newer.by_name if name in self.by_name]
+        replaced = [self.by_name[name] for name in names]
+        self.by_name.update((name, newer.by_name[name]) for name in names)
+        return replaced
+
     def named(self, name: str) -> Hosted:
         """Return the agent of that name, or the default one for "". NotFound `AGENT_NOT_FOUND`."""
         name = name or self.names[0]

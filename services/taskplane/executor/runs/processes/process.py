@@ -37,7 +37,8 @@ from taskplane.runtime import logs, tracing
 log = logging.getLogger(__name__)
 
 # -u: what the agent prints is seen at once. -P: no file of the working directory hides a module of the library.
-_PROGRAM: Final = (sys.executable, "-u", "-P", "-m", "taskplane.executor.runs.processes.child")
+_OPTIONS: Final = ("-u", "-P")
+_PROGRAM: Final = ("-m", "taskplane.executor.runs.processes.child")
 _STDERR: Final = 2
 # Seconds that the last frames of a process that has ended may take to arrive.
 _SHORTLY: Final = 2.0
@@ -77,8 +78,9 @@ class AgentProcess:
         process: asyncio.subprocess.Process | None = None
         try:
             with theirs:
+                options = (*_OPTIONS, "-B") if sys.dont_write_bytecode else _OPTIONS
                 process = await asyncio.create_subprocess_exec(
-                    *_PROGRAM, hosted.name, stdin=theirs.fileno(), stdout=_STDERR
+                    sys.executable, *options, *_PROGRAM, hosted.name, stdin=theirs.fileno(), stdout=_STDERR
                 )
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except BaseException:
