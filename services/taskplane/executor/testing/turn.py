@@ -24,9 +24,10 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1 import tasks_pb2_grpc
 from taskplane.executor import agent as port
 from taskplane.executor import servicer
+from taskplane.executor.adapters.detection import adapt
 from taskplane.executor.changes import INVOCATION
 from taskplane.executor.composition import ExecutorRoom, open_executor
-from taskplane.executor.loading import Agents, adapt
+from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.executor.testing.recording import Recorder, recorded
 from taskplane.executor.testing.result import MadeArtifact, TurnResult
