@@ -209,7 +209,7 @@ async def test_p8_a_turn_is_canceled_while_the_agent_waits() -> None:
 async def test_a_turn_that_ends_without_the_change_that_is_waited_for_says_what_came() -> None:
     """P1: a test that waits for the wrong thing fails and does not hang."""
     async with turn_of(Reporter, "trees") as turn:
-        with pytest.raises(AssertionError, match="without such a change.*completed"):
+        with pytest.raises(AssertionError, match=r"without such a change.*completed"):
             await turn.until(AskInput)
 
 

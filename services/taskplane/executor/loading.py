@@ -13,6 +13,7 @@ from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.hosted import Hosted
+from taskplane.executor.sources import at, described, line_of, place_of
 from taskplane.runtime.errors import NotFound
 
 _NAMED: Final = re.compile(r"[^=:]*=")
@@ -133,9 +134,9 @@ def _module(spec: str, name: str) -> Any:
             near = _did_you_mean(name, files) or f"is it in {here}, or installed?"
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install what it needs"
-        raise bad_agent(spec, f"module {name!r} could not be imported: {error}", install) from error
+        raise bad_agent(spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install) from error
     except (Exception, SystemExit) as error:
-        raise bad_agent(spec, f"module {name!r} could not be imported: {type(error).__name__}: {error}", "") from error
+        raise bad_agent(spec, f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}", line_of(error)) from error
 
 
 def _attribute(spec: str, module: Any, path: str) -> Any:

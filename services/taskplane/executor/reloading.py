@@ -94,11 +94,8 @@ class Reloader:
         # No compiled file of a module that changes twice in a second is taken for the present one.
         sys.dont_write_bytecode = True
 
-    async def watch(
-        self, replace: Callable[[Agents], None], loaded: Callable[[], None], failed: Callable[[PlaneError], None]
-    ) -> None:
-        """Look for changes until cancelled. `replace` takes the new agents, then `loaded` is called; `failed` instead
-        if they cannot be loaded, and then the agents before stay."""
+    async def watch(self, loaded: Callable[[Agents], None], failed: Callable[[PlaneError], None]) -> None:
+        """Look for changes until cancelled. `loaded` takes the new agents, `failed` why there are none."""
         broken = False
         marks = self._marks(broken)
         while True:
@@ -112,13 +109,13 @@ class Reloader:
                 await asyncio.sleep(self._every)
                 now = self._marks(broken)
             try:
-                replace(self._modules.anew(lambda: load_agents(self._specs, allow_crash=self._allow_crash)))
+                newer = self._modules.anew(lambda: load_agents(self._specs, allow_crash=self._allow_crash))
             except PlaneError as error:
                 broken = True
                 failed(error)
             else:
                 broken = False
-                loaded()
+                loaded(newer)
             # A file that changed while it was read is found at the next look.
             after = self._marks(broken)
             marks = {file: now.get(file, mark) for file, mark in after.items()}

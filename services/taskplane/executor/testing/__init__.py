@@ -7,8 +7,8 @@
         assert result.state == "completed"
         assert result.text == "Hello Ada"
 
-`run_turn` is the same for asynchronous tests, and `turn_of` goes through a turn step by step: up to a change, a cancel, a
-question and its answer.
+`run_turn` is the same for asynchronous tests, and `turn_of` goes through a turn step by step: up to a change, a cancel,
+a question and its answer.
 """
 
 from taskplane.executor.testing.result import MadeArtifact, TurnResult

@@ -132,7 +132,7 @@ class _Followed(AsyncGenerator[Change, None]):
     """What an agent yields from, with every change recorded."""
 
     def __init__(self, changes: AsyncIterator[Change], recorder: Recorder) -> None:
-        self._changes = changes
+        self._changes = self.yielding = changes
         self._recorder = recorder
 
     async def asend(self, value: None) -> Change:

@@ -36,13 +36,13 @@ class MemorySession(SessionHistoryServicer):
         for number, message in enumerate(history, 1):
             invocation = f"before-{(number + 1) // 2}"
             self._store(
-                pb.Entry(
-                    id=f"before-{number}", kind=pb.ENTRY_KIND_MESSAGE, invocation_id=invocation, message=message
-                )
+                pb.Entry(id=f"before-{number}", kind=pb.ENTRY_KIND_MESSAGE, invocation_id=invocation, message=message)
             )
         for number, event in enumerate(events, 1):
             data = {"id": f"event-{number}", **event}
-            entry = pb.Entry(id=str(data["id"]), kind=pb.ENTRY_KIND_EVENT, invocation_id="before", data=json.dumps(data))
+            entry = pb.Entry(
+                id=str(data["id"]), kind=pb.ENTRY_KIND_EVENT, invocation_id="before", data=json.dumps(data)
+            )
             self._store(entry)
         self._exists = bool(history or events or state)
 

@@ -108,10 +108,10 @@ class TurnRun:
         """Send a message while the agent is at work: `turn.incoming()` returns it, or it begins the next turn."""
         self._start()
         await self._send(text)
-        run = next(iter(self._room.runs.active), None)
-        while run is not None and run.outbox.input_generation < self._store.named(self._task_id).record.input_generation:
-            # The executor is told by a hint, and asks.
-            await asyncio.sleep(0)
+        sent = self._store.named(self._task_id).record.input_generation
+        for run in self._room.runs.active:
+            # As the next renewal of the lease would tell it.
+            run.outbox.input_generation = max(run.outbox.input_generation, sent)
 
     async def answer(self, text: Said) -> TurnResult:
         """Answer the question with which the task waits, and return the end of the turn that this begins."""

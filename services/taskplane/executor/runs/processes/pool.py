@@ -11,7 +11,8 @@ from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.faults import AgentProcessDied
-from taskplane.executor.runs.processes.process import AgentProcess, RaisedThere
+from taskplane.executor.runs.processes.process import AgentProcess
+from taskplane.executor.sources import RaisedElsewhere
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class AgentProcesses:
         else:
             process.dismiss()
         if trace:
-            raise RaisedThere(trace)
+            raise RaisedElsewhere(trace)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -32,6 +32,7 @@ from taskplane.executor.runs.processes.frames import (
     receive,
     send,
 )
+from taskplane.executor.sources import RaisedElsewhere
 from taskplane.runtime import logs, tracing
 
 log = logging.getLogger(__name__)
@@ -43,10 +44,6 @@ _STDERR: Final = 2
 # Seconds that the last frames of a process that has ended may take to arrive.
 _SHORTLY: Final = 2.0
 _NOT_DATA: Final = frozenset({"cancelled", "calls"})
-
-
-class RaisedThere(Exception):
-    """An exception of an agent in its process; the text is the traceback of that."""
 
 
 class AgentProcess:
@@ -117,7 +114,7 @@ class AgentProcess:
         ]
 
     async def next(self) -> port.Change:
-        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedThere, AgentProcessDied; TypeError:
+        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied; TypeError:
         it cannot be read."""
         answer = await self._ask(Next())
         match answer:
@@ -129,10 +126,10 @@ class AgentProcess:
                 return change
             case Ended():
                 raise StopAsyncIteration
-            case Raised(trace, public) if public:
-                raise port.AgentError(public) from RaisedThere(trace)
-            case Raised(trace, _):
-                raise RaisedThere(trace)
+            case Raised(trace, public, at) if public:
+                raise port.AgentError(public) from RaisedElsewhere(trace, at)
+            case Raised(trace, _, at):
+                raise RaisedElsewhere(trace, at)
             case _:
                 raise TypeError(f"the process of an agent says no {answer!r}")
 
