@@ -72,7 +72,7 @@ def dev(
 @app.command()
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Made if it is not there; it names the agent.")
+        Path, typer.Argument(metavar="DIR", help="Made if it is not there; it names the agent.")
     ] = Path("."),
 ) -> None:
     """Write a small agent with its test into a folder, and print what to do next."""

@@ -76,8 +76,12 @@ def defined_at(thing: object) -> str:
 
 
 def trimmed(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an error from the author's first frame on; the whole one if there is none of the
-    author."""
+    """Return the traceback of an error from the author's first frame on; the whole one if it has none of the author.
+
+    None for one that was raised elsewhere, since its text is the traceback.
+    """
+    if isinstance(error, RaisedElsewhere):
+        return None
     part = error.__traceback__
     while part is not None and not is_author(part.tb_frame):
         part = part.tb_next
@@ -96,7 +100,10 @@ def is_author(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     if file.startswith(("<", *_LIBRARIES)) or _SITE in file:
         return False
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] != _OURS
+    # A module that is run as a program has another name only here.
+    spec = frame.f_globals.get("__spec__")
+    name: str = spec.name if spec is not None else frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] != _OURS
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
