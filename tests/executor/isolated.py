@@ -186,3 +186,12 @@ class Caller:
         }
         yield ArtifactChunk("made", text=f"by {turn.task_id}")
         yield Complete(json.dumps(known))
+
+
+class Options:
+    """Says what it is shown besides the message."""
+
+    card = AgentCard(name="options", version="1")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        yield Complete(json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]]))

@@ -1,4 +1,4 @@
-"""The agent's side of one turn: what it yields, the artifact that it is made to make, and the end that this comes to."""
+"""The agent's side of one turn: what it yields, the artifact that it is made to make, and how the turn ends."""
 
 import asyncio
 import logging
