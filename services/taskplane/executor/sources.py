@@ -50,7 +50,11 @@ def at(place: str) -> str:
 def line_of(error: BaseException) -> str:
     """Return the line of code at `place_of`, or nothing."""
     found = _found_at(error)
-    return linecache.getline(*found).strip() if isinstance(found, tuple) else ""
+    if not isinstance(found, tuple):
+        return ""
+    # The file may have changed since a line of it was read.
+    linecache.checkcache(found[0])
+    return linecache.getline(*found).strip()
 
 
 def _found_at(error: BaseException) -> tuple[str, int] | str:
