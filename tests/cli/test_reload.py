@@ -65,7 +65,7 @@ def description(plane: Dev) -> str:
 
 
 def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(tmp_path: Path) -> None:
-    """P14: a package of several modules; what runs keeps its code, the card is served anew, errors have file and line."""
+    """P14: a package of several modules; what runs keeps its code, the card is new, errors have file and line."""
     write(tmp_path, {"pack/__init__.py": "", "pack/agent.py": AGENT, "pack/words.py": 'WORD = "one"\n'})
     go = tmp_path / "go"
     with dev("--agent", "pack.agent:Agent", "--reload", cwd=tmp_path) as plane:

@@ -3,11 +3,12 @@
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.cli.command import PATIENCE, PROGRAM, Dev, dev, environment
+from tests.cli.command import PATIENCE, dev, environment, taskplane
 from tests.repo.tree import ROOT
 
 PAGE = (ROOT / "docs" / "first-agent.md").read_text()
@@ -21,45 +22,49 @@ class Reader:
     def __init__(self, place: Path, stack: ExitStack) -> None:
         self._place = place
         self._stack = stack
-        self._plane: Dev | None = None
+        self._url = ""
         self._server: Iterator[str] = iter(())
         # What the last command printed; None: the server is to say something next.
         self._printed: str | None = None
-        commands = place / "commands"
-        commands.mkdir()
-        for name, program in {"taskplane": PROGRAM, "python": PROGRAM[:1]}.items():
-            (commands / name).write_text(f'#!/bin/sh\nexec {shlex.join(program)} "$@"\n')
-            (commands / name).chmod(0o755)
-        self._commands = commands
 
     def write(self, paragraph: str, content: str) -> None:
         """Puts a file in the place that the paragraph names first."""
-        (name,) = re.findall(r"[Pp]ut this into `(\w+\.py)`|this into `(\w+\.py)`", paragraph)[0:1]
-        (self._place / (name[0] or name[1])).write_text(content)
+        (name, *_) = re.findall(r"this into `(\w+\.py)`", paragraph)
+        (self._place / name).write_text(content)
         self._printed = None
 
     def run(self, commands: str) -> None:
-        """Runs what stands in one block, in the folder where the last block ended."""
-        if commands.startswith("taskplane dev "):
-            options = shlex.split(commands)[2:]
-            self._plane = self._stack.enter_context(dev(*options, cwd=self._place, afresh=True))
-            self._server = iter(self._plane.output)
-            return
-        env = environment({"TASKPLANE_URL": self._plane.url} if self._plane else {})
-        env["PATH"] = f"{self._commands}:{env['PATH']}"
-        script = f"set -eu\n{commands}pwd > {shlex.quote(str(self._commands / 'pwd'))}"
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=self._place,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, f"{commands}{done.stdout}{done.stderr}"
-        self._place = Path((self._commands / "pwd").read_text().strip())
-        self._printed = done.stdout + done.stderr
+        """Runs the commands of a block, one a line."""
+        self._printed = ""
+        for line in commands.splitlines():
+            command = line.removesuffix(" || true")
+            match shlex.split(command):
+                case ["cd", folder]:
+                    self._place /= folder
+                case ["taskplane", "dev", *options]:
+                    plane = self._stack.enter_context(dev(*options, cwd=self._place))
+                    self._url, self._server = plane.url, iter(plane.output)
+                case ["taskplane", *arguments]:
+                    env = {"TASKPLANE_URL": self._url} if self._url else {}
+                    self._ran(line, taskplane(*arguments, env=env, cwd=self._place))
+                case ["python", *arguments]:
+                    done = subprocess.run(
+                        [sys.executable, *arguments],
+                        cwd=self._place,
+                        env=environment(),
+                        capture_output=True,
+                        text=True,
+                        timeout=PATIENCE,
+                        check=False,
+                    )
+                    self._ran(line, done)
+                case _:
+                    raise AssertionError(f"the page has a command of another kind: {line}")
+
+    def _ran(self, line: str, done: "subprocess.CompletedProcess[str]") -> None:
+        said = done.stdout + done.stderr
+        assert (done.returncode != 0) is line.endswith(" || true"), f"{line}\n{said}"
+        self._printed = (self._printed or "") + said
 
     def sees(self, wanted: str) -> None:
         """Finds each line of a block, in its order: in what the command just before printed, or else at the server."""
@@ -68,7 +73,7 @@ class Reader:
             if printed is None:
                 assert any(line in said for said in self._server), f"the server never said {line!r}"
             else:
-                assert line in printed
+                assert line in printed, printed
                 printed = printed.partition(line)[2]
 
 

@@ -71,9 +71,9 @@ def dev(
 
 @app.command()
 def init(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Made if it is not there; it names the agent.")
-    ] = Path("."),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it is not there; it names the agent.")] = Path(
+        "."
+    ),
 ) -> None:
     """Write a small agent with its test into a folder, and print what to do next."""
     from taskplane.cli.init import init as command

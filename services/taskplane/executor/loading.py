@@ -134,9 +134,13 @@ def _module(spec: str, name: str) -> Any:
             near = _did_you_mean(name, files) or f"is it in {here}, or installed?"
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install what it needs"
-        raise bad_agent(spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install) from error
+        raise bad_agent(
+            spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install
+        ) from error
     except (Exception, SystemExit) as error:
-        raise bad_agent(spec, f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}", line_of(error)) from error
+        raise bad_agent(
+            spec, f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}", line_of(error)
+        ) from error
 
 
 def _attribute(spec: str, module: Any, path: str) -> Any:

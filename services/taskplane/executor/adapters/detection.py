@@ -13,7 +13,7 @@ from typing import Any, Final
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import Agent, Policy
-from taskplane.executor.sources import at, defined_at, described, place_of
+from taskplane.executor.sources import at, defined_at, described, line_of, place_of
 
 _ADAPTERS: Final = "taskplane.executor.adapters"
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
@@ -163,8 +163,8 @@ def _made(make: Callable[[], Any], spec: str) -> Any:
     try:
         return make()
     except (Exception, SystemExit) as error:
-        text = f"{described(error)}{at(place_of(error))}"
-        raise bad_agent(spec, f"it could not be made: {text}", "make it callable without arguments") from error
+        problem = f"it could not be made: {described(error)}{at(place_of(error))}"
+        raise bad_agent(spec, problem, line_of(error) or "make it callable without arguments") from error
 
 
 def _checked(agent: Agent, spec: str) -> Agent:

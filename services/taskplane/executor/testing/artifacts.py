@@ -18,7 +18,8 @@ def merge_artifact(artifacts: "MutableSequence[a2a.Artifact]", update: a2a.TaskA
         for name in ("name", "description"):
             if getattr(given, name):
                 setattr(found, name, getattr(given, name))
-        found.metadata.update(given.metadata) if given.HasField("metadata") else None
+        for key, value in given.metadata.fields.items():
+            found.metadata.fields[key].CopyFrom(value)
         found.extensions.extend(uri for uri in given.extensions if uri not in found.extensions)
         for part in given.parts:
             if found.parts and is_plain_part(part) and is_plain_part(found.parts[-1]):

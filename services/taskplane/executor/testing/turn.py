@@ -263,7 +263,9 @@ async def turn_of(
     """
     given = adapt(agent, _NAME)
     recorder = Recorder()
-    store, session = MemoryTasks(), MemorySession(_CONTEXT)
+    # The methods that they lack are refused as UNIMPLEMENTED.
+    store = MemoryTasks()  # type: ignore[abstract]
+    session = MemorySession(_CONTEXT)  # type: ignore[abstract]
     session.begin([_message(each, role) for each, role in _in_turn(history)], session_events, session_state or {})
     for task in referenced:
         store.keep(task)

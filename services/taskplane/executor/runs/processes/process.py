@@ -114,8 +114,8 @@ class AgentProcess:
         ]
 
     async def next(self) -> port.Change:
-        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied; TypeError:
-        it cannot be read."""
+        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied;
+        TypeError: it cannot be read."""
         answer = await self._ask(Next())
         match answer:
             case Yielded():
