@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from taskplane.executor.agent import (
     Change,
     Checkpoint,
     Complete,
+    MakeTask,
     Policy,
     Say,
     Text,
@@ -190,7 +191,7 @@ async def test_p8_a_turn_is_canceled_at_the_change_that_the_test_names(kind: "ty
     agent = kind()
     async with turn_of(agent, "go") as turn:
         assert await turn.until(Text) == Text("one ")
-        assert await turn.until(lambda change: change == Text("two ")) == Text("two ")
+        assert await turn.until(Text("two ").__eq__) == Text("two ")
         result = await turn.cancel()
     assert result.state == "canceled"
     assert result.changes == (Text("one "), Text("two "))
@@ -279,3 +280,47 @@ def test_what_is_no_agent_is_refused_as_at_start() -> None:
     nothing: Any = object()
     with pytest.raises(Invalid, match="is not an agent"):
         run_turn_sync(nothing)
+
+
+class Powerful(Routing):
+    """With all powers there are."""
+
+    async def route(self, turn: Turn) -> "str | MakeTask | AsyncIterator[Change] | None":  # type: ignore[override]
+        return self._goes_on() if turn.text == "go on" else MakeTask("it is long")
+
+    async def _goes_on(self) -> AsyncIterator[Change]:
+        yield Say("begun while deciding")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        yield Say("run")
+        await asyncio.wait_for(self.told.wait(), 30)
+
+    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str:
+        self.told.set()
+        return "running"
+
+    async def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
+        yield ArtifactChunk("made", text=turn.history[-1].parts[0].text)
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+
+
+async def test_every_power_of_an_agent_is_used_as_in_a_plane() -> None:
+    """P2, P4, P6: a router that goes on, status texts beside the run, and an artifact at its end."""
+    result = await run_turn(Powerful, "long", status_interval=0.01)
+    assert result.changes == (Say("run"), ArtifactChunk("made", text="run"))
+    assert "running" in result.status_texts and result.artifacts["made"].text == "run"
+    result = await run_turn(Powerful, "go on")
+    assert result.changes == (Say("begun while deciding"), ArtifactChunk("made", text="begun while deciding"))
+
+
+async def test_what_an_adapter_serves_is_tested_in_the_same_way() -> None:
+    """P14: a function of the text is an agent, and so is whatever else `--agent` may name."""
+
+    def shout(text: str) -> Iterator[str]:
+        yield text.upper()
+        yield "!"
+
+    result = await run_turn(shout, "hello")
+    assert (result.state, result.text) == ("completed", "HELLO!")

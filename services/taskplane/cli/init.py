@@ -67,7 +67,7 @@ def _write(folder: Path, names: dict[str, str]) -> None:
             suggestion="Name another folder:  taskplane init my-agent",
         )
     for name in FILES:
-        text = Template((files(__package__) / "templates" / f"{name}.template").read_text()).substitute(names)
+        text = Template((files("taskplane.cli") / "templates" / f"{name}.template").read_text()).substitute(names)
         try:
             with (folder / name).open("x") as target:
                 target.write(text)

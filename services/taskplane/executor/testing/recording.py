@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from taskplane.executor.agent import Agent, Change, Policy, Turn
 
@@ -96,8 +96,8 @@ def recorded(agent: Agent, recorder: Recorder) -> Agent:
     for power in (route, make_artifact, policy):
         if hasattr(given, power.__name__):
             members[power.__name__] = staticmethod(power)
-    made: Agent = type(type(given).__name__, (), members)()
-    return made
+    made: Any = type(type(given).__name__, (), members)
+    return cast("Agent", made())
 
 
 def _called(recorder: Recorder, call: Callable[[Turn], Any], turn: Turn) -> Any:
@@ -108,10 +108,12 @@ def _called(recorder: Recorder, call: Callable[[Turn], Any], turn: Turn) -> Any:
         raise
 
 
-def _followed(changes: Any, recorder: Recorder) -> Any:
+def _followed(changes: object, recorder: Recorder) -> Any:
     if isinstance(changes, AsyncIterator):
-        return _Followed(changes, recorder)
-    return _stepwise(changes, recorder) if isinstance(changes, Iterator) else changes
+        return _Followed(cast("AsyncIterator[Change]", changes), recorder)
+    if isinstance(changes, Iterator):
+        return _stepwise(cast("Iterator[Change]", changes), recorder)
+    return changes
 
 
 def _stepwise(changes: Iterator[Change], recorder: Recorder) -> Generator[Change]:
@@ -139,9 +141,10 @@ class _Followed(AsyncGenerator[Change, None]):
         return await self._next(anext(self._changes))
 
     async def athrow(self, typ: Any, val: Any = None, tb: Any = None) -> Change:
-        if not isinstance(self._changes, AsyncGenerator):
+        throw = getattr(self._changes, "athrow", None)
+        if throw is None:
             raise typ
-        return await self._next(self._changes.athrow(typ))
+        return await self._next(throw(typ))
 
     async def aclose(self) -> None:
         close = getattr(self._changes, "aclose", None)

@@ -123,8 +123,8 @@ class MemorySession(SessionHistoryServicer):
             self._change_state(json.loads(entry.data))
 
     def _change_state(self, event: Mapping[str, Any]) -> None:
-        actions = event.get("actions") or {}
-        delta = actions.get("state_delta") or actions.get("stateDelta") or {}
+        actions: dict[str, Any] = event.get("actions") or {}
+        delta: dict[str, Any] = actions.get("state_delta") or actions.get("stateDelta") or {}
         for key, value in delta.items():
             if value is None:
                 self.state.pop(key, None)
