@@ -46,10 +46,12 @@ class ExecutorRoom:
         agents: Agents,
         runs: Runs,
         appender: Appender,
+        processes: AgentProcesses,
         stores: Sequence[grpc.aio.Channel],
         drain_timeout: float,
     ) -> None:
         self.agents = agents
+        self._processes = processes
         self.runs = runs
         self.appender = appender
         self._stores = stores
@@ -59,6 +61,12 @@ class ExecutorRoom:
     def claim_with(self, claiming: asyncio.Task[None]) -> None:
         """Set the asyncio task that takes work from the queue; the drain cancels it."""
         self._claiming = claiming
+
+    def replace(self, newer: Agents) -> None:
+        """Serve `newer` in place of the agents with the same names. Runs at work keep their agent and its process."""
+        for hosted in self.agents.replace(newer):
+            self._processes.retire(hosted)
+        self._processes.prepare(self.agents.by_name[name] for name in newer.names if name in self.agents.by_name)
 
     async def ready(self) -> bool:
         """Return whether messages may be sent here: both stores are connected, and no drain has begun."""
@@ -152,7 +160,7 @@ async def open_executor(
         renew_every=settings.renew_every,
     )
     stores = (tasks_channel, renewals, appends, sessions_channel)
-    room = ExecutorRoom(agents, runs, ports.appender, stores, settings.drain_timeout)
+    room = ExecutorRoom(agents, runs, ports.appender, processes, stores, settings.drain_timeout)
     rates = SendRates(settings.sends_per_second)
     executor = AgentExecutor(submits, rewinds, agents, ports, background, rates)
     services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)

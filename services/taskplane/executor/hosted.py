@@ -13,7 +13,7 @@ class PolicyFailed(Exception):
     """The policy of an agent raised, or is none; the cause says which."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Hosted:
     """An agent with its name and its optional powers. `of` makes it."""
 

@@ -13,6 +13,7 @@ from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.hosted import Hosted
+from taskplane.executor.sources import at, described, line_of, place_of
 from taskplane.runtime.errors import NotFound
 
 _NAMED: Final = re.compile(r"[^=:]*=")
@@ -42,6 +43,16 @@ class Agents:
             for name, agent in agents.items()
         }
         self.names: Final = tuple(self.by_name)
+
+    def replace(self, newer: "Agents") -> list[Hosted]:
+        """Take the agents of `newer` in the places of those with the same names, for what begins from now on.
+
+        Return those that were replaced.
+        """
+        names = [name for name in newer.by_name if name in self.by_name]
+        replaced = [self.by_name[name] for name in names]
+        self.by_name.update((name, newer.by_name[name]) for name in names)
+        return replaced
 
     def named(self, name: str) -> Hosted:
         """Return the agent of that name, or the default one for "". NotFound `AGENT_NOT_FOUND`."""
@@ -123,9 +134,13 @@ def _module(spec: str, name: str) -> Any:
             near = _did_you_mean(name, files) or f"is it in {here}, or installed?"
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install what it needs"
-        raise bad_agent(spec, f"module {name!r} could not be imported: {error}", install) from error
+        raise bad_agent(
+            spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install
+        ) from error
     except (Exception, SystemExit) as error:
-        raise bad_agent(spec, f"module {name!r} could not be imported: {type(error).__name__}: {error}", "") from error
+        raise bad_agent(
+            spec, f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}", line_of(error)
+        ) from error
 
 
 def _attribute(spec: str, module: Any, path: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import Agent, Policy
+from taskplane.executor.sources import at, defined_at, described, line_of, place_of
 
 _ADAPTERS: Final = "taskplane.executor.adapters"
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
@@ -162,19 +163,22 @@ def _made(make: Callable[[], Any], spec: str) -> Any:
     try:
         return make()
     except (Exception, SystemExit) as error:
-        text = f"{type(error).__name__}: {error}"
-        raise bad_agent(spec, f"it could not be made: {text}", "make it callable without arguments") from error
+        problem = f"it could not be made: {described(error)}{at(place_of(error))}"
+        raise bad_agent(spec, problem, line_of(error) or "make it callable without arguments") from error
 
 
 def _checked(agent: Agent, spec: str) -> Agent:
     card: Any = agent.card
+    place = at(defined_at(agent))
     if not isinstance(card, AgentCard):
-        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}"
+        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
         raise bad_agent(spec, problem, f"take AgentCard from taskplane.executor.agent: {_CARD}")
     if not card.name.strip():
-        raise bad_agent(spec, "its card has no name", f"give it one: {_CARD}")
+        raise bad_agent(spec, f"its card has no name{place}", f"give it one: {_CARD}")
     if inspect.iscoroutinefunction(agent.run):
-        raise bad_agent(spec, "`run` is a coroutine, not a generator", "yield changes in it instead of returning")
+        raise bad_agent(
+            spec, f"`run` is a coroutine, not a generator{place}", "yield changes in it instead of returning"
+        )
     policy: object = getattr(agent, "policy", None)
     if policy is not None and not callable(policy):
         raise bad_agent(spec, f"`policy` is a {type(policy).__name__}, not a method", _POLICY)

@@ -20,6 +20,7 @@ from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Outbox
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall
+from taskplane.executor.sources import standing_at
 from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class AgentTurn:
                     return change
                 self._buffer.take(change)
             except (ValueError, TypeError, AttributeError, JsonError) as error:
-                raise failed(error, self._turn.task_id) from error
+                raise failed(error, self._turn.task_id, standing_at(changes)) from error
             if outbox.blocked:
                 try:
                     await outbox.room()
@@ -181,7 +182,11 @@ class AgentTurn:
                 raise
             log.exception("the agent of task %s raised after its final change", self._turn.task_id)
             return
-        text = f"the agent of task {self._turn.task_id} yielded {extra!r} after its final change; it is discarded"
+        at = standing_at(changes)
+        place = f" at {at}" if at else ""
+        text = (
+            f"the agent of task {self._turn.task_id} yielded {extra!r}{place} after its final change; it is discarded"
+        )
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)

@@ -131,6 +131,7 @@ class Run:
     async def work(self) -> None:
         """Run the agent to the end or pause of the task. Raises only what is a bug."""
         logs.task_id.set(self.task_id)
+        logs.agent.set(self.agent)
         attributes: dict[str, str | int] = {
             "taskplane.task.id": self.task_id,
             "taskplane.invocation.id": self._record.invocation_id,
