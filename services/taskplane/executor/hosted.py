@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.executor.agent import Agent, Policied, Policy, Router, Turn
+from taskplane.executor.elsewhere import Elsewhere
 
 _DEFAULT: Final = Policy()
 
@@ -28,6 +29,8 @@ class Hosted:
     isolation: str
     # The name to load it by in a process of its own; empty: it was made in code.
     source: str
+    # Workers elsewhere run it.
+    elsewhere: bool
 
     @classmethod
     def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
@@ -36,7 +39,8 @@ class Hosted:
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
         policied = agent if isinstance(agent, Policied) else None
         synchronous = inspect.isgeneratorfunction(agent.run)
-        return cls(name, agent, router, at_sight, policied, synchronous, isolation, source)
+        elsewhere = isinstance(agent, Elsewhere)
+        return cls(name, agent, router, at_sight, policied, synchronous, isolation, source, elsewhere)
 
     def policy(self, turn: Turn) -> Policy:
         """Return the agent's policy for a turn, the default one if it has none. PolicyFailed."""

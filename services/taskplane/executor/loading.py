@@ -12,10 +12,12 @@ from typing import Any, Final
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
+from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
 from taskplane.runtime.errors import Invalid, NotFound
 
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
+_WORKER: Final = "worker:"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -41,6 +43,8 @@ class Agents:
             name: Hosted.of(name, agent, wanted.get(name, ""), named.get(name, "")) for name, agent in agents.items()
         }
         self.names: Final = tuple(self.by_name)
+        # All but those whose tasks are left in the queue for workers elsewhere.
+        self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)
 
     def named(self, name: str) -> Hosted:
         """Return the agent of that name, or the default one for "". NotFound `AGENT_NOT_FOUND`."""
@@ -55,13 +59,15 @@ class Agents:
         return hosted
 
 
-def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
+def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_orphan: OnOrphan = "fail") -> Agents:
     """Load every agent that is named, in their order; none: `demo`.
 
     A spec is `[name=]module:attribute` - the attribute an agent, or a class or function without arguments that makes
     one - or a short name, and then perhaps `@process`, `@thread` or `@none`, see `Policy.isolation`. Modules are looked
-    for on the import path and in the working directory. `allow_crash`: the demo agent may end the process. Invalid:
-    says what could not be loaded, why, and what was perhaps meant.
+    for on the import path and in the working directory. `name=worker:path` is an agent that workers elsewhere run, of
+    which there is only the card, a file of A2A 1.0 JSON. `allow_crash`: the demo agent may end the process.
+    `worker_on_orphan`: what becomes of a task whose worker is lost. Invalid: says what could not be loaded, why, and
+    what was perhaps meant.
     """
     shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
     agents: dict[str, Agent] = {}
@@ -72,7 +78,9 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
         if isolation not in ("", *ISOLATIONS):
             near = _did_you_mean(isolation, ISOLATIONS) or f"there are: {', '.join(ISOLATIONS)}"
             raise _bad(spec, f"there is no isolation {isolation!r}", near)
-        name, agent = _load(target, shipped)
+        name, agent = _load(target, shipped, worker_on_orphan)
+        if isolation and isinstance(agent, Elsewhere):
+            raise _bad(spec, f"it does not run here, so that @{isolation} says nothing", "tell its worker")
         if name in agents:
             raise _bad(spec, f"there are two agents named {name!r}", "give one of them a name: other=module:attribute")
         agents[name] = agent
@@ -81,9 +89,20 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
     return Agents(agents, isolations, sources)
 
 
-def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, Agent]:
+def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]], worker_on_orphan: OnOrphan) -> tuple[str, Agent]:
     given, _, target = spec.rpartition("=")
-    if ":" not in target:
+    if target.startswith(_WORKER) and target.endswith(".json"):
+        if not given:
+            raise _bad(spec, "an agent that workers run has no name of its own", f"give it one: name={target}")
+        name = given
+        try:
+            agent: Agent = Elsewhere.read(target.removeprefix(_WORKER), worker_on_orphan)
+        except ValueError as error:
+            raise _bad(
+                spec, str(error), "it is the card that clients are shown, with a name and a description"
+            ) from error
+        _check_card(spec, agent.card)
+    elif ":" not in target:
         if target not in shipped:
             near = _did_you_mean(target, shipped) or "write module:attribute, for example my_agents:greeter"
             raise _bad(spec, f"there is no shipped agent {target!r}", near)
@@ -138,8 +157,7 @@ def _agent(spec: str, found: Any) -> Agent:
             f"a {type(found).__name__} is not an agent",
             "an agent has a `card` (AgentCard) and a method `run(turn)` that yields changes",
         )
-    if not card.name.strip():
-        raise _bad(spec, "its card has no name", "give it one: AgentCard(name=..., description=..., version=...)")
+    _check_card(spec, card)
     if inspect.iscoroutinefunction(found.run):
         raise _bad(spec, "`run` is a coroutine, not a generator", "yield changes in it instead of returning")
     policy: object = getattr(found, "policy", None)
@@ -148,6 +166,11 @@ def _agent(spec: str, found: Any) -> Agent:
     if inspect.iscoroutinefunction(policy):
         raise _bad(spec, "`policy` is a coroutine, and nobody waits for it", _POLICY)
     return found
+
+
+def _check_card(spec: str, card: AgentCard) -> None:
+    if not card.name.strip():
+        raise _bad(spec, "its card has no name", "give it one: AgentCard(name=..., description=..., version=...)")
 
 
 def _bad(spec: str, problem: str, suggestion: str) -> Invalid:

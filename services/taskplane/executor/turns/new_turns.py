@@ -128,7 +128,7 @@ class NewTurns:
             policy = send.hosted.policy(proposal.turn())
         except PolicyFailed as error:
             policy, fault = Policy(), error
-        claim_for = self._runs.reserve()
+        claim_for = "" if send.hosted.elsewhere else self._runs.reserve()
         try:
             request = tasks.CreateTaskRequest(
                 invocation_id=send.invocation_id,
