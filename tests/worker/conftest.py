@@ -17,7 +17,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
         yield started
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def http(plane: Plane) -> AsyncGenerator[httpx.AsyncClient]:
     """Calls to the plane."""
     async with client(plane.url) as made:

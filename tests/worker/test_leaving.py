@@ -4,10 +4,13 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 from tests.system.plane import Plane
 from tests.system.wire import raw_log, result, text_message, until
 from tests.worker import scenarios
 from tests.worker.plane import SECRET, python_worker
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_c9_a_worker_that_is_killed_is_followed_by_another(

@@ -11,6 +11,8 @@ from tests.system.wire import until
 from tests.worker import scenarios
 from tests.worker.plane import AGENT, CARD, Working, python_worker
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def worker(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Working]:
