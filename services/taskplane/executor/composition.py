@@ -178,6 +178,7 @@ async def open_runs(
         processes=processes,
         actor=identity.actor,
         run_limit=settings.run_limit,
+        status_interval=settings.status_interval,
         strict=settings.strict_agents,
     )
     background = BackgroundTasks()
