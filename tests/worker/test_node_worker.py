@@ -7,18 +7,13 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
+from tests.support.node import MISSING
 from tests.system.plane import Plane
 from tests.system.wire import raw_log, result, send, texts_of
 from tests.worker import scenarios
-from tests.worker.plane import NODE_WORKER, Working, node_worker
+from tests.worker.plane import Working, node_worker
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif(
-        not (NODE_WORKER / "node_modules" / ".ready").exists(),
-        reason="the packages of the worker in Node are not installed; `make compat-node` installs them and runs this",
-    ),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -5,7 +5,7 @@ import { Worker } from './worker.mjs';
 const { NAME = 'far', TASKS = '127.0.0.1:50050', SESSIONS = TASKS, INTERNAL_SECRET, RENEW_EVERY, DRAIN_TIMEOUT } = process.env;
 
 const worker = new Worker(agent, {
-  name: NAME,
+  names: [NAME],
   tasks: TASKS,
   sessions: SESSIONS,
   secret: INTERNAL_SECRET,

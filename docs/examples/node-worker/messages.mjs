@@ -32,8 +32,8 @@ export class Speaker {
     Object.assign(this, { record, invocation, fence, count: 0, open: null });
   }
 
-  /** A whole message: it replaces the text that grows, if there is one. */
-  message(text) {
+  /** A whole message: it replaces the text that grows, if there is one. `more` is added to its metadata. */
+  message(text, more = {}) {
     const message_id = this.open?.id ?? this.#id();
     this.open = null;
     return {
@@ -42,7 +42,7 @@ export class Speaker {
       task_id: this.record.id,
       context_id: this.record.context_id,
       parts: [{ text }],
-      metadata: struct({ [INVOCATION]: this.invocation }),
+      metadata: struct({ [INVOCATION]: this.invocation, ...more }),
     };
   }
 

@@ -101,7 +101,7 @@ export class Run {
   }
 
   async fail(speaker, reason) {
-    const message = speaker.message(reason);
+    const message = speaker.message(reason, { reason: 'AGENT_FAILED' });
     await this.append([status('TASK_STATE_FAILED', message, 'AGENT_FAILED')]);
     await this.copy();
     await this.plane.call(this.plane.store, 'MarkCopied', { task_uid: this.uid, generation: `${this.copied}` }, { owner: this.owner });

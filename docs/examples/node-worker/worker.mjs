@@ -9,10 +9,10 @@ const SILENCE = 15_000; // the store says something at least every 5 seconds
 const log = (message) => console.log(JSON.stringify({ time: new Date().toISOString(), level: 'INFO', message }));
 
 export class Worker {
-  constructor(agent, { name, tasks, sessions, secret = '', capacity = 10, renewEvery = 5 }) {
+  constructor(agent, { names, tasks, sessions, secret = '', capacity = 10, renewEvery = 5 }) {
     this.id = randomBytes(8).toString('hex'); // random per process start
     this.plane = new Plane({ tasks, sessions, secret, actor: `worker:${this.id}` });
-    Object.assign(this, { agent, name, capacity, renewEvery, runs: new Map(), draining: false });
+    Object.assign(this, { agent, names, capacity, renewEvery, runs: new Map(), draining: false });
   }
 
   /** Renews now instead of at the next regular time. */
@@ -34,7 +34,7 @@ export class Worker {
   /** Takes tasks until the stream breaks or is silent: leases live by renewals, so nothing is lost with it. */
   claim() {
     return new Promise((resolve) => {
-      const request = { process_id: this.id, agents: [this.name], capacity: this.capacity };
+      const request = { process_id: this.id, agents: this.names, capacity: this.capacity };
       this.stream = this.plane.queue.Claim(request, this.plane.metadata()); // without a deadline
       let silent;
       const heard = () => {
