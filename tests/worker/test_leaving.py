@@ -18,11 +18,11 @@ async def test_c9_a_worker_that_is_killed_is_followed_by_another(
 ) -> None:
     """C9: by `worker_on_orphan` its task runs again, and is one task with one artifact."""
     async with python_worker(plane, tmp_path / "first") as first:
-        task = await scenarios.begins_slowly(http, 4)
+        task = await scenarios.begins_slowly(http, 12)
         async with python_worker(plane, tmp_path / "second"):
             await first.end(signal.SIGKILL)
             done = await scenarios.ends(http, task)
-    scenarios.has_its_artifact(done, 4)
+    scenarios.has_its_artifact(done, 12)
     log = await raw_log(http, task["id"])
     assert max(event["attempt"] for event in log) == 2
     assert len({event["actor"] for event in log if event["actor"].startswith("worker:")}) == 2

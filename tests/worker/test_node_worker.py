@@ -65,10 +65,10 @@ async def test_c9_a_worker_in_node_that_is_killed_is_followed_by_another(
     """C9, C14: the task of one that is killed runs again in another; one that drains ends by itself."""
     await worker.end(signal.SIGKILL)
     async with node_worker(plane, tmp_path / "first") as first:
-        task = await scenarios.begins_slowly(http, 4)
+        task = await scenarios.begins_slowly(http, 12)
         async with node_worker(plane, tmp_path / "second") as second:
             await first.end(signal.SIGKILL)
-            scenarios.has_its_artifact(await scenarios.ends(http, task), 4)
+            scenarios.has_its_artifact(await scenarios.ends(http, task), 12)
             assert max(event["attempt"] for event in await raw_log(http, task["id"])) == 2
             third = await scenarios.begins_slowly(http, 3)
             assert await second.end() == 0

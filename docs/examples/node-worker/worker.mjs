@@ -71,7 +71,10 @@ export class Worker {
     });
   }
 
-  /** Renews every lease regularly and on every hint; the answer tells of cancels and new messages. */
+  /**
+   * Renews every lease regularly and on every hint; the answer tells of cancels and new messages. A worker without
+   * leases renews as well: one that does not for as long as a lease lasts counts as lost and is given nothing.
+   */
   async renewing() {
     let wait = this.renewEvery * 1000;
     for (;;) {
@@ -87,7 +90,6 @@ export class Worker {
       this.hinted = false;
       wait = this.renewEvery * 1000;
       const runs = [...this.runs.values()];
-      if (!runs.length) continue;
       const sent = performance.now();
       try {
         const request = { process_id: this.id, leases: runs.map((run) => run.lease) };
