@@ -35,6 +35,6 @@ class Elsewhere:
         return self._policy
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """Refuse: no task of it is run here."""
+        """Raise AgentError: no task of it is run here."""
         raise AgentError("This agent is run by workers elsewhere.")
         yield

@@ -25,7 +25,7 @@ class ExecutorSettings:
     # The agents to serve, each `[name=]module:attribute`, the short name of a shipped agent, or `name=worker:card.json`
     # for one that workers elsewhere run; the first one is the default agent.
     agents: tuple[str, ...] = ("demo",)
-    # What becomes of a task of such an agent whose worker is lost: fail, rerun or resume, as in the policy of an agent.
+    # The fate of a task of such an agent whose worker is lost: fail, rerun or resume, as in the policy of an agent.
     worker_on_orphan: Literal["fail", "rerun", "resume"] = "fail"
     # Number of runs at once. Further tasks wait in the queue for any executor with free capacity; with 0 this executor
     # creates tasks and runs none.
