@@ -10,12 +10,11 @@ Task = Json
 
 async def answers(http: httpx.AsyncClient) -> None:
     """A text streams word by word, and the session has the conversation when its client is told of the end."""
-    texts: list[str] = []
     async with stream(http, "SendStreamingMessage", {"message": text_message("one two three")}) as events:
-        async for event in events:
-            if message := event.result.get("statusUpdate", {}).get("status", {}).get("message"):
-                texts.append(message["parts"][0]["text"])
-            last = event
+        found = [event async for event in events]
+    said = [event.result.get("statusUpdate", {}).get("status", {}).get("message") for event in found]
+    texts = [message["parts"][0]["text"] for message in said if message]
+    last = found[-1]
     assert state_of(last) == "TASK_STATE_COMPLETED" and texts[-1] == "one two three"
     context = last.result["statusUpdate"]["contextId"]
     history = await data(http, f"/api/sessions/{context}/effective_history")
@@ -24,12 +23,10 @@ async def answers(http: httpx.AsyncClient) -> None:
 
 async def makes_artifacts(http: httpx.AsyncClient) -> None:
     """Chunks of an artifact arrive one after the other and make one artifact."""
-    chunks: list[Json] = []
     async with stream(http, "SendStreamingMessage", {"message": text_message("slow 3")}) as events:
-        async for event in events:
-            if update := event.result.get("artifactUpdate"):
-                chunks.append(update)
-            last = event
+        found = [event async for event in events]
+    chunks = [event.result["artifactUpdate"] for event in found if "artifactUpdate" in event.result]
+    last = found[-1]
     assert state_of(last) == "TASK_STATE_COMPLETED"
     assert len(chunks) == 3 and chunks[-1]["lastChunk"] and not chunks[0].get("append")
     sent = "".join(part["text"] for chunk in chunks for part in chunk["artifact"]["parts"])

@@ -9,7 +9,7 @@ from tests.cli.command import taskplane
 from tests.executor.plane import Plane, open_plane, open_stores, text
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Text, Turn
+from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Turn, Working
 from taskplane.executor.elsewhere import Elsewhere
 from taskplane.runtime.server import serving
 from taskplane.worker import Worker
@@ -24,7 +24,7 @@ class Counter:
         return Policy(run_limit=0.2 if turn.text == "for ever" else None, isolation="thread")
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
-        yield Text("Counting")
+        yield Working("Counting")
         if turn.text == "for ever":
             await asyncio.Event().wait()
         yield Complete(f"{len(turn.history)} before")

@@ -61,7 +61,8 @@ class CutOff(grpc.aio.ServerInterceptor):
         async def refused(request: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this worker is cut off")
 
-        return grpc.unary_unary_rpc_method_handler(refused)  # type: ignore[arg-type]
+        handler: Any = grpc.unary_unary_rpc_method_handler(refused)  # pyright: ignore[reportUnknownVariableType]
+        return handler
 
 
 async def _lost_with(stores: Stores, process: Process) -> None:
