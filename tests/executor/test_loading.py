@@ -117,3 +117,31 @@ def test_an_unknown_agent_is_not_found_and_the_nearest_is_named() -> None:
     with pytest.raises(NotFound) as unknown:
         load_agents(["demo"]).named("demi")
     assert unknown.value.suggestion == "did you mean 'demo'?"
+
+
+def test_the_card_of_an_agent_that_workers_run_is_read_from_a_file(tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    card.write_text('{"name": "Far", "description": "Runs elsewhere.", "version": "1"}')
+    agents = load_agents(["demo", f"far=worker:{card}"], worker_on_orphan="rerun")
+    assert agents.names == ("demo", "far") and agents.run_here == ("demo",)
+    assert agents.named("far").agent.card.description == "Runs elsewhere."
+
+
+@pytest.mark.parametrize(
+    ("spec", "content", "why"),
+    [
+        ("far=worker:{}", None, "could not be read: No such file or directory"),
+        ("far=worker:{}", "{", "is no card of A2A 1.0"),
+        ("far=worker:{}", '{"nam": "Far"}', 'no field named "nam"'),
+        ("far=worker:{}", "{}", "its card has no name"),
+        ("worker:{}", '{"name": "Far"}', "has no name here"),
+        ("far=worker:{}@process", '{"name": "Far"}', "it does not run here"),
+    ],
+)
+def test_a_card_that_cannot_be_served_says_why(tmp_path: Path, spec: str, content: str | None, why: str) -> None:
+    card = tmp_path / "card.json"
+    if content is not None:
+        card.write_text(content)
+    with pytest.raises(Invalid) as refused:
+        load_agents([spec.format(card)])
+    assert refused.value.reason == "BAD_AGENT" and why in refused.value.message

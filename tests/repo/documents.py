@@ -25,6 +25,7 @@ ROOMS: Final[dict[str, str]] = {
     "sessions": "services/taskplane/sessions/settings.py",
     "executor": "services/taskplane/executor/settings.py",
     "gateway": "gateway/taskplane/gateway/settings.py",
+    "worker": "services/taskplane/worker/settings.py",
 }
 
 _PROMISES_HEAD: Final = """# Promises and the tests that verify them
@@ -48,6 +49,9 @@ no process is an error, which suggests the closest name. Lists are separated by 
 Two variables belong to the command itself: `TASKPLANE_URL` is the server of `chat`, `tail`, `task` and `session`, and
 `TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
 
+A [worker](workers.md) reads the settings of the executor under its own prefix, `TASKPLANE_WORKER_`. Its table has those
+that have another default there.
+
 `make docs` generates this list from the code.
 """
 
@@ -55,10 +59,11 @@ Two variables belong to the command itself: `TASKPLANE_URL` is the server of `ch
 _METRICS_HEAD: Final = """# Metrics
 
 Each process answers `GET /metrics` in Prometheus's text format: the gateway on its own port, the others on
-`TASKPLANE_<ROOM>_OPS_LISTEN`; `taskplane dev` answers with the metrics of all rooms. Labels name methods, states and
-agents, never a task, a session or an owner. Counters are counted once, in the process where it happened, so they may be
-added up. The gauges of tasks, queue and executors are read from the database every 10 seconds by each process of the
-task store, so take their maximum, not their sum. `prometheus_client` adds the figures of the process itself.
+`TASKPLANE_<ROOM>_OPS_LISTEN`, a worker with the metrics of an executor; `taskplane dev` answers with those of all
+rooms. Labels name methods, states and agents, never a task, a session or an owner. Counters are counted once, in the
+process where it happened, so they may be added up. The gauges of tasks, queue and executors are read from the database
+every 10 seconds by each process of the task store, so take their maximum, not their sum. `prometheus_client` adds the
+figures of the process itself.
 
 `make docs` generates this list from the code.
 """
@@ -118,7 +123,7 @@ def settings() -> str:
 def metrics() -> str:
     """Return the text of docs/metrics.md: every metric with its type, its labels and its meaning."""
     lines = [_METRICS_HEAD]
-    for room in (*_EXPOSED, *ROOMS):
+    for room in (*_EXPOSED, *(room for room in ROOMS if room != "worker")):
         lines += [f"## {_EXPOSED.get(room, room)}\n", "| metric | type | labels | meaning |", "|---|---|---|---|"]
         for path in files("services", "gateway", suffix=".py"):
             if f"/taskplane/{room}/" in path.as_posix() and "from prometheus_client" in path.read_text():

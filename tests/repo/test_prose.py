@@ -13,7 +13,10 @@ from tests.repo.tree import name, written
 
 ROOMS: Final = (
     "gateway",
-    *(f"services/taskplane/{room}" for room in ("cli", "executor", "runtime", "sessions", "storage", "tasks")),
+    *(
+        f"services/taskplane/{room}"
+        for room in ("cli", "executor", "runtime", "sessions", "storage", "tasks", "worker")
+    ),
 )
 
 # Add a verb that is missing, in the imperative.

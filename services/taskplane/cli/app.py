@@ -82,6 +82,30 @@ def init(
 
 
 @app.command()
+def worker(
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent", metavar="[NAME=]MODULE:ATTRIBUTE[@process]", help="An agent to run; its executor names it alike."
+        ),
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The task store; the gRPC port of a `dev`.")
+    ] = None,
+    sessions: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The session history; the gRPC port of a `dev`.")
+    ] = None,
+    capacity: Annotated[int | None, typer.Option(min=1, help="At most so many runs at once; 100 if not given.")] = None,
+) -> None:
+    """Run agents whose cards an executor elsewhere serves (--agent NAME=worker:CARD.json). Settings:
+    TASKPLANE_WORKER_*."""
+    from taskplane.cli.worker import WorkerOptions
+    from taskplane.cli.worker import worker as command
+
+    raise typer.Exit(command(WorkerOptions(tuple(agent or ()), tasks, sessions, capacity)))
+
+
+@app.command()
 def chat(
     message: Annotated[
         str, typer.Option("--message", "-m", metavar="TEXT", callback=filled, help="One message, for scripts.")

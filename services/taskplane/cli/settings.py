@@ -10,12 +10,15 @@ from taskplane.sessions.settings import PREFIX as SESSIONS
 from taskplane.sessions.settings import SessionsSettings
 from taskplane.tasks.settings import PREFIX as TASKS
 from taskplane.tasks.settings import TasksSettings
+from taskplane.worker.settings import PREFIX as WORKER
+from taskplane.worker.settings import WorkerSettings
 
 KNOWN: Final[tuple[tuple[type[Any], str], ...]] = (
     (TasksSettings, TASKS),
     (SessionsSettings, SESSIONS),
     (ExecutorSettings, EXECUTOR),
     (GatewaySettings, GATEWAY),
+    (WorkerSettings, WORKER),
 )
 # Read by the command itself: the server of `chat`, `tail`, `task` and `session`.
 ALSO: Final = ("TASKPLANE_URL",)

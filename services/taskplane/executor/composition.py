@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import grpc
 
@@ -39,28 +40,42 @@ log = logging.getLogger(__name__)
 
 
 class ExecutorRoom:
-    """An open executor: its agents, its runs, and its drain."""
+    """An open executor or worker: its agents, its runs, what is done beside them, and its drain."""
 
     def __init__(
         self,
         agents: Agents,
         runs: Runs,
-        appender: Appender,
-        processes: AgentProcesses,
+        background: BackgroundTasks,
+        sessions: SessionHistoryStub,
         stores: Sequence[grpc.aio.Channel],
         drain_timeout: float,
+        group: asyncio.TaskGroup,
     ) -> None:
         self.agents = agents
-        self._processes = processes
+        self._processes = runs.ports.processes
         self.runs = runs
-        self.appender = appender
+        self.appender = runs.ports.appender
+        self.background = background
+        self.sessions = sessions
         self._stores = stores
         self._drain_timeout = drain_timeout
+        self._group = group
         self._claiming: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
 
-    def claim_with(self, claiming: asyncio.Task[None]) -> None:
-        """Set the asyncio task that takes work from the queue; the drain cancels it."""
-        self._claiming = claiming
+    def claim(self, claiming: Coroutine[None, None, None]) -> None:
+        """Take work from the queue in this way, until the drain."""
+        self._claiming = self._group.create_task(claiming, name="claiming")
+
+    def start(self, work: Coroutine[None, None, None], *, name: str) -> None:
+        """Do this beside the runs, until `stop`."""
+        self._beside.append(self._group.create_task(work, name=name))
+
+    def stop(self) -> None:
+        """Cancel what was started beside the runs."""
+        for task in self._beside:
+            task.cancel()
 
     def replace(self, newer: Agents) -> None:
         """Serve `newer` in place of the agents with the same names. Runs at work keep their agent and its process."""
@@ -96,17 +111,59 @@ async def open_executor(
 ) -> AsyncGenerator[ExecutorRoom, None]:
     """Open an executor whose service is added to `services`, which needs the lines of `servicer.POLICY`.
 
-    The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
-    start; with the prefix of the store's resident executor where both are one process. `agents`: instead of loading
-    `settings.agents`. `renewals`, `appends`: channels to the task store for these calls only, where it has several
-    replicas; see `runs.tries`. Drains on the way out. Invalid: an agent cannot be loaded. Should one of the executor's
-    own tasks die, the body is cancelled and the error raised; with `strict_agents`, so are the bugs of agents, at the
-    end.
+    Arguments and promises as those of `open_runs`. `process_id`: with the prefix of the store's resident executor where
+    both are one process. `agents`: instead of loading `settings.agents`. Invalid: an agent cannot be loaded.
     """
     if agents is None:
-        agents = load_agents(settings.agents, allow_crash=settings.allow_crash)
+        agents = load_agents(
+            settings.agents, allow_crash=settings.allow_crash, worker_on_orphan=settings.worker_on_orphan
+        )
+    async with open_runs(
+        settings, tasks_channel, sessions_channel, process_id, agents, renewals=renewals, appends=appends
+    ) as room:
+        ports, background = room.runs.ports, room.background
+        rewinds = Rewinds(room.sessions, ports.reconciler, background)
+        submits = Submits(
+            room.runs,
+            agents,
+            rewinds,
+            background,
+            route_timeout=settings.route_timeout,
+            abandoned_after=settings.abandoned_after,
+        )
+        abandoned = Abandoned(ports.store, ports.sessions, actor=ports.actor, after=settings.abandoned_after)
+        imports = Imports(ports.store, room.sessions)
+        expiry = Expiry(ports.store, ports.sessions, actor=ports.actor, ttl=settings.session_ttl)
+        rates = SendRates(settings.sends_per_second)
+        executor = AgentExecutor(submits, rewinds, agents, ports, background, rates)
+        services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)
+        room.start(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep")
+        room.start(_expiring(expiry, settings.expire_every), name="expiry")
+        yield room
+
+
+@asynccontextmanager
+async def open_runs(
+    settings: ExecutorSettings,
+    tasks_channel: grpc.aio.Channel,
+    sessions_channel: grpc.aio.Channel,
+    process_id: str,
+    agents: Agents,
+    *,
+    kind: Literal["executor", "worker"] = "executor",
+    renewals: grpc.aio.Channel | None = None,
+    appends: grpc.aio.Channel | None = None,
+) -> AsyncGenerator[ExecutorRoom, None]:
+    """Open the part of an executor that claims tasks and runs them; a worker has no other.
+
+    The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
+    start. `kind`: how events name their actor, before the process id. `renewals`, `appends`: channels to the task store
+    for these calls only, where it has several replicas; see `runs.tries`. Drains on the way out. Should one of the
+    executor's own tasks die, the body is cancelled and the error raised; with `strict_agents`, so are the bugs of
+    agents, at the end.
+    """
     secret = settings.internal_secret.encode()
-    identity = Principal("", "", f"executor:{process_id}", service=True)
+    identity = Principal("", "", f"{kind}:{process_id}", service=True)
     to_tasks = client(tasks_channel, identity=identity, secret=secret, patience=PATIENCE)
     to_sessions = client(sessions_channel, identity=identity, secret=secret, patience=PATIENCE)
     renewals, appends = renewals or tasks_channel, appends or tasks_channel
@@ -140,39 +197,20 @@ async def open_executor(
         capacity=settings.capacity,
         grace=settings.cancel_grace,
     )
-    rewinds = Rewinds(sessions, ports.reconciler, background)
-    submits = Submits(
-        runs,
-        agents,
-        rewinds,
-        background,
-        route_timeout=settings.route_timeout,
-        abandoned_after=settings.abandoned_after,
-    )
-    abandoned = Abandoned(store, history, actor=identity.actor, after=settings.abandoned_after)
-    imports = Imports(store, sessions)
-    expiry = Expiry(store, history, actor=identity.actor, ttl=settings.session_ttl)
     leases = Leases(
         runs,
         TaskQueueStub(to_renew),
-        agents=agents.names,
+        agents=agents.run_here,
         capacity=settings.capacity,
         renew_every=settings.renew_every,
     )
     stores = (tasks_channel, renewals, appends, sessions_channel)
-    room = ExecutorRoom(agents, runs, ports.appender, processes, stores, settings.drain_timeout)
-    rates = SendRates(settings.sends_per_second)
-    executor = AgentExecutor(submits, rewinds, agents, ports, background, rates)
-    services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
-        room.claim_with(group.create_task(leases.claiming(), name="claiming"))
-        beside = [
-            group.create_task(ports.appender.run(), name="appending"),
-            group.create_task(leases.renewing(), name="renewing"),
-            group.create_task(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep"),
-            group.create_task(_expiring(expiry, settings.expire_every), name="expiry"),
-        ]
+        room = ExecutorRoom(agents, runs, background, sessions, stores, settings.drain_timeout, group)
+        room.claim(leases.claiming())
+        room.start(ports.appender.run(), name="appending")
+        room.start(leases.renewing(), name="renewing")
         if settings.capacity:
             processes.prepare(agents.by_name.values())
         try:
@@ -185,8 +223,7 @@ async def open_executor(
             await room.drain()
             await background.dismiss(settings.cancel_grace)
             await processes.close()
-            for task in beside:
-                task.cancel()
+            room.stop()
     if failure is not None:
         raise failure
     if settings.strict_agents and runs.bugs:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.executor.agent import Agent, ArtifactMaker, Policied, Policy, Router, StatusWriter, Turn
+from taskplane.executor.elsewhere import Elsewhere
 
 _DEFAULT: Final = Policy()
 
@@ -28,6 +29,8 @@ class Hosted:
     isolation: str
     # The name to load it by in a process of its own; empty: it was made in code.
     source: str
+    # Workers elsewhere run it.
+    elsewhere: bool
 
     @classmethod
     def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
@@ -44,6 +47,7 @@ class Hosted:
             _policied=agent if isinstance(agent, Policied) else None,
             isolation=isolation,
             source=source,
+            elsewhere=isinstance(agent, Elsewhere),
         )
 
     def policy(self, turn: Turn) -> Policy:

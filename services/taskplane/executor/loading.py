@@ -12,10 +12,12 @@ from taskplane.executor.adapters.detection import advice, detect, is_url
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
+from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.sources import at, described, line_of, place_of
 from taskplane.runtime.errors import NotFound
 
+_WORKER: Final = "worker:"
 _NAMED: Final = re.compile(r"[^=:]*=")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -43,6 +45,8 @@ class Agents:
             for name, agent in agents.items()
         }
         self.names: Final = tuple(self.by_name)
+        # All but those whose tasks are left in the queue for workers elsewhere.
+        self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)
 
     def replace(self, newer: "Agents") -> list[Hosted]:
         """Take the agents of `newer` in the places of those with the same names, for what begins from now on.
@@ -67,13 +71,14 @@ class Agents:
         return hosted
 
 
-def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
+def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_orphan: OnOrphan = "fail") -> Agents:
     """Load every agent that is named, in their order; none: `demo`.
 
     A spec is `[name=]module:attribute` - the attribute what `adapt` takes - or `name=URL` of the card of an agent
-    elsewhere, or a short name, and then perhaps `@process`, `@thread` or `@none`, see `Policy.isolation`. Modules are
-    looked for on the import path and in the working directory. `allow_crash`: the demo agent may end the process.
-    Invalid: says what could not be loaded, why, and what was perhaps meant.
+    elsewhere, or `name=worker:PATH.json`, the file of the card of an agent that workers run, or a short name, and then
+    perhaps `@process`, `@thread` or `@none`, see `Policy.isolation`. Modules are looked for on the import path and in
+    the working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: what becomes of a task
+    whose worker is lost. Invalid: says what could not be loaded, why, and what was perhaps meant.
     """
     shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
     agents: dict[str, Agent] = {}
@@ -84,7 +89,9 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
         if isolation not in ("", *ISOLATIONS):
             near = _did_you_mean(isolation, ISOLATIONS) or f"there are: {', '.join(ISOLATIONS)}"
             raise bad_agent(spec, f"there is no isolation {isolation!r}", near)
-        name, agent = _load(target, shipped)
+        name, agent = _load(target, shipped, worker_on_orphan)
+        if isolation and isinstance(agent, Elsewhere):
+            raise bad_agent(spec, f"it does not run here, so that @{isolation} says nothing", "tell its worker")
         if name in agents:
             raise bad_agent(
                 spec, f"there are two agents named {name!r}", "give one of them a name: other=module:attribute"
@@ -102,10 +109,11 @@ def _isolation(spec: str) -> tuple[str, str]:
     return (target, isolation) if target else (spec, "")
 
 
-def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, Agent]:
+def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]], worker_on_orphan: OnOrphan) -> tuple[str, Agent]:
     given, _, target = spec.partition("=") if _NAMED.match(spec) else ("", "", spec)
     name = given or target.rpartition(":")[2].rpartition(".")[2]
-    if is_url(target) and not given:
+    is_worker = target.startswith(_WORKER) and target.endswith(".json")
+    if (is_url(target) or is_worker) and not given:
         raise bad_agent(spec, "an agent elsewhere has no name here", f"give it one: name={target}")
     if not _NAME.fullmatch(name):
         raise bad_agent(
@@ -113,6 +121,8 @@ def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, A
         )
     if is_url(target):
         return name, detect(target, name, spec)
+    if is_worker:
+        return name, _elsewhere(spec, target.removeprefix(_WORKER), worker_on_orphan)
     if ":" not in target:
         if target not in shipped:
             near = _did_you_mean(target, shipped) or "write module:attribute, for example my_agents:greeter"
@@ -120,6 +130,13 @@ def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, A
         return name, shipped[target]()
     module_name, _, attribute = target.partition(":")
     return name, detect(_attribute(spec, _module(spec, module_name), attribute), name, spec)
+
+
+def _elsewhere(spec: str, path: str, on_orphan: OnOrphan) -> Agent:
+    try:
+        return detect(Elsewhere.read(path, on_orphan), path, spec)
+    except ValueError as error:
+        raise bad_agent(spec, str(error), "clients are shown this card; it has at least a name") from error
 
 
 def _module(spec: str, name: str) -> Any:

@@ -1,7 +1,7 @@
 """Settings of the executor, from TASKPLANE_EXECUTOR_<FIELD>."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from taskplane.runtime.errors import Invalid
 
@@ -22,9 +22,11 @@ class ExecutorSettings:
     # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
     # Empty: none.
     ops_listen: str = "127.0.0.1:9053"
-    # The agents to serve, each `[name=]module:attribute` or the short name of a shipped agent; the first one is the
-    # default agent.
+    # The agents to serve, each `[name=]module:attribute`, the short name of a shipped agent, or `name=worker:card.json`
+    # for one that workers elsewhere run; the first one is the default agent.
     agents: tuple[str, ...] = ("demo",)
+    # The fate of a task of such an agent whose worker is lost: fail, rerun or resume, as in the policy of an agent.
+    worker_on_orphan: Literal["fail", "rerun", "resume"] = "fail"
     # Number of runs at once. Further tasks wait in the queue for any executor with free capacity; with 0 this executor
     # creates tasks and runs none.
     capacity: int = 100

@@ -158,7 +158,8 @@ class NewTurns:
             policy = send.hosted.policy(proposal.turn())
         except PolicyFailed as error:
             policy, fault = Policy(), error
-        own = "" if slot and not self._runs.draining else self._runs.reserve()
+        taken = send.hosted.elsewhere or (slot and not self._runs.draining)
+        own = "" if taken else self._runs.reserve()
         claim_for = own or ("" if self._runs.draining else slot)
         try:
             request = tasks.CreateTaskRequest(

