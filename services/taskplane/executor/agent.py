@@ -98,10 +98,11 @@ class TurnSession:
         return await self._calls.session_events()
 
     async def append(self, event: Mapping[str, Any]) -> None:
-        """Append an event, a JSON object with an `id` that is new in the session, to this turn.
+        """Append an event, a JSON object of at most 3 MiB, to this turn. One is made for an event without an `id`.
 
         Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message: what
-        clients are to see is yielded. ValueError: it is no JSON, or has no id. PlaneError: it could not be stored.
+        clients are to see is yielded. The same event again changes nothing. ValueError: it is no JSON, or another one
+        has its id. PlaneError: it could not be stored.
         """
         await self._calls.append_session_event(event)
 

@@ -242,7 +242,7 @@ class Run:
             fence=self.fence,
             caller=self._caller,
             cancelled=self.cancelled,
-            calls=Calls(self._inputs),
+            calls=self._calls(given),
         )
         if first:
             self._take_policy(turn)
@@ -447,6 +447,18 @@ class Run:
             saved=saved,
             begins=fresh is not None and fresh.begins_session,
             queued=fresh is None,
+        )
+
+    def _calls(self, given: Input) -> Calls:
+        return Calls(
+            ports=self._ports,
+            caller=self._caller,
+            context_id=self._source.context_id,
+            invocation_id=given.invocation_id,
+            references=given.message.reference_task_ids,
+            read=self._inputs.incoming,
+            task_id=self.task_id,
+            task_invocation_id=self._source.invocation_id,
         )
 
     def _speak(self, invocation_id: str) -> MessageFactory:

@@ -18,6 +18,7 @@ from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.hosted import PolicyFailed
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
+from taskplane.executor.runs.turn_calls import Calls
 from taskplane.executor.session_entries import unvoid, void
 from taskplane.executor.turns.follow_ups import FollowUps
 from taskplane.executor.turns.invocations import derived
@@ -89,6 +90,14 @@ class NewTurns:
             task_id=task_id,
             message=send.message,
             caller=send.caller,
+            calls=Calls(
+                ports=self._runs.ports,
+                caller=send.caller,
+                context_id=send.context_id,
+                invocation_id=send.invocation_id,
+                references=send.message.reference_task_ids,
+                read=_no_messages,
+            ),
         )
         router = send.hosted.router if not send.as_task else None
         routing = None
@@ -224,6 +233,11 @@ class NewTurns:
             await void(self._sessions, send.context_id, send.invocation_id)
         except PlaneError as failure:
             log.warning("a refused turn is not voided yet: %s", failure)
+
+
+async def _no_messages() -> list[a2a.Message]:
+    """Return what comes to a turn that has no task yet."""
+    return []
 
 
 async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor import agent as port
@@ -23,6 +23,7 @@ class Proposal:
     task_id: str
     message: a2a.Message
     caller: Principal
+    calls: port.TurnCalls
 
     def turn(self, history: Sequence[a2a.Message] = ()) -> Turn:
         """Return the turn that a Router is given."""
@@ -37,7 +38,7 @@ class Proposal:
             fence=0,
             caller=self.caller,
             cancelled=asyncio.Event(),
-            calls=_Nothing(),
+            calls=self.calls,
         )
 
 
@@ -111,20 +112,3 @@ def _seen(asked: "asyncio.Task[Message | str | None]") -> None:
     """Log the failure of a router that no run waits for."""
     if not asked.cancelled() and asked.exception() is not None:
         log.warning("a router failed", exc_info=asked.exception())
-
-
-class _Nothing:
-    async def incoming(self) -> list[Message]:
-        return []
-
-    async def referenced(self) -> list[port.Task]:
-        raise NotImplementedError
-
-    async def session_events(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
-
-    async def append_session_event(self, event: Mapping[str, Any]) -> None:
-        raise NotImplementedError
-
-    async def session_state(self) -> dict[str, Any]:
-        raise NotImplementedError
