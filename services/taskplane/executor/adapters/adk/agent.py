@@ -7,7 +7,7 @@ from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.agents.run_config import RunConfig
 from google.adk.apps.app import App
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.events.event import Event
@@ -72,7 +72,7 @@ class AdkAgent:
             session_id=turn.context_id,
             invocation_id=named,
             new_message=answer(turn.message, waiting) if waiting else content_of(turn.message, "user"),
-            run_config=RunConfig(streaming_mode=StreamingMode.SSE),
+            run_config=RunConfig.model_validate({"streaming_mode": "sse"}),
         )
         translation = Translation()
         async with aclosing(events):

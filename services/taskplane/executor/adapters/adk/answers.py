@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from google.genai import types
 
-from taskplane.executor.adapters.adk.content import json_of, kind_of
+from taskplane.executor.adapters.adk.content import kind_of
 from taskplane.executor.adapters.adk.events import Call
 from taskplane.executor.agent import AskAuth, AskInput, Message, text_of
+from taskplane.executor.json_values import to_dict
 
 # The calls by which ADK itself asks its user.
 _CONFIRMATION: Final = "adk_request_confirmation"
@@ -49,33 +50,33 @@ def answer(message: Message, waiting: Sequence[Call]) -> types.Content:
     Data parts that are marked as function responses answer the calls that they name by id; without any, the words, or
     the one data part, answer all calls.
     """
-    named = {
-        str(data.get("id", "")): data.get("response")
-        for part in message.parts
-        if kind_of(part) == "function_response" and isinstance(data := json_of(part), dict)
-    }
     parts = [
         types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
-        for call, response in _responses(message, waiting, named)
+        for call, response in _responses(message, waiting)
     ]
     return types.Content(role="user", parts=parts)
 
 
-def _responses(
-    message: Message, waiting: Sequence[Call], named: Mapping[str, Any]
-) -> Iterator[tuple[types.FunctionCall, dict[str, Any]]]:
-    if any(call.id in named for _, call in waiting):
-        for _, call in waiting:
-            if call.id in named:
-                response = named[call.id]
-                yield call, response if isinstance(response, dict) else {"result": response}
-        return
-    data = [json_of(part) for part in message.parts if part.HasField("data")]
-    words = text_of(message)
-    for _, call in waiting:
-        if len(data) == 1 and isinstance(data[0], dict):
-            yield call, data[0]
-        elif call.name == _CONFIRMATION:
-            yield call, {"confirmed": words.strip().strip(".!").lower() in _YES}
+def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[types.FunctionCall, dict[str, Any]]]:
+    named: dict[str, Any] = {}
+    data: list[dict[str, Any]] = []
+    for part in message.parts:
+        if not part.data.HasField("struct_value"):
+            continue
+        fields = to_dict(part.data.struct_value)
+        if kind_of(part) == "function_response":
+            named[str(fields.get("id", ""))] = fields.get("response")
         else:
+            data.append(fields)
+    words = text_of(message)
+    answers_all = not any(call.id in named for _, call in waiting)
+    for _, call in waiting:
+        if call.id in named:
+            response = named[call.id]
+            yield call, response if isinstance(response, dict) else {"result": response}
+        elif answers_all and len(data) == 1:
+            yield call, data[0]
+        elif answers_all and call.name == _CONFIRMATION:
+            yield call, {"confirmed": words.strip().strip(".!").lower() in _YES}
+        elif answers_all:
             yield call, {"result": words}

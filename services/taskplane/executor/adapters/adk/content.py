@@ -1,11 +1,10 @@
 """Conversion between the messages of A2A and the contents of ADK."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from google.genai import types
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToJson
 
 from taskplane.executor.agent import ArtifactChunk, Message, Part
 
@@ -23,11 +22,6 @@ def kind_of(part: Part) -> str:
     return next((marks[key].string_value for key in _TYPES if key in marks), "")
 
 
-def json_of(part: Part) -> Any:
-    """Return the JSON of a data part. Whole numbers are ints."""
-    return _with_ints(MessageToDict(part.data))
-
-
 def content_of(message: Message, role: str) -> types.Content:
     """Return a message as ADK has it: texts and files as they are, data as JSON text. Tool calls are left out."""
     parts: list[types.Part] = []
@@ -42,7 +36,7 @@ def content_of(message: Message, role: str) -> types.Content:
             file = types.FileData(file_uri=part.url, mime_type=part.media_type or None)
             parts.append(types.Part(file_data=file))
         elif part.HasField("data") and not kind_of(part):
-            parts.append(types.Part(text=json.dumps(json_of(part), ensure_ascii=False)))
+            parts.append(types.Part(text=MessageToJson(part.data, indent=None, ensure_ascii=False)))
     return types.Content(role=role, parts=parts)
 
 
@@ -101,13 +95,3 @@ def _media_type(part: types.Part) -> str | None:
     if part.inline_data:
         return part.inline_data.mime_type
     return part.file_data.mime_type if part.file_data else None
-
-
-def _with_ints(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_with_ints(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        return {key: _with_ints(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value

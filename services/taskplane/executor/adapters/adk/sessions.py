@@ -28,9 +28,7 @@ class TurnSessions(BaseSessionService):
         written, state = await asyncio.gather(turn.session.events(), turn.session.state())
         stored = list(events.unpack(written, turn))
         known = events.events_for(turn, stored, author)
-        session = Session(
-            id=turn.context_id, app_name=app_name, user_id=turn.caller.owner, state=state, events=known
-        )
+        session = Session(id=turn.context_id, app_name=app_name, user_id=turn.caller.owner, state=state, events=known)
         return cls(turn, session, stored)
 
     def waiting_calls(self) -> list[events.Call]:

@@ -71,11 +71,13 @@ class Translation:
             self.error = f"The model ended with the error {event.error_code}."
         if event.usage_metadata is not None:
             used = event.usage_metadata
-            yield Usage({
-                "requests": 1,
-                "input_tokens": used.prompt_token_count or 0,
-                "output_tokens": used.candidates_token_count or 0,
-            })
+            yield Usage(
+                {
+                    "requests": 1,
+                    "input_tokens": used.prompt_token_count or 0,
+                    "output_tokens": used.candidates_token_count or 0,
+                }
+            )
         message = message_of(event.content)
         if message is not None:
             yield from self._release()
