@@ -26,7 +26,7 @@ class Obedient(BaseLlm):
     """
 
     model: str = "obedient"
-    _seen: list[Seen] = PrivateAttr(default_factory=list)
+    _seen: list[Seen] = PrivateAttr(default_factory=list[Seen])
     _waits: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
     _left: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
 

@@ -224,8 +224,9 @@ async def test_artifacts_are_shown_and_loaded_by_later_turns(world: World) -> No
 async def test_a_large_artifact_is_shown_whole_and_not_kept(world: World) -> None:
     """P7: one of more than a megabyte is the task's, in pieces, and cannot be loaded by later turns."""
     size = 2_500_000
-    ended = await world.plane.run(f"save name=big text={size}", context_id=C)
-    task = await world.plane.task(ended.id)
+    sent = await world.plane.submit(f"save name=big text={size}", context_id=C)
+    await world.plane.at_rest(sent)
+    task = await world.plane.task(sent.task.task_id)
     assert b"".join(part.raw for part in task.artifacts[0].parts) == b"x" * size
     assert "'text': None, 'names': ['big']" in await said(world.plane, "load name=big")
 

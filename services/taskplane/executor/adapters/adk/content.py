@@ -23,7 +23,8 @@ def kind_of(part: Part) -> str:
 
 
 def content_of(message: Message, role: str) -> types.Content:
-    """Return a message as ADK has it: texts and files as they are, data as JSON text. Tool calls are left out."""
+    """Return a message as ADK has it: texts and files as they are, data as JSON text. What an agent told of its tools is
+    left out."""
     parts: list[types.Part] = []
     for part in message.parts:
         if part.HasField("text"):
@@ -35,7 +36,7 @@ def content_of(message: Message, role: str) -> types.Content:
         elif part.HasField("url"):
             file = types.FileData(file_uri=part.url, mime_type=part.media_type or None)
             parts.append(types.Part(file_data=file))
-        elif part.HasField("data") and not kind_of(part):
+        elif part.HasField("data") and not (role == "model" and kind_of(part)):
             parts.append(types.Part(text=MessageToJson(part.data, indent=None, ensure_ascii=False)))
     return types.Content(role=role, parts=parts)
 

@@ -87,6 +87,9 @@ def events_for(turn: Turn, stored: Sequence[Stored], author: str) -> list[Event]
     at = 0
     for message in turn.history:
         name = _invocation_of(message)
+        if name == turn.invocation_id:
+            # An attempt that was lost said it.
+            continue
         if name not in known:
             time = merged[-1].timestamp if merged else 0.0
             merged.extend(_said(message, name, author, time))

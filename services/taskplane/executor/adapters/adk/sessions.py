@@ -1,6 +1,5 @@
 """The session service of ADK for one turn: the session of the turn, and no other."""
 
-import asyncio
 from typing import Any
 
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -9,7 +8,7 @@ from google.adk.sessions.base_session_service import BaseSessionService, GetSess
 from google.adk.sessions.session import Session
 
 from taskplane.executor.adapters.adk import events
-from taskplane.executor.agent import Turn
+from taskplane.executor.agent import AgentError, Turn
 
 _USER_STATE = "user:"
 
@@ -25,8 +24,8 @@ class TurnSessions(BaseSessionService):
     @classmethod
     async def of(cls, turn: Turn, app_name: str, author: str) -> "TurnSessions":
         """Read the session of a turn. `author`: who gave the answers that ADK has no events of."""
-        written, state = await asyncio.gather(turn.session.events(), turn.session.state())
-        stored = list(events.unpack(written, turn))
+        stored = list(events.unpack(await turn.session.events(), turn))
+        state = await turn.session.state()
         known = events.events_for(turn, stored, author)
         session = Session(id=turn.context_id, app_name=app_name, user_id=turn.caller.owner, state=state, events=known)
         return cls(turn, session, stored)
@@ -70,7 +69,7 @@ class TurnSessions(BaseSessionService):
         return {key.removeprefix(_USER_STATE): state[key] for key in state if key.startswith(_USER_STATE)}
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event, unless it is partial, as one of the turn."""
+        """Store an event, unless it is partial, as one of the turn. AgentError: it is too large, or no JSON."""
         if event.partial:
             return event
         # This drops the temporary state from the event, and keeps it in the session.
@@ -78,5 +77,8 @@ class TurnSessions(BaseSessionService):
         if session is not self._session:
             # What `get_session` returned is a copy with the same state.
             self._session.events.append(event)
-        await self._turn.session.append(events.pack_event(event, self._turn))
+        try:
+            await self._turn.session.append(events.pack_event(event, self._turn))
+        except ValueError as error:
+            raise AgentError(f"The session cannot keep what {event.author} said: {error}.") from error
         return event

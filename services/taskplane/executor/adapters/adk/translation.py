@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from google.adk.events.event import Event
+from pydantic import BaseModel
 
 from taskplane.executor.adapters.adk.content import message_of, text_in, visible
 from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, Usage
@@ -66,9 +67,10 @@ class Translation:
     def _whole(self, event: Event) -> Iterator[Change]:
         streamed = self._streams is not None
         self._streams = None
-        if event.error_code:
+        if event.error_code or event.error_message:
             log.error("the model of %s ended with %s: %s", event.author, event.error_code, event.error_message)
-            self.error = f"The model ended with the error {event.error_code}."
+            # The text of a provider is for the log.
+            self.error = f"The model ended with the error {event.error_code or 'of no code'}."
         if event.usage_metadata is not None:
             used = event.usage_metadata
             yield Usage(
@@ -88,13 +90,18 @@ class Translation:
         for part in visible(event.content):
             if (call := part.function_call) is not None and call.name != _CREDENTIAL:
                 yield from self._release()
-                yield ToolCall(call.id or "", call.name or "", call.args or {})
+                yield ToolCall(call.id or "", call.name or "", _json(call).get("args", {}))
             elif (response := part.function_response) is not None:
                 yield from self._release()
-                yield ToolResult(response.id or "", response.name or "", response.response or {})
+                yield ToolResult(response.id or "", response.name or "", _json(response).get("response", {}))
 
     def _release(self) -> Iterator[Change]:
         """Say what is held back, since something follows."""
         if self._is_held and self.last is not None:
             yield Say(self.last)
         self.last, self._is_held = None, False
+
+
+def _json(given: BaseModel) -> dict[str, Any]:
+    """Return what ADK stores of something: arguments and results may hold objects of the tools."""
+    return given.model_dump(mode="json", exclude_none=True)
