@@ -1,1 +1,5 @@
-"""Agents that are written with other libraries, as agents of the port: one module each, imported when one is found."""
+"""Adapters: agents that were written for something else, run unchanged."""
+
+from taskplane.executor.adapters.detection import adapt
+
+__all__ = ["adapt"]
