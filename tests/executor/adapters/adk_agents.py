@@ -21,11 +21,13 @@ Seen = list[tuple[str, str]]
 class Obedient(BaseLlm):
     """Calls the tool that a message names, as in `remember key=a value=b`, and then says "noted" with its result.
 
-    `wait` says a word and then nothing for ever; `refuse` ends with an error, `break` with an exception; `empty` says
-    nothing. It answers anything else with "heard" and the words, in two pieces.
+    `wait` says a word and then nothing for ever, and so does what follows a tool if it `waits_after_tools`. `refuse`
+    ends with an error, `break` with an exception; `empty` says nothing. It answers anything else with "heard" and the
+    words, in two pieces.
     """
 
     model: str = "obedient"
+    waits_after_tools: bool = False
     _seen: list[Seen] = PrivateAttr(default_factory=list[Seen])
     _waits: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
     _left: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
@@ -60,7 +62,7 @@ class Obedient(BaseLlm):
             yield LlmResponse(error_code="SAFETY", error_message="password=hunter2")
         elif name == "break":
             raise RuntimeError("password=hunter2")
-        elif name == "wait":
+        elif name == "wait" or (not words and self.waits_after_tools):
             yield LlmResponse(content=types.ModelContent(parts=[types.Part(text="begun ")]), partial=True)
             self._waits.set()
             try:
@@ -143,3 +145,7 @@ def obedient() -> tuple[LlmAgent, Obedient]:
     ]
     kept: list[BaseTool | Any] = tools
     return LlmAgent(name="obedient", model=model, description="Does what it is told.", tools=kept), model
+
+
+agent, _ = obedient()
+"""As an author of agents has it in a module."""

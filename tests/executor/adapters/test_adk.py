@@ -2,9 +2,18 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from google.adk.apps.app import App
+from google.adk.artifacts import FileArtifactService
+from google.adk.events.event import Event
+from google.adk.events.request_input import RequestInput
+from google.adk.runners import Runner
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.workflow import Workflow
+from google.genai import types
 from tests.executor.adapters.adk_agents import Obedient, obedient
 from tests.executor.plane import Plane, Stores, open_plane, text
 from tests.executor.rewinding import invocation, rewind
@@ -13,8 +22,9 @@ from tests.executor.scripted import Scripted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.adapters.adk import adapt
-from taskplane.executor.agent import Change, Complete, Turn
+from taskplane.executor.adapters import adapt
+from taskplane.executor.adapters.adk.translation import Translation
+from taskplane.executor.agent import Change, Complete, Policy, Say, Text, Turn
 from taskplane.executor.json_values import to_dict
 
 C = "c"
@@ -236,3 +246,94 @@ async def test_usage_is_told(world: World) -> None:
     task = await world.plane.run("recall key=a", context_id=C)
     usage = to_dict(task.metadata)["taskplane.dev/usage"]
     assert usage == {"requests": 2, "input_tokens": 6, "output_tokens": 4}
+
+
+async def test_nothing_of_a_lost_attempt_is_told_again(stores: Stores) -> None:
+    """C9, R5: an attempt that was lost left events of ADK; the next one begins anew, and later turns see that only."""
+    agent, model = obedient()
+    model.waits_after_tools = True
+    again = Policy(on_orphan="rerun")
+    async with open_plane(stores, ("adk", adapt(agent, "adk", again))) as plane:
+        sent = await plane.submit("remember key=a value=b", context_id=C)
+        await model.waits.wait()
+    agent, model = obedient()
+    async with open_plane(stores, ("adk", adapt(agent, "adk", again))) as plane:
+        await plane.reaches(sent.task.task_id, a2a.TASK_STATE_COMPLETED)
+        assert model.seen[0] == [("user", "remember key=a value=b")]
+        assert await said(plane, "hello") == "heard hello"
+        assert [words for _, words in model.seen[-1]] == [
+            "remember key=a value=b",
+            "remember({'key': 'a', 'value': 'b'})",
+            "remember: {'kept': 'b'}",
+            "noted remember: {'kept': 'b'}",
+            "hello",
+        ]
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_an_agent_may_be_isolated(stores: Stores, isolation: str) -> None:
+    """P3: in a thread or a process the services of a turn reach the plane as well."""
+    async with open_plane(stores, loaded=[f"adk=tests.executor.adapters.adk_agents:agent@{isolation}"]) as plane:
+        await said(plane, "remember key=a value=b")
+        await said(plane, "save name=f text=first")
+        assert "'found': 'b'" in await said(plane, "recall key=a")
+        assert "'text': 'first'" in await said(plane, "load name=f")
+
+
+async def test_an_app_and_a_runner_are_served_with_what_they_have(stores: Stores, tmp_path: Path) -> None:
+    """P3: a runner keeps its artifacts where it did; the sessions are the plane's."""
+    agent, _ = obedient()
+    files = FileArtifactService(root_dir=tmp_path)
+    app = App(name="app", root_agent=agent)
+    runner = Runner(app=app, session_service=InMemorySessionService(), artifact_service=files)
+    async with open_plane(stores, ("runner", adapt(runner, "runner")), ("app", adapt(app, "app"))) as plane:
+        task = await plane.run("save name=f text=first", context_id=C)
+        assert task.artifacts[0].parts[0].raw == b"first"
+        assert await files.list_artifact_keys(app_name="app", user_id="ann", session_id=C) == ["f"]
+        assert "'names': []" in await said(plane, "load name=f", agent="app")
+        assert len(await events(plane)) == 8
+
+
+async def test_a_workflow_asks_its_user(stores: Stores) -> None:
+    """I1: a node that requests input makes the task wait; the answer goes on where it asked."""
+
+    async def begin(node_input: Any) -> AsyncIterator[Any]:
+        yield RequestInput(message="What is your name?")
+
+    def greet(node_input: Any) -> str:
+        return f"Hello, {node_input}."
+
+    workflow = Workflow(name="flow", edges=[("START", begin), (begin, greet)])
+    async with open_plane(stores, ("flow", adapt(workflow, "flow"))) as plane:
+        task = await plane.run("go", context_id=C)
+        assert task.status.state == a2a.TASK_STATE_INPUT_REQUIRED
+        assert text(task.status.message) == "What is your name?"
+        answer = await plane.run("Ann", context_id=C, task_id=task.id)
+        assert answer.status.state == a2a.TASK_STATE_COMPLETED
+        assert text(answer.status.message) == "Hello, Ann."
+
+
+async def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> None:
+    """P3: texts that grow at once are streamed one after the other, and each is said once."""
+
+    def event(author: str, words: str, partial: bool) -> Event:
+        content = types.ModelContent(parts=[types.Part(text=words)])
+        return Event(author=author, branch=f"all.{author}", content=content, partial=partial)
+
+    translation = Translation()
+    changes: list[Change] = []
+    for given in [
+        event("a", "one ", True),
+        event("b", "three ", True),
+        event("a", "two", True),
+        event("b", "four", True),
+        event("b", "three four", False),
+        event("a", "one two", False),
+    ]:
+        changes += translation.take(given)
+    changes += translation.rest()
+    shown = [
+        text(each.message) if isinstance(each, Say) else each.delta for each in changes if isinstance(each, (Say, Text))
+    ]
+    assert shown == ["one ", "two", "one two", "three ", "four"]
+    assert translation.held is not None and text(translation.held) == "three four"

@@ -5,7 +5,6 @@ from contextlib import aclosing
 from copy import copy
 from typing import Any
 
-from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps.app import App
@@ -14,29 +13,28 @@ from google.adk.events.event import Event
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities
 from taskplane.executor.adapters.adk.answers import answer, question
 from taskplane.executor.adapters.adk.artifacts import TurnArtifacts
 from taskplane.executor.adapters.adk.content import artifact_chunks, content_of
 from taskplane.executor.adapters.adk.sessions import TurnSessions
 from taskplane.executor.adapters.adk.translation import Translation
-from taskplane.executor.agent import Agent, AgentCard, Change, Complete, Fail, Turn
+from taskplane.executor.adapters.cards import card
+from taskplane.executor.agent import Agent, Change, Complete, Fail, Turn
 
 
 def adapt(found: Any, name: str) -> Agent:
-    """Return an ADK agent, `App` or `Runner` as an agent of the port.
+    """Return the agent that serves an ADK agent or workflow, `App` or `Runner`.
 
-    The sessions of a runner are those of the plane, and so are its artifacts unless it keeps them in a place of its
-    own. TypeError: it is none of these.
+    The sessions of a runner are those of the plane, and so are its artifacts, unless it keeps them in a place of its
+    own.
     """
     if isinstance(found, Runner):
         return AdkAgent(found, name)
+    # Each turn has a session service of its own.
     sessions = InMemorySessionService()
     if isinstance(found, App):
         return AdkAgent(Runner(app=found, session_service=sessions), name)
-    if isinstance(found, BaseAgent):
-        return AdkAgent(Runner(agent=found, app_name=name, session_service=sessions), name)
-    raise TypeError(f"a {type(found).__name__} is no agent, App or Runner of ADK")
+    return AdkAgent(Runner(node=found, app_name=name, session_service=sessions), name)
 
 
 class AdkAgent:
@@ -44,12 +42,7 @@ class AdkAgent:
 
     def __init__(self, runner: Runner, name: str) -> None:
         root = runner.agent
-        self.card = AgentCard(
-            name=name,
-            description=root.description,
-            version="1",
-            capabilities=AgentCapabilities(streaming=True),
-        )
+        self.card = card(name, root.description)
         self._runner = runner
         own = runner.artifact_service
         self._keeps_artifacts = own is not None and not isinstance(own, InMemoryArtifactService)
@@ -88,7 +81,7 @@ class AdkAgent:
         elif waiting := sessions.waiting_calls():
             yield question(waiting, translation.held)
         else:
-            yield Complete(translation.last)
+            yield Complete(translation.end)
 
     async def _artifacts(self, runner: Runner, turn: Turn, event: Event) -> AsyncIterator[Change]:
         service = runner.artifact_service

@@ -23,8 +23,10 @@ def kind_of(part: Part) -> str:
 
 
 def content_of(message: Message, role: str) -> types.Content:
-    """Return a message as ADK has it: texts and files as they are, data as JSON text. What an agent told of its tools is
-    left out."""
+    """Return a message as ADK has it: texts and files as they are, data as JSON text.
+
+    What an agent told of its tools is left out.
+    """
     parts: list[types.Part] = []
     for part in message.parts:
         if part.HasField("text"):

@@ -1,5 +1,6 @@
 """The translation of the events of ADK's runner to changes."""
 
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any, Final
@@ -29,6 +30,8 @@ class Translation:
         # What was said last, if nothing followed.
         self.last: Message | None = None
         self._is_held = False
+        # The result of the newest node of a workflow, if nothing was said after it.
+        self._output: Any = None
         # The author and branch of the text that grows, and the events of others that came meanwhile.
         self._streams: tuple[str, str | None] | None = None
         self._queue: list[Event] = []
@@ -37,6 +40,13 @@ class Translation:
     def held(self) -> Message | None:
         """Return what was said last, if it is only known by its pieces yet and nothing followed."""
         return self.last if self._is_held else None
+
+    @property
+    def end(self) -> Message | str | None:
+        """Return the last word: what was said last, or the result of a workflow, as text or JSON."""
+        if self.last is not None or self._output is None:
+            return self.last
+        return self._output if isinstance(self._output, str) else json.dumps(self._output, ensure_ascii=False)
 
     def take(self, event: Event) -> Iterator[Change]:
         """Yield the changes for the next event."""
@@ -80,6 +90,8 @@ class Translation:
                     "output_tokens": used.candidates_token_count or 0,
                 }
             )
+        if event.output is not None:
+            self._output = _json(event).get("output")
         message = message_of(event.content)
         if message is not None:
             yield from self._release()
