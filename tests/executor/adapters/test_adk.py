@@ -1,6 +1,8 @@
 """Agents of ADK: their sessions, state and artifacts are those of the plane."""
 
+import importlib
 import json
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -298,7 +300,7 @@ async def test_a_workflow_asks_its_user(stores: Stores) -> None:
     """I1: a node that requests input makes the task wait; the answer goes on where it asked."""
 
     async def begin(node_input: Any) -> AsyncIterator[Any]:
-        yield RequestInput(message="What is your name?")
+        yield RequestInput(message="What is your name?", response_schema=None)
 
     def greet(node_input: Any) -> str:
         return f"Hello, {node_input}."
@@ -332,8 +334,35 @@ async def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> N
     ]:
         changes += translation.take(given)
     changes += translation.rest()
-    shown = [
-        text(each.message) if isinstance(each, Say) else each.delta for each in changes if isinstance(each, (Say, Text))
-    ]
-    assert shown == ["one ", "two", "one two", "three ", "four"]
+    shown = [each.delta if isinstance(each, Text) else each for each in changes]
+    (said_once,) = (each.message for each in changes if isinstance(each, Say))
+    assert isinstance(said_once, a2a.Message) and text(said_once) == "one two"
+    assert shown == ["one ", "two", Say(said_once), "three ", "four"]
     assert translation.held is not None and text(translation.held) == "three four"
+
+
+def test_the_page_prints_the_example() -> None:
+    page = Path("docs/adk.md").read_text()
+    assert f"```python\n{Path('docs/examples/adk_notes.py').read_text()}```" in page
+    assert "taskplane dev --agent adk_notes:agent\n" in page
+
+
+async def test_the_example_does_what_its_page_says(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3: the example of the page runs as it is printed, but for the model."""
+    monkeypatch.chdir("docs/examples")
+    monkeypatch.setattr("sys.path", ["", *sys.path])
+    model = Obedient()
+    importlib.import_module("adk_notes").agent.model = model
+    async with open_plane(stores, loaded=["adk_notes:agent"]) as plane:
+        await said(plane, "note text=one")
+        await said(plane, "note text=two")
+        task = await plane.run("publish name=notes.md", context_id=C)
+        assert (task.artifacts[0].artifact_id, text_of(task.artifacts[0])) == ("notes.md", "one\ntwo")
+        asked = await plane.run("ask question=why?", context_id=C)
+        assert text(asked.status.message) == "why?"
+        answered = await plane.run("so", context_id=C, task_id=asked.id)
+        assert "{'result': 'so'}" in text(answered.status.message)
+
+
+def text_of(artifact: a2a.Artifact) -> str:
+    return "".join(part.text for part in artifact.parts)

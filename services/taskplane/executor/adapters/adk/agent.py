@@ -42,7 +42,7 @@ class AdkAgent:
 
     def __init__(self, runner: Runner, name: str) -> None:
         root = runner.agent
-        self.card = card(name, root.description)
+        self.card = card(name, root.description or f"The ADK agent {root.name}.")
         self._runner = runner
         own = runner.artifact_service
         self._keeps_artifacts = own is not None and not isinstance(own, InMemoryArtifactService)
