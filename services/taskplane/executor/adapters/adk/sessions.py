@@ -60,8 +60,8 @@ class TurnSessions(BaseSessionService):
         return ListSessionsResponse(sessions=[self._session.model_copy(update={"events": []})])
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Raise NotImplementedError: sessions are deleted by their users."""
-        raise NotImplementedError("an agent cannot delete the session of its turn")
+        """Raise ValueError: sessions are deleted by their users."""
+        raise ValueError("an agent cannot delete the session of its turn")
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state of the user, by keys without `user:`."""
@@ -75,7 +75,7 @@ class TurnSessions(BaseSessionService):
         # This drops the temporary state from the event, and keeps it in the session.
         event = await super().append_event(session, event)
         if session is not self._session:
-            # What `get_session` returned is a copy with the same state.
+            # A copy of it, see `get_session`; they share their state.
             self._session.events.append(event)
         try:
             await self._turn.session.append(events.pack_event(event, self._turn))
