@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import date
 from typing import Any
 
 from google.adk.agents.llm_agent import LlmAgent
@@ -127,8 +128,8 @@ def order(thing: str) -> dict[str, Any]:
 
 
 def pay(amount: str) -> dict[str, Any]:
-    """Pays."""
-    return {"paid": amount}
+    """Pays, and returns what JSON does not have."""
+    return {"paid": amount, "at": date(2026, 1, 2)}
 
 
 def obedient() -> tuple[LlmAgent, Obedient]:

@@ -315,22 +315,22 @@ async def test_a_workflow_asks_its_user(stores: Stores) -> None:
         assert text(answer.status.message) == "Hello, Ann."
 
 
-async def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> None:
+def event(author: str, words: str = "", *, partial: bool = False, error: str | None = None) -> Event:
+    content = types.ModelContent(parts=[types.Part(text=words)]) if words else None
+    return Event(author=author, branch=f"all.{author}", content=content, partial=partial, error_code=error)
+
+
+def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> None:
     """P3: texts that grow at once are streamed one after the other, and each is said once."""
-
-    def event(author: str, words: str, partial: bool) -> Event:
-        content = types.ModelContent(parts=[types.Part(text=words)])
-        return Event(author=author, branch=f"all.{author}", content=content, partial=partial)
-
     translation = Translation()
     changes: list[Change] = []
     for given in [
-        event("a", "one ", True),
-        event("b", "three ", True),
-        event("a", "two", True),
-        event("b", "four", True),
-        event("b", "three four", False),
-        event("a", "one two", False),
+        event("a", "one ", partial=True),
+        event("b", "three ", partial=True),
+        event("a", "two", partial=True),
+        event("b", "four", partial=True),
+        event("b", "three four"),
+        event("a", "one two"),
     ]:
         changes += translation.take(given)
     changes += translation.rest()
@@ -339,6 +339,23 @@ async def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> N
     assert isinstance(said_once, a2a.Message) and text(said_once) == "one two"
     assert shown == ["one ", "two", Say(said_once), "three ", "four"]
     assert translation.held is not None and text(translation.held) == "three four"
+
+
+@pytest.mark.parametrize(
+    ("events", "error"),
+    [
+        ([event("a", "one", partial=True)], "The answer of the model was cut off."),
+        ([event("a", error="MAX_TOKENS"), event("b", "two")], "The model ended with the error MAX_TOKENS."),
+        ([event("a", error="UNAVAILABLE"), event("a", "two")], ""),
+    ],
+)
+def test_a_run_has_failed_unless_what_failed_was_tried_again(events: list[Event], error: str) -> None:
+    """P9: an answer that is cut off is none, although ADK ends well; a node that runs again may mend its error."""
+    translation = Translation()
+    for given in events:
+        list(translation.take(given))
+    list(translation.rest())
+    assert translation.error == error
 
 
 def test_the_page_prints_the_example() -> None:

@@ -6,13 +6,13 @@ kept here: what clients are shown is the artifact of the task, which has any siz
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService, ensure_part
 from google.genai import types
 
-from taskplane.executor.adapters.adk.events import Stored, pack_artifact
+from taskplane.executor.adapters.adk.events import SavedArtifact, Stored, pack_artifact
 from taskplane.executor.agent import Turn
 
 log = logging.getLogger(__name__)
@@ -21,11 +21,9 @@ MOST_KEPT: Final = 1024 * 1024
 """Bytes of JSON that a version may have in order to be kept for later turns."""
 
 
-class _Version:
-    def __init__(self, number: int, part: types.Part | None, about: ArtifactVersion) -> None:
-        self.number = number
-        self.part = part
-        self.about = about
+class _Version(NamedTuple):
+    about: ArtifactVersion
+    part: types.Part | None
 
 
 class TurnArtifacts(BaseArtifactService):
@@ -38,14 +36,12 @@ class TurnArtifacts(BaseArtifactService):
             if entry.artifact is not None:
                 self._take(entry.artifact)
 
-    def _take(self, artifact: Mapping[str, Any]) -> None:
-        name = str(artifact["name"])
-        if artifact.get("deleted"):
-            self._versions.pop(name, None)
+    def _take(self, saved: SavedArtifact) -> None:
+        if saved.version is None:
+            self._versions.pop(saved.name, None)
             return
-        about = ArtifactVersion.model_validate(artifact["about"])
-        part = types.Part.model_validate_json(artifact["part"]) if artifact.get("part") else None
-        self._versions.setdefault(name, []).append(_Version(about.version, part, about))
+        part = types.Part.model_validate_json(saved.part) if saved.part is not None else None
+        self._versions.setdefault(saved.name, []).append(_Version(saved.version, part))
 
     async def save_artifact(
         self,
@@ -60,7 +56,7 @@ class TurnArtifacts(BaseArtifactService):
         """Keep a version; return its number, from 0. One that is larger than `MOST_KEPT` can be loaded in this run."""
         part = ensure_part(artifact)
         versions = self._versions.setdefault(filename, [])
-        number = versions[-1].number + 1 if versions else 0
+        number = versions[-1].about.version + 1 if versions else 0
         about = ArtifactVersion(
             version=number,
             canonical_uri=f"taskplane:{self._turn.task_id}/{filename}?version={number}",
@@ -69,12 +65,12 @@ class TurnArtifacts(BaseArtifactService):
             mime_type=part.inline_data.mime_type if part.inline_data else None,
         )
         encoded = part.model_dump_json(by_alias=True, exclude_none=True)
-        if len(encoded) > MOST_KEPT:
+        fits = len(encoded) <= MOST_KEPT
+        if not fits:
             log.warning("artifact %r has %d bytes and is not kept for later turns", filename, len(encoded))
-            encoded = ""
-        kept = {"name": filename, "about": about.model_dump(mode="json", by_alias=True), "part": encoded}
-        await self._turn.session.append(pack_artifact(kept, self._turn))
-        versions.append(_Version(number, part, about))
+        saved = SavedArtifact(name=filename, version=about, part=encoded if fits else None)
+        versions.append(_Version(about, part))
+        await self._turn.session.append(pack_artifact(saved, self._turn))
         return number
 
     async def load_artifact(
@@ -99,13 +95,13 @@ class TurnArtifacts(BaseArtifactService):
     ) -> None:
         """Delete all versions of an artifact for this turn and later ones. Those that tasks show stay."""
         if self._versions.pop(filename, None) is not None:
-            await self._turn.session.append(pack_artifact({"name": filename, "deleted": True}, self._turn))
+            await self._turn.session.append(pack_artifact(SavedArtifact(name=filename), self._turn))
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
         """Return the numbers of the versions of an artifact."""
-        return [version.number for version in self._versions.get(filename, ())]
+        return [version.about.version for version in self._versions.get(filename, ())]
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
@@ -130,4 +126,4 @@ class TurnArtifacts(BaseArtifactService):
         versions = self._versions.get(filename, [])
         if version is None:
             return versions[-1] if versions else None
-        return next((each for each in versions if each.number == version), None)
+        return next((each for each in versions if each.about.version == version), None)

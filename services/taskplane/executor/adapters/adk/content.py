@@ -45,7 +45,8 @@ def content_of(message: Message, role: str) -> types.Content:
 
 def visible(content: types.Content | None) -> Sequence[types.Part]:
     """Return the parts of a content that are no thoughts of the model."""
-    return [part for part in (content.parts if content else None) or [] if not part.thought]
+    parts = (content.parts if content else None) or []
+    return [part for part in parts if not part.thought or part.function_call or part.function_response]
 
 
 def text_in(content: types.Content | None) -> str:

@@ -7,46 +7,60 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.adk.events.event import Event
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
 from taskplane.executor.adapters.adk.content import content_of
 from taskplane.executor.agent import Message, Turn
 
-_TURN: Final = "taskplane_turn"
-_TASK: Final = "taskplane_task"
-_FENCE: Final = "taskplane_fence"
 _ARTIFACT: Final = "taskplaneArtifact"
 _INVOCATION: Final = ("kagent_invocation_id", "adk_invocation_id")
 _USER: Final = "user"
 
 
+class Marks(BaseModel):
+    """The turn and the task that wrote an event, and the fence of the run. Empty: a runtime outside did."""
+
+    taskplane_turn: str = ""
+    taskplane_task: str = ""
+    taskplane_fence: int = 0
+
+
+class SavedArtifact(BaseModel):
+    """A version of an artifact, or without one the deletion of all versions. `part` is JSON; None: it is not kept."""
+
+    name: str
+    version: ArtifactVersion | None = None
+    part: str | None = None
+
+
 class Stored(NamedTuple):
-    """An entry of the session: an event of ADK, or a version of an artifact, and the turn and task that wrote it."""
+    """An entry of the session: an event of ADK, or what became of an artifact, and who wrote it in which turn."""
 
     turn: str
-    task: str
-    fence: int
+    marks: Marks
     event: Event | None
-    artifact: Mapping[str, Any] | None
+    artifact: SavedArtifact | None
 
 
 def pack_event(event: Event, turn: Turn) -> dict[str, Any]:
     """Return an event as it is stored."""
     data: dict[str, Any] = event.model_dump(mode="json", by_alias=True, exclude_none=True)
-    data["customMetadata"] = {**data.get("customMetadata", {}), **_marks(turn)}
-    return data
+    return {**data, "customMetadata": {**data.get("customMetadata", {}), **_marks(turn)}}
 
 
-def pack_artifact(artifact: Mapping[str, Any], turn: Turn) -> dict[str, Any]:
+def pack_artifact(artifact: SavedArtifact, turn: Turn) -> dict[str, Any]:
     """Return a version of an artifact, or the deletion of one, as it is stored."""
-    return {"id": Event.new_id(), _ARTIFACT: artifact, "customMetadata": _marks(turn)}
+    saved = artifact.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"id": Event.new_id(), _ARTIFACT: saved, "customMetadata": _marks(turn)}
 
 
 def _marks(turn: Turn) -> dict[str, Any]:
-    return {_TURN: turn.invocation_id, _TASK: turn.task_id, _FENCE: turn.fence}
+    marks = Marks(taskplane_turn=turn.invocation_id, taskplane_task=turn.task_id, taskplane_fence=turn.fence)
+    return marks.model_dump()
 
 
 def unpack(entries: Iterable[Mapping[str, Any]], turn: Turn) -> Sequence[Stored]:
@@ -57,48 +71,46 @@ def unpack(entries: Iterable[Mapping[str, Any]], turn: Turn) -> Sequence[Stored]
     found = [stored for entry in entries if (stored := _unpack(entry)) is not None]
     newest: dict[str, int] = {}
     for stored in found:
-        newest[stored.turn] = max(stored.fence, newest.get(stored.turn, 0))
-    return [each for each in found if each.turn != turn.invocation_id and each.fence == newest[each.turn]]
+        newest[stored.turn] = max(stored.marks.taskplane_fence, newest.get(stored.turn, 0))
+    return [
+        each for each in found if each.turn != turn.invocation_id and each.marks.taskplane_fence == newest[each.turn]
+    ]
 
 
 def _unpack(entry: Mapping[str, Any]) -> Stored | None:
-    given: Mapping[str, Any] = entry.get("customMetadata") or entry.get("custom_metadata") or {}
-    task, fence = str(given.get(_TASK, "")), int(given.get(_FENCE, 0))
-    if isinstance(entry.get(_ARTIFACT), Mapping):
-        return Stored(str(given.get(_TURN, "")), task, fence, None, entry[_ARTIFACT])
     try:
+        marks = Marks.model_validate(entry.get("customMetadata") or {})
+        if _ARTIFACT in entry:
+            saved = SavedArtifact.model_validate(entry[_ARTIFACT])
+            return Stored(marks.taskplane_turn, marks, None, saved)
+        # From JSON, since bytes are text there.
         event = Event.model_validate_json(json.dumps(entry))
     except ValidationError:
         return None
-    return Stored(given.get(_TURN) or event.invocation_id, task, fence, event, None) if event.author else None
+    return Stored(marks.taskplane_turn or event.invocation_id, marks, event, None) if event.author else None
 
 
 def events_for(turn: Turn, stored: Sequence[Stored], author: str) -> list[Event]:
     """Return the events that a turn begins with, in the order of the conversation.
 
     Turns of which ADK has no event, since something else answered them, are made of their messages in `turn.history`;
-    the answers are those of `author`. Questions of other tasks wait no longer: ADK then leaves out calls that have no
-    response.
+    the answers are those of `author`. Turns that it does not have, since they were begun while this one waited, are
+    left out. Questions of other tasks wait no longer: ADK then leaves out calls that have no response.
     """
-    events = [each for each in stored if each.event is not None]
-    known = {each.turn for each in events}
+    told = [(_invocation_of(message), message) for message in turn.history]
+    names = {name for name, _ in told}
+    events = [each for each in stored if each.event and (each.turn in names or not each.marks.taskplane_task)]
     last = {each.turn: index for index, each in enumerate(events)}
     merged: list[Event] = []
     at = 0
-    for message in turn.history:
-        name = _invocation_of(message)
-        if name == turn.invocation_id:
-            # An attempt that was lost said it.
-            continue
-        if name not in known:
-            time = merged[-1].timestamp if merged else 0.0
-            merged.extend(_said(message, name, author, time))
-            continue
-        until = last[name] + 1
-        merged.extend(_as_seen(each, turn.task_id) for each in events[at:until])
-        at = max(at, until)
-    merged.extend(_as_seen(each, turn.task_id) for each in events[at:])
-    return merged
+    for name, message in told:
+        if name in last:
+            merged.extend(_as_seen(each, turn.task_id) for each in events[at : last[name] + 1])
+            at = max(at, last[name] + 1)
+        # Otherwise an attempt that was lost said it.
+        elif name != turn.invocation_id:
+            merged.extend(_said(message, name, author, merged[-1].timestamp if merged else 0.0))
+    return [*merged, *(_as_seen(each, turn.task_id) for each in events[at:])]
 
 
 def _invocation_of(message: Message) -> str:
@@ -116,9 +128,9 @@ def _said(message: Message, invocation_id: str, author: str, time: float) -> Ite
 
 def _as_seen(stored: Stored, task_id: str) -> Event:
     assert stored.event is not None
-    if stored.task != task_id and stored.event.long_running_tool_ids:
-        return stored.event.model_copy(update={"long_running_tool_ids": None})
-    return stored.event
+    if stored.marks.taskplane_task == task_id or not stored.event.long_running_tool_ids:
+        return stored.event
+    return stored.event.model_copy(update={"long_running_tool_ids": None})
 
 
 class Call(NamedTuple):

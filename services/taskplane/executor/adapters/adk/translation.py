@@ -13,6 +13,8 @@ from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolR
 
 log = logging.getLogger(__name__)
 
+_Source = tuple[str, str | None]
+
 # Its arguments have the secrets of the client that authenticates.
 _CREDENTIAL: Final = "adk_request_credential"
 
@@ -26,15 +28,21 @@ class Translation:
     """
 
     def __init__(self) -> None:
-        self.error = ""
+        # What went wrong, by author and branch, unless that went on.
+        self._errors: dict[_Source, str] = {}
         # What was said last, if nothing followed.
         self.last: Message | None = None
         self._is_held = False
         # The result of the newest node of a workflow, if nothing was said after it.
         self._output: Any = None
         # The author and branch of the text that grows, and the events of others that came meanwhile.
-        self._streams: tuple[str, str | None] | None = None
+        self._streams: _Source | None = None
         self._queue: list[Event] = []
+
+    @property
+    def error(self) -> str:
+        """Return why the run failed; empty: it did not."""
+        return next(iter(self._errors.values()), "")
 
     @property
     def held(self) -> Message | None:
@@ -60,11 +68,13 @@ class Translation:
                 self._streams = source
                 yield Text(text)
             return
-        yield from self._whole(event)
+        yield from self._whole(event, source)
         yield from self._queued()
 
     def rest(self) -> Iterator[Change]:
         """Yield what still waits when the run is over, but not what is `held`."""
+        if self._streams is not None:
+            self._errors[self._streams] = "The answer of the model was cut off."
         self._streams = None
         yield from self._queued()
 
@@ -74,20 +84,23 @@ class Translation:
             for event in waiting:
                 yield from self.take(event)
 
-    def _whole(self, event: Event) -> Iterator[Change]:
+    def _whole(self, event: Event, source: _Source) -> Iterator[Change]:
         streamed = self._streams is not None
         self._streams = None
         if event.error_code or event.error_message:
             log.error("the model of %s ended with %s: %s", event.author, event.error_code, event.error_message)
             # The text of a provider is for the log.
-            self.error = f"The model ended with the error {event.error_code or 'of no code'}."
+            self._errors[source] = f"The model ended with the error {event.error_code or 'of no code'}."
+        elif event.content is not None:
+            # It was tried again.
+            self._errors.pop(source, None)
         if event.usage_metadata is not None:
             used = event.usage_metadata
             yield Usage(
                 {
                     "requests": 1,
                     "input_tokens": used.prompt_token_count or 0,
-                    "output_tokens": used.candidates_token_count or 0,
+                    "output_tokens": (used.candidates_token_count or 0) + (used.thoughts_token_count or 0),
                 }
             )
         if event.output is not None:
