@@ -272,6 +272,22 @@ async def test_nothing_of_a_lost_attempt_is_told_again(stores: Stores) -> None:
         ]
 
 
+async def test_a_turn_that_waited_sees_nothing_of_later_ones(stores: Stores) -> None:
+    """P2: with the strategy "queue", turns of another ADK agent meanwhile are not shown, as in the history."""
+    (first, model), (second, _) = obedient(), obedient()
+    queued = adapt(first, "adk", Policy(strategy="queue"))
+    async with open_plane(stores, ("adk", queued), ("second", adapt(second, "second"))) as plane:
+        sent = await plane.submit("wait", context_id=C)
+        await model.waits.wait()
+        late = await plane.submit("late", context_id=C)
+        await said(plane, "meanwhile", agent="second")
+        await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=sent.task.task_id))
+        assert text((await plane.at_rest(late)).status.message) == "heard late"
+        assert model.seen[-1] == [("user", "wait"), ("user", "late")]
+        await said(plane, "and now")
+        assert "heard meanwhile" in str(model.seen[-1])
+
+
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_an_agent_may_be_isolated(stores: Stores, isolation: str) -> None:
     """P3: in a thread or a process the services of a turn reach the plane as well."""
