@@ -8,7 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
-from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, text_of
+from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, Usage, text_of
 
 MESSAGES: Final = "messages"
 """The key of the messages in the state of a graph, as is usual there."""
@@ -17,9 +17,9 @@ MESSAGES: Final = "messages"
 class GraphMessages:
     """The messages of one run: one text grows at a time; a second model beside it is shown after it."""
 
-    def __init__(self, state: Any) -> None:
-        """`state`: of the graph before the run, whose messages are not shown again."""
-        self._shown = {str(message.id) for message in _messages_in(state)}
+    def __init__(self, *known: Any) -> None:
+        """`known`: states whose messages are not shown again: that before the run, and what the graph is given."""
+        self._shown = {str(message.id) for state in known for message in _messages_in(state)}
         # Pieces of the messages that have not ended, by id, in the order in which they began; the first one is shown.
         self._growing: dict[str, list[Any]] = {}
         self._ended: set[str] = set()
@@ -34,8 +34,8 @@ class GraphMessages:
         elif isinstance(message, AIMessage):
             if (name := str(message.id)) not in self._shown:
                 self._shown.add(name)
-                yield from self._text(name, str(message.text))
-                yield from self._calls(message)
+                yield from self.answer(str(message.text))
+                yield from self._made(message)
         elif isinstance(message, ToolMessage) and (name := str(message.id)) not in self._shown:
             self._shown.add(name)
             self._words.clear()
@@ -53,10 +53,21 @@ class GraphMessages:
                 self._words.clear()
             yield written
 
-    def rest(self) -> Iterator[Change]:
-        """Yield what is left of messages that did not end."""
+    def answer(self, words: str) -> Iterator[Change]:
+        """Yield a whole text, unless it is what was just shown: nodes return what they have streamed."""
+        if words.strip() != "".join(self._words).strip():
+            yield from self._text(words, words)
+
+    def rest(self, state: Any) -> Iterator[Change]:
+        """Yield what is left of messages that did not end, and what the state of the graph has beyond what it streamed,
+        as messages in other forms are."""
         while self._growing:
             yield from self._end(next(iter(self._growing)))
+        said: list[BaseMessage] = []
+        for message in _messages_in(state):
+            said = [] if isinstance(message, HumanMessage) else [*said, message]
+        for message in said:
+            yield from self.of_model(message)
 
     def _piece(self, piece: AIMessageChunk) -> Iterator[Change]:
         name = str(piece.id)
@@ -75,7 +86,7 @@ class GraphMessages:
         """End the message that is shown, and show what there is of the next one."""
         pieces = self._growing.pop(name)
         self._shown.add(name)
-        yield from self._calls(pieces[0] + pieces[1:])
+        yield from self._made(pieces[0] + pieces[1:])
         if self._growing:
             following, found = next(iter(self._growing.items()))
             yield from self._text(following, "".join(str(piece.text) for piece in found))
@@ -92,10 +103,13 @@ class GraphMessages:
         self._words.append(words)
         yield Text(words)
 
-    def _calls(self, message: Any) -> Iterator[Change]:
+    def _made(self, message: Any) -> Iterator[Change]:
+        """Yield what a message has beside its text."""
         for call in message.tool_calls:
             self._words.clear()
             yield ToolCall(call["id"] or "", call["name"], call["args"])
+        if used := message.usage_metadata:
+            yield Usage({"requests": 1, **{name: used[name] for name in ("input_tokens", "output_tokens")}})
 
 
 def conversation(messages: Sequence[Message]) -> list[BaseMessage]:

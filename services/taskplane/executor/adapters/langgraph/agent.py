@@ -1,8 +1,8 @@
 """Graphs of LangGraph as agents: messages as they are streamed, interrupts as questions, threads as conversations."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from google.protobuf.json_format import MessageToDict
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -11,8 +11,8 @@ from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs
 from langgraph.types import Command
 
 from taskplane.executor.adapters.cards import card, first_paragraph
-from taskplane.executor.adapters.graph_messages import MESSAGES, GraphMessages, conversation, last_answer
-from taskplane.executor.adapters.graph_threads import Place, Thread, invocation_of
+from taskplane.executor.adapters.langgraph.messages import MESSAGES, GraphMessages, conversation, last_answer
+from taskplane.executor.adapters.langgraph.threads import Place, Thread, invocation_of
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import (
     Agent,
@@ -33,6 +33,7 @@ RECURSION_LIMIT: Final = 100
 """Steps of a run of a graph that has no limit of its own."""
 INTERRUPT: Final = "interrupt_id"
 """Metadata of the parts of a question: the interrupt that each is of."""
+_MODES: Final = ["messages", "custom", "updates", "values"]
 _FINAL: Final = (AskAuth, AskInput, Complete, Fail, Reject)
 
 
@@ -42,7 +43,7 @@ def adapt(found: Any, name: str) -> Agent:
     Invalid `BAD_AGENT`: its input is neither messages nor one value.
     """
     graph = found.compile() if _is_builder(found) else found
-    return GraphAgent(graph, name, _input_key(graph, name))
+    return GraphAgent(graph, name, _input_key(graph, name), _output_key(graph))
 
 
 def _is_builder(found: Any) -> bool:
@@ -64,15 +65,25 @@ def _input_key(graph: Any, name: str) -> str:
     return str(keys[0])
 
 
+def _output_key(graph: Any) -> str | None:
+    """Return the key of the output that is the answer, "" if the output is the answer itself; None: there is none."""
+    builder = getattr(graph, "builder", None)
+    if builder is None:
+        return ""
+    keys = list(builder.schemas[builder.output_schema])
+    return str(keys[0]) if len(keys) == 1 else None
+
+
 class GraphAgent:
     """A graph as an agent."""
 
-    def __init__(self, graph: Any, name: str, input_key: str) -> None:
+    def __init__(self, graph: Any, name: str, input_key: str, output_key: str | None) -> None:
         described = first_paragraph(graph) if type(graph).__doc__ != graph.__doc__ else ""
         self.card = card(name, described or f"Runs the graph {name}.", input_modes=("text/plain", "application/json"))
         self._name = name
         self._graph = graph
         self._input_key = input_key
+        self._output_key = output_key
         self._keeps_threads = isinstance(graph.checkpointer, BaseCheckpointSaver)
 
     def policy(self, turn: Turn) -> Policy:
@@ -86,13 +97,20 @@ class GraphAgent:
             place = await Thread(self._graph, self._name, turn).place(turn.history, own=goes_on)
         else:
             place = Place({"configurable": {}}, None, "")
+        given: Any
         if goes_on and place.invocation == turn.invocation_id:
-            changes = self._go_on(turn, place)
+            if place.snapshot.interrupts:
+                yield _question(place.snapshot.interrupts)
+                return
+            if not place.snapshot.next:
+                yield Complete(last_answer(place.snapshot.values))
+                return
+            given = None
         elif asked := _asked(turn):
-            changes = self._stream(turn, place, Command(resume=await self._answers(turn, place, asked)))
+            given = Command(resume=await self._answers(turn, place, asked))
         else:
-            changes = self._stream(turn, place, self._input(turn, place))
-        async with aclosing(changes):
+            given = self._input(turn, place)
+        async with aclosing(self._stream(turn, place, given)) as changes:
             async for change in changes:
                 yield change
 
@@ -107,7 +125,8 @@ class GraphAgent:
         if place.snapshot is not None:
             # As of its checkpoint: also those that an earlier attempt of this run was given the answer to.
             snapshot = await self._graph.aget_state(place.snapshot.config)
-            waiting = [interrupt.id for interrupt in snapshot.interrupts if interrupt.id in asked]
+            interrupted = {interrupt.id for interrupt in snapshot.interrupts}
+            waiting = [name for name in asked if name in interrupted]
         if not waiting:
             raise AgentError(
                 "The question of this task is not open any more: the conversation went on without its answer, or the"
@@ -117,26 +136,23 @@ class GraphAgent:
         by_id: dict[str, Any] = {name: given[name] for name in waiting if isinstance(given, dict) and name in given}
         return by_id or {waiting[0]: given}
 
-    async def _go_on(self, turn: Turn, place: Place) -> AsyncGenerator[Change]:
-        """Go on from the last step of an attempt that was lost."""
-        assert place.snapshot is not None
-        if place.snapshot.interrupts:
-            yield _question(place.snapshot.interrupts)
-        elif place.snapshot.next:
-            async for change in self._stream(turn, place, None):
-                yield change
-        else:
-            yield Complete(last_answer(place.snapshot.values))
-
     async def _stream(self, turn: Turn, place: Place, given: Any) -> AsyncGenerator[Change]:
-        messages = GraphMessages(place.snapshot.values if place.snapshot is not None else None)
+        messages = GraphMessages(place.snapshot.values if place.snapshot is not None else None, given)
         interrupts: dict[str, Any] = {}
-        stream = self._graph.astream(given, self._config(turn, place), stream_mode=["messages", "custom", "updates"])
+        state: Any = None
+        config = self._config(turn, place)
+        stream = self._graph.astream(given, config, stream_mode=_MODES, subgraphs=True)
         try:
             async with aclosing(stream):
-                async for mode, data in stream:
-                    if mode == "updates":
-                        interrupts.update({one.id: one for one in data.get("__interrupt__", ())})
+                async for inside, mode, data in stream:
+                    if mode in ("updates", "values"):
+                        # Those of subgraphs come up in the graph itself.
+                        if not inside and mode == "values":
+                            state = data
+                        elif not inside and "__interrupt__" in data:
+                            asked = data["__interrupt__"]
+                            _check_asked(asked)
+                            interrupts.update({one.id: one for one in asked})
                         continue
                     for change in messages.of_model(data[0]) if mode == "messages" else messages.of_node(data):
                         yield change
@@ -144,9 +160,11 @@ class GraphAgent:
                             return
         except GraphRecursionError as error:
             raise AgentError("The agent was stopped because it did not come to an end.") from error
-        for change in messages.rest():
+        for change in messages.rest(state):
             yield change
         if not interrupts:
+            for change in messages.answer(self._output(state)):
+                yield change
             return
         if not self._keeps_threads:
             raise AgentError(
@@ -155,14 +173,26 @@ class GraphAgent:
             )
         yield _question(tuple(interrupts.values()))
 
+    def _output(self, state: Any) -> str:
+        output = state
+        if self._output_key and isinstance(state, Mapping):
+            output = cast("Mapping[str, Any]", state).get(self._output_key)
+        return output if isinstance(output, str) and self._output_key is not None else ""
+
     def _config(self, turn: Turn, place: Place) -> dict[str, Any]:
         config: dict[str, Any] = {
             "configurable": {**place.config["configurable"], "turn": turn},
             "metadata": invocation_of(turn),
         }
-        if not (self._graph.config or {}).get("recursion_limit"):
+        own: dict[str, Any] = self._graph.config or {}
+        if "recursion_limit" not in own:
             config["recursion_limit"] = RECURSION_LIMIT
         return config
+
+
+def _check_asked(interrupts: tuple[Any, ...]) -> None:
+    if not interrupts:
+        raise AgentError("The agent stopped at a breakpoint of its graph, which nobody can answer: ask by interrupt().")
 
 
 def _asked(turn: Turn) -> list[str]:

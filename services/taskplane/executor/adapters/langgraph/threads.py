@@ -19,10 +19,10 @@ _NOTHING: Final = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a turn goes on."""
+    """The place in a thread where a turn goes on."""
 
     config: Mapping[str, Any]
-    # What the graph has there, and the invocation that made it; None and empty if there is nothing.
+    # State of the graph there, and the invocation that made it; None and empty if there is nothing.
     snapshot: Any
     invocation: str
 
