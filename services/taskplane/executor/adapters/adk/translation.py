@@ -28,9 +28,9 @@ class Translation:
     """
 
     def __init__(self) -> None:
-        # What went wrong, by author and branch, unless that went on.
+        # Reasons of failures by author and branch, without those that went on.
         self._errors: dict[_Source, str] = {}
-        # What was said last, if nothing followed.
+        # The last message, if nothing followed it.
         self.last: Message | None = None
         self._is_held = False
         # The result of the newest node of a workflow, if nothing was said after it.
