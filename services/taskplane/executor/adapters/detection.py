@@ -48,7 +48,7 @@ LIBRARIES: Final = (
     Library(("pydantic_ai", "openai", "mcp"), ("pydantic_ai.agent:AbstractAgent",), "pydantic_ai", "llm"),
     Library(
         ("google.adk", "google.genai"),
-        ("google.adk.agents:BaseAgent", "google.adk.runners:Runner", "google.adk.apps:App"),
+        ("google.adk.workflow:BaseNode", "google.adk.runners:Runner", "google.adk.apps:App"),
         "adk",
         "adk",
     ),
