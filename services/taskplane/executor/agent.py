@@ -73,6 +73,10 @@ class TurnCalls(Protocol):
         """Implement `Turn.referenced`."""
         ...
 
+    async def ended(self) -> bool:
+        """Implement `Turn.ended`."""
+        ...
+
     async def session_events(self) -> list[dict[str, Any]]:
         """Implement `TurnSession.events`."""
         ...
@@ -122,7 +126,8 @@ class Turn:
     `task_id` is, while a Router decides, the id the task would have. `message` carries the invocation id of the turn in
     its metadata. `history` is what the conversation shows without `message`, oldest first. `task` is the task as the
     turn began, None while a Router decides. `attempt` counts the processes that worked on this input, from 1. `fence`
-    grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled.
+    grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled,
+    which then has `cancel_grace` seconds to clean up.
 
     `metadata`, `output_modes` (media types that the client takes; none: any) and `extensions` (URIs that it activated)
     are those of the request that brought `message`. `checkpoint` is the data of the task's newest Checkpoint, also of
@@ -144,6 +149,7 @@ class Turn:
     output_modes: Sequence[str] = ()
     extensions: Sequence[str] = ()
     checkpoint: Any = None
+    cancel_grace: float = 10.0
 
     @property
     def text(self) -> str:
@@ -168,6 +174,13 @@ class Turn:
         Those that the caller may not see, or that are gone, are left out.
         """
         return await self.calls.referenced()
+
+    async def ended(self) -> bool:
+        """Return whether the task has ended, as one that was canceled has.
+
+        False for a run that is stopped while its task goes on elsewhere: its lease was lost, or its process ends.
+        """
+        return await self.calls.ended()
 
 
 class AgentError(Exception):

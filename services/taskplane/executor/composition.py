@@ -120,6 +120,7 @@ async def open_executor(
         processes=processes,
         actor=identity.actor,
         run_limit=settings.run_limit,
+        cancel_grace=settings.cancel_grace,
         strict=settings.strict_agents,
     )
     background = BackgroundTasks()

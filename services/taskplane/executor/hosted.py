@@ -33,6 +33,8 @@ class Hosted:
     def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
         """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
+        if isolation in ("thread", "process") and getattr(agent, "routes_by_running", False):
+            router = None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
         policied = agent if isinstance(agent, Policied) else None
         synchronous = inspect.isgeneratorfunction(agent.run)

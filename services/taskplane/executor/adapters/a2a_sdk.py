@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -12,15 +12,31 @@ from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.types import a2a_pb2 as sdk
 from a2a.utils.errors import A2AError
+from google.protobuf.message import Message as ProtoMessage
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.adapters.a2a_artifacts import chunks
 from taskplane.executor.adapters.a2a_messages import Spoken
 from taskplane.executor.adapters.cards import card, first_paragraph
-from taskplane.executor.agent import Agent, AgentCard, AgentError, Change, Checkpoint, Fail, Final as FinalChange, Turn
+from taskplane.executor.agent import (
+    Agent,
+    AgentCard,
+    AgentError,
+    AskAuth,
+    AskInput,
+    Change,
+    Checkpoint,
+    Complete,
+    Fail,
+    Reject,
+    Turn,
+)
+from taskplane.executor.changes import INVOCATION
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=ProtoMessage)
 
 Event = a2a.Message | a2a.Task | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
 
@@ -30,6 +46,7 @@ _EVENTS: Final[dict[type, type]] = {
     sdk.TaskStatusUpdateEvent: a2a.TaskStatusUpdateEvent,
     sdk.TaskArtifactUpdateEvent: a2a.TaskArtifactUpdateEvent,
 }
+_FINAL: Final = (AskInput, AskAuth, Complete, Fail, Reject)
 _OLD: Final = "code for a2a-sdk 0.3 runs in an environment of its own, and is served as a remote agent: name=URL"
 
 
@@ -153,13 +170,13 @@ class Execution(AsyncIterator[Change]):
             if self._ended:
                 break
             self._changes.append(change)
-            self._ended = isinstance(change, FinalChange)
+            self._ended = isinstance(change, _FINAL)
         self._ended = self._ended or event is None
 
     def _at_end(self) -> Iterator[Change]:
         pause = self._spoken.pause
         if pause is not None:
-            yield Checkpoint(_paused(pause))
+            yield Checkpoint(_paused(pause, self._turn))
             yield pause
         elif not self._answered:
             yield Fail("The agent gave no answer.")
@@ -312,8 +329,34 @@ def _current_task(turn: Turn) -> sdk.Task | None:
     before = [message for message in task.history if message.message_id != turn.message.message_id]
     del task.history[:]
     paused = turn.checkpoint if isinstance(turn.checkpoint, dict) else {}
-    if before and before[-1].message_id == paused.get("message_id"):
+    if before and paused and _invocation(before[-1]) == paused.get("invocation"):
         task.status.state = sdk.TaskState.Value(paused["state"])
         task.status.message.CopyFrom(before.pop())
     task.history.extend(before)
     return task
+
+
+def _paused(pause: AskInput | AskAuth, turn: Turn) -> dict[str, Any]:
+    state = sdk.TASK_STATE_AUTH_REQUIRED if isinstance(pause, AskAuth) else sdk.TASK_STATE_INPUT_REQUIRED
+    return {"state": sdk.TaskState.Name(state), "invocation": turn.invocation_id}
+
+
+def _invocation(message: sdk.Message) -> str:
+    fields = message.metadata.fields
+    return fields[INVOCATION].string_value if INVOCATION in fields else ""
+
+
+def _snapshot(ours: ProtoMessage, theirs: T) -> T:
+    """Fill an empty message of the SDK with the content of ours."""
+    theirs.ParseFromString(ours.SerializeToString())
+    return theirs
+
+
+def _card(found: AgentExecutor, name: str) -> AgentCard:
+    for attribute in ("agent_card", "card"):
+        given = getattr(found, attribute, None)
+        if getattr(getattr(given, "DESCRIPTOR", None), "name", "") == "AgentCard":
+            made = AgentCard.FromString(given.SerializeToString())
+            del made.supported_interfaces[:], made.signatures[:]
+            return made
+    return card(name, first_paragraph(type(found)) or f"Answers with {type(found).__name__}.")

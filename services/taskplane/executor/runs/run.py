@@ -243,6 +243,7 @@ class Run:
             caller=self._caller,
             cancelled=self.cancelled,
             calls=self._calls(given),
+            cancel_grace=self._ports.cancel_grace,
         )
         if first:
             self._take_policy(turn)
@@ -344,8 +345,7 @@ class Run:
                 case port.Reject(reason):
                     return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
                 case port.AskInput(given) | port.AskAuth(given):
-                    asked = buffer.message(given)
-                    buffer.say(asked)
+                    asked = buffer.last_message(given)
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:
