@@ -121,6 +121,7 @@ async def open_executor(
         actor=identity.actor,
         run_limit=settings.run_limit,
         cancel_grace=settings.cancel_grace,
+        status_interval=settings.status_interval,
         strict=settings.strict_agents,
     )
     background = BackgroundTasks()

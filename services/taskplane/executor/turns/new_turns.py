@@ -18,7 +18,6 @@ from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.hosted import PolicyFailed
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
-from taskplane.executor.runs.turn_calls import Calls
 from taskplane.executor.session_entries import unvoid, void
 from taskplane.executor.turns.follow_ups import FollowUps
 from taskplane.executor.turns.invocations import derived
@@ -33,7 +32,11 @@ from taskplane.runtime.retry import RETRYABLE, retry_briefly
 log = logging.getLogger(__name__)
 
 _WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
-_ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
+_ON_ORPHAN: Final = {
+    "fail": tasks.ON_ORPHAN_FAIL,
+    "rerun": tasks.ON_ORPHAN_RERUN,
+    "resume": tasks.ON_ORPHAN_RESUME,
+}
 _STRATEGY: Final = {
     "parallel": tasks.STRATEGY_PARALLEL,
     "queue": tasks.STRATEGY_QUEUE,
@@ -86,23 +89,17 @@ class NewTurns:
             own_message_id=derived(send.invocation_id, "message") if may_be_renamed else "",
         )
         proposal = Proposal(
+            ports=self._runs.ports,
             invocation_id=send.invocation_id,
             task_id=task_id,
             message=send.message,
+            options=send.options,
             caller=send.caller,
-            calls=Calls(
-                ports=self._runs.ports,
-                caller=send.caller,
-                context_id=send.context_id,
-                invocation_id=send.invocation_id,
-                references=send.message.reference_task_ids,
-                read=_no_messages,
-            ),
         )
         router = send.hosted.router if not send.as_task else None
         routing = None
         if router is not None:
-            routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight)
+            routing = Routing(proposal, router, self._background, at_sight=send.hosted.routes_at_sight)
         asked = False
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
@@ -152,6 +149,9 @@ class NewTurns:
                 first_changes=_WORKING if claim_for else (),
                 claim_for=claim_for,
                 strategy=_STRATEGY[policy.strategy],
+                options=_without_metadata(send.options),
+                queue_limit=policy.queue_limit or 0,
+                pause_limit=policy.pause_limit or 0,
             )
             asked_at = 0.0
 
@@ -176,6 +176,7 @@ class NewTurns:
                 caller=send.caller,
                 fresh=Fresh(
                     message=send.message,
+                    options=send.options,
                     policy=fault or policy,
                     task=record.task if response.created else _as_created(send),
                     head=1 + len(request.first_changes) if response.created else record.generation,
@@ -235,11 +236,6 @@ class NewTurns:
             log.warning("a refused turn is not voided yet: %s", failure)
 
 
-async def _no_messages() -> list[a2a.Message]:
-    """Return what comes to a turn that has no task yet."""
-    return []
-
-
 async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
     """Return the outcome; None if the message could not be saved, so that it reaches the session as a copy."""
     try:
@@ -247,6 +243,11 @@ async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
     except PlaneError as error:
         log.warning("the message of a turn is not in its session yet: %s", error)
         return None
+
+
+def _without_metadata(options: tasks.TurnOptions) -> tasks.TurnOptions:
+    """Return the options of a turn as the event that creates its task has them."""
+    return tasks.TurnOptions(accepted_output_modes=options.accepted_output_modes, extensions=options.extensions)
 
 
 def _as_created(send: Send) -> a2a.Task:

@@ -23,6 +23,8 @@ class Send:
     expected_version: int
     request: a2a.SendMessageRequest
     message: a2a.Message
+    # What an agent is shown besides the message.
+    options: tasks.TurnOptions
     task_id: str
     context_id: str
     # Monotonic time at which it came.

@@ -145,7 +145,7 @@ class _Talk:
         logs.request_id.set(begun.request_id)
         logs.task_id.set(turn.task_id)
         with tracing.within(begun.traceparent):
-            return RunElsewhere(self._loop, turn, hosted.agent.run)
+            return RunElsewhere(self._loop, turn, getattr(hosted.agent, begun.method))
 
     async def _close(self) -> None:
         trace = ""

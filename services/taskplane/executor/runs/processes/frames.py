@@ -26,9 +26,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """A run begins. `turn`: the fields of its Turn that are data. `until`: as in Alive."""
+    """A run begins. `turn`: the fields of its Turn that are data. `method`: that of the agent. `until`: as in Alive."""
 
     turn: Mapping[str, Any]
+    method: str
     until: float
     request_id: str
     traceparent: str

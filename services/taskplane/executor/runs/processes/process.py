@@ -96,12 +96,18 @@ class AgentProcess:
         """Return whether the process can be given a run."""
         return not (self.watching.done() or self._reader.at_eof() or self._process.returncode is not None)
 
-    def begin(self, turn: port.Turn, until: Callable[[], float]) -> None:
-        """Begin a run. `until` tells the monotonic time up to which its lease is certain."""
+    def begin(self, turn: port.Turn, until: Callable[[], float], method: str) -> None:
+        """Begin a run of the method of the agent with this name. `until` tells the monotonic time up to which its lease is certain."""
         self._turn, self._context = turn, contextvars.copy_context()
         data = {each.name: getattr(turn, each.name) for each in fields(turn) if each.name not in _NOT_DATA}
         data["history"] = tuple(turn.history)
-        begin = Begin(turn=data, until=until(), request_id=logs.request_id.get(), traceparent=tracing.traceparent())
+        begin = Begin(
+            turn=data,
+            method=method,
+            until=until(),
+            request_id=logs.request_id.get(),
+            traceparent=tracing.traceparent(),
+        )
         send(self._writer, begin)
         self._beside = [
             asyncio.create_task(self._tell_of_cancel(turn), name="cancel of an agent in a process"),
