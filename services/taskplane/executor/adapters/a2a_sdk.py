@@ -208,7 +208,7 @@ class Execution(AsyncIterator[Change]):
                 yield from chunks(artifact, append=False, last=True)
             yield from self._spoken.status(event.status)
         else:
-            log.warning("the task %s exists; the Task that its executor sent is ignored", self._turn.task_id)
+            log.debug("the task %s exists; the Task that its executor sent is ignored", self._turn.task_id)
 
     def _discard(self, event: Event) -> None:
         log.warning("task %s has ended; a %s of its executor is ignored", self._turn.task_id, type(event).__name__)
