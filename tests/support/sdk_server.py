@@ -10,7 +10,7 @@ from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskStore
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -61,15 +61,14 @@ async def sdk_server(
         capabilities=AgentCapabilities(streaming=streaming),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="all", name="all", description="Everything.", tags=["test"])],
         supported_interfaces=[
             AgentInterface(url=f"http://127.0.0.1:{through or port}", protocol_binding=binding, protocol_version="1.0")
         ],
     )
     handler = DefaultRequestHandler(agent_executor=executor, task_store=found.store, agent_card=card)
     calls = create_jsonrpc_routes(handler, "/") if binding == "JSONRPC" else create_rest_routes(handler)
-    app = Starlette(
-        routes=[*create_agent_card_routes(card), *calls], middleware=[Middleware(_Recording, server=found)]
-    )
+    app = Starlette(routes=[*create_agent_card_routes(card), *calls], middleware=[Middleware(_Recording, server=found)])
     server = _Server(
         uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
     )

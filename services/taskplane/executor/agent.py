@@ -30,6 +30,7 @@ __all__ = [
     "AskInput",
     "Change",
     "Checkpoint",
+    "Closing",
     "Complete",
     "Fail",
     "Final",
@@ -500,6 +501,15 @@ class ArtifactMaker(Protocol):
         Its last message was said by then, and the task has not ended. `turn.history` goes on with `turn.message` and
         what the run has said since. It may yield ArtifactChunk, Working and Usage, and Fail. It runs where `run` does.
         """
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """An agent that holds something open, such as connections."""
+
+    async def aclose(self) -> None:
+        """Close it. Called when the executor ends, after the last run; what it raises goes to the log."""
         ...
 
 

@@ -178,6 +178,8 @@ async def open_executor(
             await room.drain()
             await background.dismiss(settings.cancel_grace)
             await processes.close()
+            for hosted in agents.by_name.values():
+                await hosted.close()
             for task in beside:
                 task.cancel()
     if failure is not None:

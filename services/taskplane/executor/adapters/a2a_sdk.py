@@ -28,6 +28,7 @@ from taskplane.executor.agent import (
     Checkpoint,
     Complete,
     Fail,
+    Policied,
     Reject,
     Turn,
 )
@@ -40,7 +41,7 @@ T = TypeVar("T", bound=ProtoMessage)
 
 Event = a2a.Message | a2a.Task | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
 
-_EVENTS: Final[dict[type, type]] = {
+_EVENTS: Final[dict[type, type[Event]]] = {
     sdk.Message: a2a.Message,
     sdk.Task: a2a.Task,
     sdk.TaskStatusUpdateEvent: a2a.TaskStatusUpdateEvent,
@@ -70,8 +71,11 @@ class ExecutorAgent:
         self.card = card
         self._executor = executor
 
-    async def route(self, turn: Turn) -> a2a.Message | AsyncIterator[Change]:
-        """Return the message of an executor that sends one and nothing else, or the execution, to go on with."""
+    async def route(self, turn: Turn) -> a2a.Message | AsyncIterator[Change] | None:
+        """Return the message of an executor that sends one and nothing else, or the execution, to go on with; None if
+        the policy has it run elsewhere."""
+        if isinstance(self, Policied) and self.policy(turn).isolation != "none":
+            return None
         execution = Execution(self._executor, turn)
         try:
             answer = await execution.direct_answer()
@@ -216,9 +220,7 @@ class Execution(AsyncIterator[Change]):
     async def _cancel(self, grace: float) -> None:
         turn = self._turn
         current = _snapshot(turn.task, sdk.Task()) if turn.task is not None else None
-        context = RequestContext(
-            _call_context(turn), task_id=turn.task_id, context_id=turn.context_id, task=current
-        )
+        context = RequestContext(_call_context(turn), task_id=turn.task_id, context_id=turn.context_id, task=current)
         try:
             async with asyncio.timeout(grace):
                 await self._executor.cancel(context, self._events)
@@ -330,15 +332,15 @@ def _current_task(turn: Turn) -> sdk.Task | None:
     del task.history[:]
     paused = turn.checkpoint if isinstance(turn.checkpoint, dict) else {}
     if before and paused and _invocation(before[-1]) == paused.get("invocation"):
-        task.status.state = sdk.TaskState.Value(paused["state"])
+        task.status.state = sdk.TaskState.Value(paused["state"])  # type: ignore[assignment]
         task.status.message.CopyFrom(before.pop())
     task.history.extend(before)
     return task
 
 
 def _paused(pause: AskInput | AskAuth, turn: Turn) -> dict[str, Any]:
-    state = sdk.TASK_STATE_AUTH_REQUIRED if isinstance(pause, AskAuth) else sdk.TASK_STATE_INPUT_REQUIRED
-    return {"state": sdk.TaskState.Name(state), "invocation": turn.invocation_id}
+    state = "TASK_STATE_AUTH_REQUIRED" if isinstance(pause, AskAuth) else "TASK_STATE_INPUT_REQUIRED"
+    return {"state": state, "invocation": turn.invocation_id}
 
 
 def _invocation(message: sdk.Message) -> str:
@@ -354,7 +356,7 @@ def _snapshot(ours: ProtoMessage, theirs: T) -> T:
 
 def _card(found: AgentExecutor, name: str) -> AgentCard:
     for attribute in ("agent_card", "card"):
-        given = getattr(found, attribute, None)
+        given: Any = getattr(found, attribute, None)
         if getattr(getattr(given, "DESCRIPTOR", None), "name", "") == "AgentCard":
             made = AgentCard.FromString(given.SerializeToString())
             del made.supported_interfaces[:], made.signatures[:]

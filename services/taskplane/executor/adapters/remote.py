@@ -126,5 +126,3 @@ def _ours(remote: sdk.AgentCard) -> AgentCard:
     card.capabilities.push_notifications = False
     card.capabilities.extended_agent_card = False
     return card
-
-

@@ -242,7 +242,7 @@ class RemoteRun:
     def _learn_ids(self, event: a2a.StreamResponse) -> bool:
         """Take the ids of the remote task and conversation; return whether they are to be kept."""
         kind = event.WhichOneof("payload")
-        payload = getattr(event, kind) if kind else a2a.Message()
+        payload: Any = getattr(event, kind) if kind else a2a.Message()
         self._context_id = payload.context_id or self._context_id
         task_id = payload.id if kind == "task" else payload.task_id
         if kind == "message" or not task_id or (task_id == self._task_id and self._kept):
