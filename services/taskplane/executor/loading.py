@@ -125,7 +125,8 @@ def _module(spec: str, name: str) -> Any:
         install = advice(error) or "install what it needs"
         raise bad_agent(spec, f"module {name!r} could not be imported: {error}", install) from error
     except (Exception, SystemExit) as error:
-        raise bad_agent(spec, f"module {name!r} could not be imported: {type(error).__name__}: {error}", "") from error
+        problem = f"module {name!r} could not be imported: {type(error).__name__}: {error}"
+        raise bad_agent(spec, problem, advice(error) if isinstance(error, ImportError) else "") from error
 
 
 def _attribute(spec: str, module: Any, path: str) -> Any:

@@ -18,6 +18,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.adapters.a2a_artifacts import chunks
 from taskplane.executor.adapters.a2a_messages import Spoken
 from taskplane.executor.adapters.cards import card, first_paragraph
+from taskplane.executor.adapters.detection import OLD_SDK
 from taskplane.executor.agent import (
     Agent,
     AgentCard,
@@ -48,7 +49,6 @@ _EVENTS: Final[dict[type, type[Event]]] = {
     sdk.TaskArtifactUpdateEvent: a2a.TaskArtifactUpdateEvent,
 }
 _FINAL: Final = (AskInput, AskAuth, Complete, Fail, Reject)
-_OLD: Final = "code for a2a-sdk 0.3 runs in an environment of its own, and is served as a remote agent: name=URL"
 
 
 def adapt(found: AgentExecutor, name: str) -> Agent:
@@ -243,7 +243,7 @@ class Events(EventQueue):
         none of this version of the SDK."""
         kind = _EVENTS.get(type(event))
         if kind is None:
-            raise TypeError(f"an executor sends a Message, a Task or an update of one, not {type(event)}; {_OLD}")
+            raise TypeError(f"an executor sends a Message, a Task or an update of one, not {type(event)}; {OLD_SDK}")
         if not self._is_open:
             return
         passed = asyncio.get_running_loop().create_future()
