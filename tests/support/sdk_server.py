@@ -12,18 +12,7 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, c
 from a2a.server.tasks import InMemoryTaskStore, TaskStore
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
-
-
-class SdkServer:
-    """A server that is up. `calls` has the headers of each request, `store` its tasks."""
-
-    def __init__(self, url: str, port: int, store: TaskStore) -> None:
-        self.url = url
-        self.port = port
-        self.store = store
-        self.calls: list[dict[str, str]] = []
 
 
 class _Server(uvicorn.Server):
@@ -35,15 +24,58 @@ class _Server(uvicorn.Server):
 
 
 class _Recording:
-    def __init__(self, app: ASGIApp, server: SdkServer) -> None:
+    def __init__(self, app: ASGIApp, calls: list[dict[str, str]]) -> None:
         self._app = app
-        self._server = server
+        self._calls = calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-            self._server.calls.append({":path": scope["path"], **headers})
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self._calls.append({":path": scope["path"], ":client": str(scope["client"][1]), **headers})
         await self._app(scope, receive, send)
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, listening: socket.socket | None = None) -> AsyncGenerator["Serving"]:
+    """An application on a free port of loopback, or on a socket that listens."""
+    listening = listening or socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    server = _Server(config)
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    while not server.started:
+        await asyncio.sleep(0.005)
+    try:
+        yield Serving(listening.getsockname()[1], server)
+    finally:
+        server.should_exit = True
+        await running
+        listening.close()
+
+
+class Serving:
+    """A server that is up."""
+
+    def __init__(self, port: int, server: uvicorn.Server) -> None:
+        self.port = port
+        self._server = server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._server.server_state.connections)
+
+
+class SdkServer:
+    """A server of an executor. `calls` has the headers of each request, `store` its tasks."""
+
+    def __init__(self, serving: Serving, store: TaskStore, calls: list[dict[str, str]]) -> None:
+        self.serving = serving
+        self.store = store
+        self.calls = calls
+        self.url, self.port = serving.url, serving.port
 
 
 @asynccontextmanager
@@ -52,8 +84,7 @@ async def sdk_server(
 ) -> AsyncGenerator[SdkServer]:
     """A server of the executor. `through`: the port of a proxy, which its card names instead of its own."""
     listening = socket.create_server(("127.0.0.1", 0))
-    port: int = listening.getsockname()[1]
-    found = SdkServer(f"http://127.0.0.1:{port}", port, InMemoryTaskStore())
+    port = through or listening.getsockname()[1]
     card = AgentCard(
         name="Far away",
         description="An agent of another server.",
@@ -63,21 +94,12 @@ async def sdk_server(
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id="all", name="all", description="Everything.", tags=["test"])],
         supported_interfaces=[
-            AgentInterface(url=f"http://127.0.0.1:{through or port}", protocol_binding=binding, protocol_version="1.0")
+            AgentInterface(url=f"http://127.0.0.1:{port}", protocol_binding=binding, protocol_version="1.0")
         ],
     )
-    handler = DefaultRequestHandler(agent_executor=executor, task_store=found.store, agent_card=card)
-    calls = create_jsonrpc_routes(handler, "/") if binding == "JSONRPC" else create_rest_routes(handler)
-    app = Starlette(routes=[*create_agent_card_routes(card), *calls], middleware=[Middleware(_Recording, server=found)])
-    server = _Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-    )
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    while not server.started:
-        await asyncio.sleep(0.005)
-    try:
-        yield found
-    finally:
-        server.should_exit = True
-        await serving
-        listening.close()
+    store, calls = InMemoryTaskStore(), list[dict[str, str]]()
+    handler = DefaultRequestHandler(agent_executor=executor, task_store=store, agent_card=card)
+    routes = create_jsonrpc_routes(handler, "/") if binding == "JSONRPC" else create_rest_routes(handler)
+    app = Starlette(routes=[*create_agent_card_routes(card), *routes])
+    async with serving(_Recording(app, calls), listening) as up:
+        yield SdkServer(up, store, calls)

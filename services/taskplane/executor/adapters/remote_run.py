@@ -22,6 +22,7 @@ from taskplane.executor.adapters.a2a_messages import Spoken, is_piece
 from taskplane.executor.adapters.remote_server import Server, is_transient, never_sent, readable
 from taskplane.executor.agent import (
     AgentError,
+    ArtifactChunk,
     AskAuth,
     AskInput,
     Change,
@@ -42,6 +43,11 @@ _POLL_SECONDS: Final = 1.0
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 5.0
 _SEND_TRIES: Final = 4
+_MOST_DOUBTFUL: Final = 1024 * 1024
+# Servers that put it on the first task of a stream send exactly what follows that task.
+_CURSOR: Final = "taskplane.dev/cursor"
+# For the end of a stream whose task has ended, so that its connection can be used again.
+_END_SECONDS: Final = 1.0
 
 
 class RemoteRun:
@@ -65,6 +71,8 @@ class RemoteRun:
         self._subscribed = False
         self._heard = False
         self._polls = False
+        # Texts of artifacts that a new stream may send again, since its snapshot had them; None: it sends nothing twice.
+        self._doubtful: str | None = None
         # The checkpoint has the ids.
         self._kept = False
         # The last change was final.
@@ -117,7 +125,7 @@ class RemoteRun:
                 if self._context_id != known_context:
                     known_context = self._context_id
                     await self._turn.session.update_state(**{self._context_key: known_context})
-                for change in self._of(event):
+                for change in await self._changes_of(event):
                     yield change
                 if self._ended:
                     return
@@ -172,6 +180,7 @@ class RemoteRun:
     async def _subscribe(self) -> None:
         await self._close()
         self._subscribed = True
+        self._doubtful = ""
         if not self._polls:
             self._stream = self._server.subscribe(self._task_id, self._turn.extensions)
 
@@ -258,6 +267,35 @@ class RemoteRun:
             "asked_auth": asked_auth,
         }
 
+    async def _changes_of(self, event: a2a.StreamResponse) -> list[Change]:
+        """Return the changes of an event. After a drop, servers may send pieces of artifacts that their snapshot had:
+        there the task is read instead, until it ends with the very piece that came."""
+        if self._doubtful is None:
+            return list(self._of(event))
+        if event.HasField("task"):
+            changes = list(self._of(event))
+            self._doubtful = None if _CURSOR in event.task.metadata.fields else _texts(changes)
+            return changes
+        if not event.HasField("artifact_update"):
+            changes = list(self._of(event))
+            return [*await self._caught_up(), *changes] if self._ended or self._spoken.pause is not None else changes
+        piece = "".join(part.text for part in event.artifact_update.artifact.parts)
+        if piece and piece in self._doubtful:
+            return []
+        changes = await self._caught_up()
+        shown = _texts(changes)
+        self._doubtful = None if piece and shown == piece else (self._doubtful + shown)[-_MOST_DOUBTFUL:]
+        return changes
+
+    async def _caught_up(self) -> list[Change]:
+        """Read the task; return what its artifacts have that was not shown."""
+        task = await self._current()
+        last = task.status.state in TERMINAL
+        return [
+            *self._spoken.flush(),
+            *(c for each in task.artifacts for c in self._artifacts.snapshot(each, last=last)),
+        ]
+
     def _of(self, event: a2a.StreamResponse) -> Iterator[Change]:
         match event.WhichOneof("payload"):
             case "message":
@@ -292,7 +330,9 @@ class RemoteRun:
     async def _leave(self) -> None:
         """Stop following the remote task; cancel it if this task has ended without it."""
         try:
-            if not self._over:
+            if self._over:
+                await self._drain()
+            else:
                 async with asyncio.timeout(self._turn.cancel_grace):
                     if not self._turn.cancelled.is_set() or await self._turn.ended():
                         await self._cancel()
@@ -316,6 +356,12 @@ class RemoteRun:
         except A2AError as error:
             log.warning("the remote task %s could not be canceled: %s", self._task_id, error)
 
+    async def _drain(self) -> None:
+        if self._stream is None:
+            return
+        self._reading = self._reading or asyncio.create_task(_read(self._stream))
+        await asyncio.wait((self._reading,), timeout=_END_SECONDS)
+
     async def _close(self) -> None:
         """Close the stream, and with it its connection."""
         stream, self._stream = self._stream, None
@@ -331,6 +377,11 @@ class RemoteRun:
 
 async def _read(stream: AsyncIterator[sdk.StreamResponse]) -> sdk.StreamResponse | None:
     return await anext(stream, None)
+
+
+def _texts(changes: list[Change]) -> str:
+    """Return the texts of artifacts among changes."""
+    return "".join(change.text or "" for change in changes if isinstance(change, ArtifactChunk))
 
 
 def _completed(message: a2a.Message) -> a2a.TaskStatus:
