@@ -16,8 +16,8 @@ class Scenarios(AgentExecutor):
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None and context.task_id is not None and context.context_id is not None
-        if context.current_task is None:
-            await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        # As the SDK's samples do; a task that exists is sent as it was.
+        await event_queue.enqueue_event(context.current_task or new_task_from_user_message(context.message))
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         word, _, rest = context.get_user_input().partition(" ")
         match word:

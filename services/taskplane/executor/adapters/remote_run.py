@@ -71,7 +71,7 @@ class RemoteRun:
         self._subscribed = False
         self._heard = False
         self._polls = False
-        # Texts of artifacts that a new stream may send again, since its snapshot had them; None: it sends nothing twice.
+        # Texts of artifacts that a new stream may send again, since its snapshot had them; None: it repeats nothing.
         self._doubtful: str | None = None
         # The checkpoint has the ids.
         self._kept = False
@@ -129,7 +129,8 @@ class RemoteRun:
                     yield change
                 if self._ended:
                     return
-                if isinstance(self._spoken.pause, AskInput):
+                # A task at the beginning of a stream may still be paused as it was before the message.
+                if isinstance(self._spoken.pause, AskInput) and event.HasField("status_update"):
                     yield self._spoken.pause
                     return
             task = await self._after_silence()
