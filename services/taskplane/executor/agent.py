@@ -484,9 +484,9 @@ class StatusWriter(Protocol):
 
         Called every `status_interval` seconds of the executor while a run works on a turn, until it makes an artifact
         or ends; one call at a time, in the event loop of the executor, whatever the isolation of the agent.
-        `turn.history` goes on with `turn.message` and what the run has said since. `recent`: the last five texts, newest
-        first. A text that is longer, or one of these, is not sent. What it raises goes to the log. The call under way
-        is cancelled with the run.
+        `turn.history` goes on with `turn.message` and what the run has said since. `recent`: the last five texts,
+        newest first. A text that is longer, or one of these, is not sent. What it raises goes to the log. The call
+        under way is cancelled with the run.
         """
         ...
 
@@ -496,7 +496,7 @@ class ArtifactMaker(Protocol):
     """An agent that makes an artifact of what it has done when its run made none."""
 
     def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
-        """Yield the chunks of an artifact, or nothing; called when `run` has completed without an artifact in this turn.
+        """Yield the chunks of an artifact, or nothing; called when `run` has completed and made none in this turn.
 
         Its last message was said by then, and the task has not ended. `turn.history` goes on with `turn.message` and
         what the run has said since. It may yield ArtifactChunk, Working and Usage, and Fail. It runs where `run` does.

@@ -31,7 +31,7 @@ class AgentProcesses:
     def run(
         self, hosted: Hosted, turn: port.Turn, until: Callable[[], float], method: str
     ) -> AsyncIterator[port.Change]:
-        """Return the changes that a method of an agent yields in a process. RuntimeError: the agent has no name to load it by."""
+        """Return what a method of an agent yields in a process. RuntimeError: the agent has no name to load it by."""
         if not hosted.source:
             raise RuntimeError(
                 f"agent {hosted.name} cannot run in a process, since it was made in code: name it module:attribute, or"

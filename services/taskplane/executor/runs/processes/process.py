@@ -97,7 +97,7 @@ class AgentProcess:
         return not (self.watching.done() or self._reader.at_eof() or self._process.returncode is not None)
 
     def begin(self, turn: port.Turn, until: Callable[[], float], method: str) -> None:
-        """Begin a run of the method of the agent with this name. `until` tells the monotonic time up to which its lease is certain."""
+        """Begin a run of a method of the agent. `until` tells the monotonic time up to which its lease is certain."""
         self._turn, self._context = turn, contextvars.copy_context()
         data = {each.name: getattr(turn, each.name) for each in fields(turn) if each.name not in _NOT_DATA}
         data["history"] = tuple(turn.history)
