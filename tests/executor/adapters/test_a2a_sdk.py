@@ -185,12 +185,13 @@ async def test_it_waits_with_its_next_event_while_the_log_cannot_keep_up(stores:
 
 
 async def test_a_pause_is_one_if_nothing_follows(stores: Stores) -> None:
-    """P2, I1: an executor may ask for input or authentication and go on without an answer; the question is shown at
-    once, and the task neither pauses nor says it twice."""
+    """P2, I1: an executor may ask for input or authentication and go on without an answer; what it asks is said once,
+    and what one must do elsewhere is shown at once."""
     logged_in = asyncio.Event()
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         task = await begin(context, events)
+        await task.requires_input(new_text_message("Who are you?"))
         await task.requires_auth(new_text_message("Open https://example.org/login"))
         await logged_in.wait()
         await task.complete(new_text_message("done"))
@@ -201,7 +202,12 @@ async def test_a_pause_is_one_if_nothing_follows(stores: Stores) -> None:
         logged_in.set()
         task = await plane.at_rest(reference)
         assert task.status.state == a2a.TASK_STATE_COMPLETED
-        assert await plane.conversation(task.context_id) == ["go", "Open https://example.org/login", "done"]
+        assert await plane.conversation(task.context_id) == [
+            "go",
+            "Who are you?",
+            "Open https://example.org/login",
+            "done",
+        ]
 
 
 async def test_a_pause_for_authentication_ends_the_run(stores: Stores) -> None:

@@ -9,6 +9,9 @@ from taskplane.executor.agent import AskAuth, AskInput, Change, Complete, Fail, 
 from taskplane.executor.changes import PARTIAL_KEYS, STATUS_TEXT
 from taskplane.executor.states import TERMINAL
 
+ENDS: Final = "taskplane.dev/ends"
+"""The key in the metadata of a status update whose message comes again with the end or pause that follows."""
+
 _PAUSED: "Final[dict[a2a.TaskState.ValueType, tuple[type[AskInput] | type[AskAuth], str]]]" = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
     a2a.TASK_STATE_AUTH_REQUIRED: (AskAuth, "The agent waits until you have authenticated."),
@@ -19,8 +22,8 @@ _CANCELED: Final = "The agent canceled the task."
 class Spoken:
     """What an agent said on its task: each message becomes a change once, its pieces a text that grows.
 
-    The whole message at the end of a growing text is held back until something follows, since it may come again with
-    the end of the run.
+    A question, and the whole message at the end of a growing text, are held back until something follows, since they
+    may be, or come again with, the end of the run.
     """
 
     def __init__(self, before: Iterable[a2a.Message] = ()) -> None:
@@ -36,31 +39,32 @@ class Spoken:
         self._held: a2a.Message | None = None
         self._held_id = ""
 
-    def status(self, status: a2a.TaskStatus) -> list[Change]:
-        """Return the changes of a status. The last one is final if the state is terminal; a pause is left in `pause`,
-        its question is said at once."""
+    def status(self, status: a2a.TaskStatus, *, ends: bool = False) -> list[Change]:
+        """Return the changes of a status. The last one is final if the state is terminal; a pause is left in `pause`.
+        `ends`: the message comes again with the end or pause, which follows."""
         self.pause = None
         message = status.message if status.HasField("message") else None
         if status.state in TERMINAL:
             said, last = self._last(message)
             return [*said, _final(status.state, last)]
         if status.state not in _PAUSED:
-            return [] if message is None else self.message(message)
+            return [] if message is None else self.message(message, ends=ends)
         ask, plain = _PAUSED[status.state]
+        known = message is not None and message.message_id in self._said and message.message_id != self._held_id
         said, last = self._last(message)
         self.pause = ask(plain if last is None else last)
-        if last is None:
+        if last is None or known:
             return said
-        if not last.message_id:
-            assert message is not None
-            self._held, self._held_id = last, message.message_id
-        elif last.message_id not in self._said:
-            self._said.add(last.message_id)
-            said.append(Say(last))
+        assert message is not None
+        self._said.add(message.message_id)
+        if ask is AskAuth and last.message_id:
+            # At once, since many agents wait for that without a pause.
+            return [*said, Say(last)]
+        self._held, self._held_id = last, message.message_id
         return said
 
-    def message(self, message: a2a.Message) -> list[Change]:
-        """Return the changes of a message that is not the last one."""
+    def message(self, message: a2a.Message, *, ends: bool = False) -> list[Change]:
+        """Return the changes of a message that is not the last one. `ends` as in `status`."""
         if _kind(message) == STATUS_TEXT:
             text = text_of(message)
             return [Working(text)] if text else []
@@ -76,6 +80,9 @@ class Spoken:
             self._held, self._held_id = _without_id(message), message.message_id
             return said
         self._close()
+        if ends:
+            self._held, self._held_id = message, message.message_id
+            return said
         return [*said, Say(message)]
 
     def snapshot(self, task: a2a.Task) -> list[Change]:
