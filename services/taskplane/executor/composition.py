@@ -185,6 +185,7 @@ async def open_runs(
         processes=processes,
         actor=identity.actor,
         run_limit=settings.run_limit,
+        cancel_grace=settings.cancel_grace,
         status_interval=settings.status_interval,
         strict=settings.strict_agents,
     )
@@ -223,6 +224,8 @@ async def open_runs(
             await room.drain()
             await background.dismiss(settings.cancel_grace)
             await processes.close()
+            for hosted in agents.by_name.values():
+                await hosted.close()
             room.stop()
     if failure is not None:
         raise failure

@@ -155,9 +155,9 @@ def _module(spec: str, name: str) -> Any:
             spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install
         ) from error
     except (Exception, SystemExit) as error:
-        raise bad_agent(
-            spec, f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}", line_of(error)
-        ) from error
+        problem = f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}"
+        near = (advice(error) if isinstance(error, ImportError) else "") or line_of(error)
+        raise bad_agent(spec, problem, near) from error
 
 
 def _attribute(spec: str, module: Any, path: str) -> Any:

@@ -4,6 +4,7 @@ To serve agents of a further library: a line in `LIBRARIES`, and a module with `
 """
 
 import importlib
+import importlib.util
 import inspect
 import re
 from collections.abc import Callable
@@ -16,6 +17,11 @@ from taskplane.executor.agent import Agent, Policy
 from taskplane.executor.sources import at, defined_at, described, line_of, place_of
 
 _ADAPTERS: Final = "taskplane.executor.adapters"
+OLD_SDK: Final = (
+    "code for a2a-sdk 0.3 runs on its own server in an environment of its own, and is served here as a remote agent:"
+    " NAME=URL"
+)
+"""What to do with it."""
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _CARD: Final = "AgentCard(name=..., description=..., version=...)"
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -106,12 +112,15 @@ def is_url(target: str) -> bool:
     return bool(_URL.match(target))
 
 
-def advice(error: ModuleNotFoundError) -> str:
-    """Return what to install for a module that is missing; empty if no extra has it."""
+def advice(error: ImportError) -> str:
+    """Return what to do about an import that failed; empty if that is not known."""
     missing = error.name or ""
-    for library in LIBRARIES:
-        if library.has(missing):
-            return f"pip install 'taskplane[{library.extra}]'"
+    if missing.partition(".")[0] == "a2a" and importlib.util.find_spec("a2a") is not None:
+        return f"is it written for a2a-sdk 0.3? {OLD_SDK}"
+    if isinstance(error, ModuleNotFoundError):
+        for library in LIBRARIES:
+            if library.has(missing):
+                return f"pip install 'taskplane[{library.extra}]'"
     return ""
 
 

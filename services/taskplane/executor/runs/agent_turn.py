@@ -96,8 +96,7 @@ class AgentTurn:
                 case port.Reject(reason):
                     return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
                 case port.AskInput(given) | port.AskAuth(given):
-                    asked = buffer.message(given)
-                    buffer.say(asked, ends=True)
+                    asked = buffer.last_message(given)
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:

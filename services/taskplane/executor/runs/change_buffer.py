@@ -112,7 +112,7 @@ class ChangeBuffer:
         return message
 
     def last_message(self, given: str | a2a.Message | None) -> a2a.Message | None:
-        """Return the message a task completes with, and say it unless it was said.
+        """Return the message with which a task completes or pauses, and say it unless it was said last.
 
         Without `given`, the open text or None.
         """

@@ -297,6 +297,7 @@ class Run:
             output_modes=tuple(given.options.accepted_output_modes),
             extensions=tuple(given.options.extensions),
             checkpoint=self._change_buffer.checkpoint,
+            cancel_grace=self._ports.cancel_grace,
         )
 
     def _working_on(self, given: Input, turn: port.Turn, begun: RouterCall | None = None) -> AgentTurn:
