@@ -12,8 +12,11 @@ from typing import Any, Final
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
+from taskplane.executor.agents.llm.settings import PREFIX as LLM
+from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.hosted import Hosted
 from taskplane.runtime.errors import Invalid, NotFound
+from taskplane.runtime.settings import load
 
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -63,7 +66,7 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
     for on the import path and in the working directory. `allow_crash`: the demo agent may end the process. Invalid:
     says what could not be loaded, why, and what was perhaps meant.
     """
-    shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
+    shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash), "llm": _language_model}
     agents: dict[str, Agent] = {}
     isolations: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -79,6 +82,14 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False) -> Agents:
         isolations[name] = isolation
         sources[name] = target
     return Agents(agents, isolations, sources)
+
+
+def _language_model() -> Agent:
+    try:
+        from taskplane.executor.agents.llm import LanguageModel
+    except ImportError as error:
+        raise _bad("llm", str(error), "install the extra, or name another agent") from error
+    return LanguageModel.of(load(LlmSettings, LLM))
 
 
 def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]]) -> tuple[str, Agent]:
