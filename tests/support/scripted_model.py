@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 MODEL: Final = "scripted"
 
@@ -345,11 +345,10 @@ def _chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
 def _whole(chunks: Iterable[Any]) -> dict[str, Any]:
     """The answer of a request that is not streamed."""
     words, reason, wanted, usage = "", "stop", dict[int, dict[str, Any]](), dict[str, int]()
-    for chunk in chunks:
-        if not isinstance(chunk, dict):
-            continue
-        usage = chunk.get("usage", usage)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        for choice in chunk.get("choices", ()):  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    found: list[dict[str, Any]] = [chunk for chunk in chunks if isinstance(chunk, dict)]
+    for chunk in found:
+        usage = chunk.get("usage", usage)
+        for choice in chunk.get("choices", ()):
             reason = choice["finish_reason"] or reason
             words += choice["delta"].get("content") or ""
             for call in choice["delta"].get("tool_calls", ()):
@@ -371,5 +370,6 @@ def _write(writer: asyncio.StreamWriter, lines: Sequence[str]) -> None:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+        parts = cast("list[dict[str, Any]]", content)
+        return "".join(part.get("text", "") for part in parts)
     return content or ""

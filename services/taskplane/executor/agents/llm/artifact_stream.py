@@ -1,10 +1,11 @@
 """An artifact that grows while the model writes the arguments of the artifact tool."""
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from taskplane.executor.agent import AgentError, ArtifactChunk
+from taskplane.executor.agent import AgentError, ArtifactChunk, Turn
 from taskplane.executor.agents.llm.argument_text import ArgumentText
 
 TOOL: Final = "createArtifact"
@@ -20,7 +21,7 @@ class ArtifactStream:
         self._texts = {"name": "", "description": ""}
         self._told: dict[str, str] = {}
 
-    def take(self, arguments: str | dict[str, Any] | None) -> Iterator[ArtifactChunk]:
+    def take(self, arguments: str | Mapping[str, Any] | None) -> Iterator[ArtifactChunk]:
         """Yield a chunk of what the next piece of the arguments adds to the content."""
         if not arguments:
             return
@@ -55,3 +56,9 @@ class ArtifactStream:
             append=append,
             last=last,
         )
+
+
+def artifact_ids(turn: Turn) -> Callable[[], str]:
+    """Return a source of ids: unique in the task, and equal when the turn is run again."""
+    count = itertools.count(1)
+    return lambda: f"{turn.invocation_id}-artifact-{next(count)}"

@@ -1,7 +1,6 @@
 """The `llm` agent: a language model of any provider that pydantic-ai supports."""
 
 import asyncio
-import itertools
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
@@ -19,6 +18,7 @@ from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkil
 from taskplane.executor.agent import AgentError, ArtifactChunk, Change, Policy, Text, Turn, Usage, Working
 from taskplane.executor.agents.llm import prompts
 from taskplane.executor.agents.llm.artifact_stream import TOOL as ARTIFACT_TOOL
+from taskplane.executor.agents.llm.artifact_stream import artifact_ids
 from taskplane.executor.agents.llm.events import Events
 from taskplane.executor.agents.llm.history import messages_of
 from taskplane.executor.agents.llm.model_run import ModelRun
@@ -52,7 +52,7 @@ class LanguageModel:
         self,
         model: str | Model,
         *,
-        tools: Sequence[Callable[..., Any] | Tool[None]] = (),
+        tools: Sequence[Callable[..., Any] | Tool[object]] = (),
         prompt: str = "",
         mcp: Sequence[str] = (),
         artifact: Literal["always", "auto"] = "always",
@@ -66,7 +66,7 @@ class LanguageModel:
         annotations and docstrings the model sees. The others are the settings of their names; `direct_within`: seconds
         after which an answer that is not whole becomes a task. Invalid: there is no such model, or it lacks a setting.
         """
-        self.card: Final = card or _card()
+        self.card = card or _card()
         self.settings: Final = LlmSettings(
             prompt=prompt, mcp=tuple(mcp), artifact=artifact, run_limit=run_limit, timeout=timeout, attempts=attempts
         )
@@ -77,11 +77,12 @@ class LanguageModel:
         # Repeated here and nowhere else: the SDK of a provider would repeat by itself.
         quiet = ModelSettings(timeout=timeout, max_retries=0)
         retries = Retries(attempts=attempts)
-        instructions = prompt or None
-        self._speaker = Agent(self.model, instructions=instructions, model_settings=quiet, capabilities=[retries])
-        self._worker = Agent(
+        self._speaker: Final[Agent[object, str]] = Agent(
+            self.model, instructions=prompt or None, model_settings=quiet, capabilities=[retries]
+        )
+        self._worker: Final[Agent[object, str]] = Agent(
             self.model,
-            instructions=instructions,
+            instructions=prompt or None,
             tools=[*tools, prompts.artifact_tool()],
             model_settings=quiet,
             capabilities=[retries],
@@ -116,8 +117,9 @@ class LanguageModel:
         """Return the model's direct answer, or the run of the task that it asks for, or of the answer if it is slow."""
         changes = OwnTask(lambda: self._decide(turn))
         taken: list[Change] = []
+        patience = asyncio.timeout(self._direct_within)
         try:
-            async with asyncio.timeout(self._direct_within) as patience:
+            async with patience:
                 async for change in changes:
                     taken.append(change)
                     if isinstance(change, Working):
@@ -189,7 +191,7 @@ class LanguageModel:
             working = ModelRun(
                 self._worker,
                 messages,
-                Events(artifact_tool=ARTIFACT_TOOL, artifact_id=_ids(turn)),
+                Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn)),
                 incoming=turn,
                 instructions=prompts.working(),
                 toolsets=toolsets,
@@ -204,7 +206,7 @@ class LanguageModel:
         if self.settings.artifact == "auto" or self._answered.pop(turn.invocation_id, False):
             return
         asked = ModelRequest(parts=[UserPromptPart(prompts.forced())])
-        events = Events(artifact_tool=ARTIFACT_TOOL, artifact_id=_ids(turn))
+        events = Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn))
         writing = ModelRun(
             self._speaker,
             [*await messages_of(turn, tools=False), asked],
@@ -229,12 +231,6 @@ class LanguageModel:
 def _lacks_tool(error: AgentError) -> bool:
     """Return whether a model answered, but not with the tool that it was to call."""
     return isinstance(error.__cause__, (UnexpectedModelBehavior, UsageLimitExceeded))
-
-
-def _ids(turn: Turn) -> Callable[[], str]:
-    """Return a source of ids for artifacts: unique in the task, and equal when the turn is run again."""
-    count = itertools.count(1)
-    return lambda: f"{turn.invocation_id}-artifact-{next(count)}"
 
 
 def _inferred(model: str | Model) -> Model:

@@ -57,7 +57,7 @@ def status(recent: Sequence[str]) -> str:
     return _STATUS.format(most=MOST_CHARACTERS, recent=f"\nDo not repeat one of these:{lines}" if recent else "")
 
 
-def task_toolset() -> ExternalToolset[None]:
+def task_toolset() -> ExternalToolset[object]:
     """Return the tool by which a model asks for a task."""
     reason = {"type": "string", "description": "why the request needs a task, in one sentence"}
     schema = {"type": "object", "properties": {"reason": reason}, "required": ["reason"], "additionalProperties": False}
@@ -65,7 +65,7 @@ def task_toolset() -> ExternalToolset[None]:
     return ExternalToolset([ToolDefinition(name=TASK_TOOL, description=text, parameters_json_schema=schema)])
 
 
-def artifact_tool() -> Tool[None]:
+def artifact_tool() -> Tool[object]:
     """Return the tool by which a model makes an artifact; its calls are streamed as they are written."""
     # One that is asked for again would be streamed twice.
     return Tool(_create_artifact, name=ARTIFACT_TOOL, description=_ARTIFACT, takes_ctx=False, max_retries=0)
