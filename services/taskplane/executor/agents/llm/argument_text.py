@@ -85,7 +85,8 @@ class ArgumentText:
             return self._text("\ufffd")
 
     def _text(self, text: str, *, ends: bool = False) -> str:
+        text = self._surrogates.end() if ends else self._surrogates.join(text)
         if self._is_key:
             self._key += text
             return ""
-        return self._surrogates.end() if ends else self._surrogates.join(text)
+        return text
