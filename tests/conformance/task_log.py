@@ -52,6 +52,17 @@ def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Chan
     return change
 
 
+def status_text(text: str, message_id: str) -> pb.Change:
+    change = pb.Change()
+    change.status_text.status.state = WORKING  # type: ignore[assignment]
+    change.status_text.status.message.CopyFrom(message(text, message_id))
+    return change
+
+
+def checkpoint(data: bytes) -> pb.Change:
+    return pb.Change(checkpoint=data)
+
+
 def changed(*changes: pb.Change) -> list[Change]:
     """The changes as an operation has them."""
     return read_changes(changes, "changes")

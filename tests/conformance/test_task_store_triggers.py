@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, Connection, Executable, LargeBinary, Text, delete, insert, update
 from sqlalchemy.exc import IntegrityError
-from tests.conformance.task_log import Plane, chunk, message, status
+from tests.conformance.task_log import Plane, checkpoint, chunk, message, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.task import (
@@ -200,7 +200,7 @@ async def test_i6_a_task_has_ended_exactly_when_it_says_at_which_event(plane: Pl
 async def test_i7_identities_are_fixed_and_counters_never_shrink(plane: Plane) -> None:
     row = await plane.create()
     await plane.say(row, "i2")
-    await plane.append(row, status(WORKING, message("so", "m2")), copied_generation=2)
+    await plane.append(row, status(WORKING, message("so", "m2")), checkpoint(b"{}"), copied_generation=2)
     row = await plane.log.row_by_uid(row.uid)
     for name in sorted(FIXED | {"invocation_id"}):
         await refused(plane, change(row, **{name: another(row, name)}))

@@ -1,6 +1,7 @@
 """Agents that tests run in processes of their own, which import this module; tests and they meet in files."""
 
 import asyncio
+import json
 import os
 import sys
 import threading
@@ -8,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from taskplane.executor.agent import (
     AgentCard,
@@ -153,3 +155,43 @@ class OnceOnly(Worker):
         super().__init__()
         if "taskplane.executor.composition" not in sys.modules:
             raise RuntimeError(SECRET)
+
+
+class Caller:
+    """Makes the calls of a turn, and says what they returned. A message is JSON: what to append to the session."""
+
+    card = AgentCard(name="caller", version="1")
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._policy = policy or Policy()
+
+    def policy(self, turn: Turn) -> Policy:
+        return self._policy
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        for event in json.loads(turn.text):
+            try:
+                await turn.session.append(event)
+            except ValueError as error:
+                yield Say(f"refused: {error}")
+        referenced = [
+            [task.id, [part.text for artifact in task.artifacts for part in artifact.parts]]
+            for task in await turn.referenced()
+        ]
+        known: dict[str, Any] = {
+            "referenced": referenced,
+            "events": await turn.session.events(),
+            "state": await turn.session.state(),
+            "history": [message.parts[0].text for message in turn.history],
+        }
+        yield ArtifactChunk("made", text=f"by {turn.task_id}")
+        yield Complete(json.dumps(known))
+
+
+class Options:
+    """Says what it is shown besides the message."""
+
+    card = AgentCard(name="options", version="1")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        yield Complete(json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]]))

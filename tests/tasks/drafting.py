@@ -42,6 +42,17 @@ def chunk(text: str, artifact_id: str = "a", *, append: bool = False) -> pb.Chan
     return change
 
 
+def status_text(text: str, message_id: str) -> pb.Change:
+    change = pb.Change()
+    change.status_text.status.state = WORKING  # type: ignore[assignment]
+    change.status_text.status.message.CopyFrom(message(text, message_id))
+    return change
+
+
+def checkpoint(data: bytes) -> pb.Change:
+    return pb.Change(checkpoint=data)
+
+
 def create(*, claim_for: str = "p1", on_orphan: int = 1, max_attempts: int = 3) -> commands.Create:
     return commands.Create(
         scope=SCOPE,

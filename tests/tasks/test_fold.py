@@ -2,20 +2,31 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tasks.drafting import SCOPE, Log, chunk, message, started, status
+from tests.tasks.drafting import SCOPE, Log, checkpoint, chunk, message, started, status, status_text
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.tasks import wire
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, STATUS, SUBMITTED, TERMINAL, WORKING, Event
+from taskplane.tasks.domain.task import (
+    COMPLETED,
+    FAILED,
+    INPUT_REQUIRED,
+    STATUS,
+    STATUS_TEXT,
+    SUBMITTED,
+    TERMINAL,
+    WORKING,
+    Event,
+)
 
 words = st.text("ab ", min_size=1, max_size=3)
 steps = st.one_of(
     st.tuples(st.just("partial"), words),
     st.tuples(st.just("close"), words),
     st.tuples(st.just("say"), words),
-    st.tuples(st.just("progress"), words),
+    st.tuples(st.sampled_from(["progress", "tell", "checkpoint"]), words),
     st.tuples(st.sampled_from(["chunk", "anew", "chunk b", "anew b"]), words),
     st.tuples(st.just("working"), words),
     st.tuples(st.just("user"), words),
@@ -25,7 +36,7 @@ steps = st.one_of(
 
 def play(script: list[tuple[str, str]]) -> Log:
     """A log made by the rules from a script; what the rules refuse is simply not in it."""
-    log = started(on_orphan=2, max_attempts=9)
+    log = started(on_orphan=3 if script and script[0][0] == "tell" else 2, max_attempts=9)
     for index, (act, text) in enumerate(script):
         _step(log, act, text, index)
     return log
@@ -49,6 +60,10 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
         line = message(text, fresh)
         line.metadata.fields["kind"].string_value = "status-message"
         log.append(status(WORKING, line))
+    elif act == "tell":
+        log.append(status_text(text, fresh))
+    elif act == "checkpoint":
+        log.append(checkpoint(text.encode()))
     elif act.startswith(("chunk", "anew")):
         _write(log, text, act[-1] if act.endswith(" b") else "a", append=act.startswith("chunk"))
     elif act == "working":
@@ -56,15 +71,34 @@ def _step(log: Log, act: str, text: str, index: int) -> None:
     elif act == "user":
         log.say(text, f"i{index}", fresh)
     elif act == "pause":
-        log.append(status(INPUT_REQUIRED, message(text, fresh)), consumed=read)
+        log.append(used(status(INPUT_REQUIRED, message(text, fresh)), text), consumed=read)
     elif act == "complete":
-        log.append(status(COMPLETED, message(text, fresh)), consumed=read)
+        log.append(used(status(COMPLETED, message(text, fresh)), text), consumed=read)
     elif act == "fail":
-        log.append(status(FAILED, message(text, fresh)), consumed=read)
+        log.append(used(status(FAILED, message(text, fresh)), text), consumed=read)
     elif act == "cancel":
         log.do(commands.Cancel(scope=SCOPE, task_id="t1"))
     elif act == "lose" and row.lease_owner:
         log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=row.fence))
+
+
+def used(change: pb.Change, text: str) -> pb.Change:
+    """The end of a run that used this text up, character by character."""
+    figures = change.status.metadata.fields["taskplane.dev/usage"].struct_value.fields
+    for character in text:
+        figures[character].number_value += 1
+    figures["model"].string_value = "none"
+    return change
+
+
+def described(text: str, artifact_id: str, *, append: bool) -> pb.Change:
+    """A chunk with metadata and extensions by the characters of its text."""
+    change = chunk(text, artifact_id, append=append)
+    for character in text:
+        change.artifact.artifact.metadata.fields[character].string_value = text
+        if character not in change.artifact.artifact.extensions:
+            change.artifact.artifact.extensions.append(character)
+    return change
 
 
 def _write(log: Log, text: str, artifact_id: str, *, append: bool) -> None:
@@ -72,10 +106,10 @@ def _write(log: Log, text: str, artifact_id: str, *, append: bool) -> None:
     assert log.row is not None
     there = artifact_id in {each.artifact_id for each in log.task().artifacts}
     held = log.row.lease_owner is not None
-    refusal = log.append(chunk(text, artifact_id, append=append)).refusal
+    refusal = log.append(described(text, artifact_id, append=append)).refusal
     assert not held or (refusal.reason if refusal else "") == ("ILLEGAL_APPEND" if append and not there else "")
     if append and not there:
-        log.append(chunk(text, artifact_id))
+        log.append(described(text, artifact_id, append=False))
 
 
 class Client:
@@ -84,10 +118,12 @@ class Client:
     def __init__(self) -> None:
         self.messages: dict[str, str] = {}
         self.artifacts: dict[str, str] = {}
+        self.about: dict[str, tuple[dict[str, str], list[str]]] = {}
+        self.used: dict[str, float] = {}
         self.state = 0
 
     def read(self, event: Event) -> None:
-        response = a2a.StreamResponse.FromString(event.payload)
+        response = wire.event(event).event
         which = response.WhichOneof("payload")
         if which == "task":
             for each in response.task.history:
@@ -99,13 +135,29 @@ class Client:
             update = response.artifact_update
             before = self.artifacts.get(update.artifact.artifact_id, "") if update.append else ""
             self.artifacts[update.artifact.artifact_id] = before + update.artifact.parts[0].text
+            self._describe(update)
         elif which == "status_update":
             self._status(response.status_update)
+
+    def _describe(self, update: a2a.TaskArtifactUpdateEvent) -> None:
+        found = self.about.get(update.artifact.artifact_id) if update.append else None
+        metadata, extensions = found or ({}, [])
+        for name, value in update.artifact.metadata.fields.items():
+            metadata[name] = value.string_value
+        for uri in update.artifact.extensions:
+            if uri not in extensions:
+                extensions.append(uri)
+        self.about[update.artifact.artifact_id] = metadata, extensions
 
     def _status(self, update: a2a.TaskStatusUpdateEvent) -> None:
         self.state = update.status.state
         if "taskplane.dev/lost_attempt" in update.metadata.fields:
             self.artifacts.clear()
+            self.about.clear()
+        if "taskplane.dev/usage" in update.metadata.fields:
+            for name, figure in update.metadata.fields["taskplane.dev/usage"].struct_value.fields.items():
+                if figure.HasField("number_value"):
+                    self.used[name] = self.used.get(name, 0) + figure.number_value
         said = update.status.message
         if not update.status.HasField("message") or "kind" in said.metadata.fields:
             return
@@ -123,9 +175,26 @@ def shown(task: a2a.Task) -> dict[str, str]:
     return messages
 
 
+def about(task: a2a.Task) -> dict[str, tuple[dict[str, str], list[str]]]:
+    return {
+        each.artifact_id: (
+            {name: value.string_value for name, value in each.metadata.fields.items()},
+            list(each.extensions),
+        )
+        for each in task.artifacts
+    }
+
+
+def usage(task: a2a.Task) -> dict[str, float]:
+    if "taskplane.dev/usage" not in task.metadata.fields:
+        return {}
+    figures = task.metadata.fields["taskplane.dev/usage"].struct_value.fields
+    return {name: figure.number_value for name, figure in figures.items()}
+
+
 @given(st.lists(steps, max_size=25))
 def test_the_fold_is_what_a_client_sees_that_applies_the_stream(script: list[tuple[str, str]]) -> None:
-    """C3, T5: every message once, every artifact whole, the same state."""
+    """C3, T5, P4: every message once, every artifact whole, the same state, figures of all runs; no status text."""
     log = play(script)
     client = Client()
     for event in log.events:
@@ -133,7 +202,9 @@ def test_the_fold_is_what_a_client_sees_that_applies_the_stream(script: list[tup
     task = log.task()
     assert shown(task) == client.messages
     assert {each.artifact_id: "".join(p.text for p in each.parts) for each in task.artifacts} == client.artifacts
+    assert about(task) == client.about
     assert task.status.state == client.state == log.state
+    assert usage(task) == client.used
     ids = [each.message_id for each in task.history]
     assert len(ids) == len(set(ids))
     partial = [each for each in task.history if "kagent_adk_partial" in each.metadata.fields]
@@ -166,8 +237,19 @@ def test_what_is_known_of_status_events_folds_to_what_reading_them_does(
 
 
 def test_the_rules_tell_what_they_know_of_every_status_but_of_one_that_queues_a_task_again() -> None:
-    log = play([("partial", "a"), ("progress", "b"), ("working", "c"), ("chunk", "d"), ("lose", "e"), ("say", "f")])
-    known = {event.generation for event in log.events if event.kind == STATUS and event.state != SUBMITTED}
+    log = play(
+        [
+            ("partial", "a"),
+            ("progress", "b"),
+            ("tell", "b"),
+            ("working", "c"),
+            ("chunk", "d"),
+            ("lose", "e"),
+            ("say", "f"),
+        ]
+    )
+    kinds = (STATUS, STATUS_TEXT)
+    known = {event.generation for event in log.events if event.kind in kinds and event.state != SUBMITTED}
     assert log.said.keys() == known
     assert len(known) > 3
 

@@ -14,7 +14,9 @@ def test_a_kind_of_event_is_stored_as_its_number_in_the_contract(name: str, numb
 
 def test_policies_and_strategies_are_stored_as_their_numbers_in_the_contract() -> None:
     """A request's number is stored as it is."""
-    assert (task.FAIL_ON_ORPHAN, task.RERUN_ON_ORPHAN) == (pb.ON_ORPHAN_FAIL, pb.ON_ORPHAN_RERUN)
+    assert {f"ON_ORPHAN_{name}": getattr(task, f"{name}_ON_ORPHAN") for name in ("FAIL", "RERUN", "RESUME")} == dict(
+        pb.OnOrphan.items()[1:]
+    )
     assert {f"STRATEGY_{name}": getattr(task, name) for name in ("PARALLEL", "QUEUE", "REJECT", "INTERRUPT")} == dict(
         pb.Strategy.items()[1:]
     )

@@ -20,6 +20,7 @@ from taskplane.tasks.triggers import CACHE, FIXED, GROWING, LIVE
 from taskplane.tasks.triggers import triggers as room_triggers
 
 ROOM = "taskplane.tasks"
+NEW_IN_0011 = ("checkpoint_generation", "queue_limit", "pause_limit", "limit_at")
 
 
 def test_the_columns_are_the_fields_of_the_nouns_in_their_order() -> None:
@@ -159,7 +160,7 @@ def unguarded(conn: Connection, *statements: str) -> None:
 
 def insert_as_of_0001(conn: Connection) -> None:
     """A task as the first version kept it: made, worked on and completed."""
-    new = ("superseded", "superseded_seq", "in_turn", "trimmed_generation", "trace", "cut_turns")
+    new = {"superseded", "superseded_seq", "in_turn", "trimmed_generation", "trace", "cut_turns", *NEW_IN_0011}
     values: dict[str, Any] = {column.name: None for column in task.columns if column.name not in new}
     values |= dict.fromkeys(("uid", "tenant", "owner", "agent", "salt"), "x")
     values |= {"id": "old", "context_id": "c", "origin": "managed", "state": COMPLETED, "message_id": "m"}
@@ -168,7 +169,7 @@ def insert_as_of_0001(conn: Connection) -> None:
     values |= {"generation": 3, "fence": 1, "attempt": 1, "started": True, "on_orphan": 1, "max_attempts": 3}
     values |= {"created_at": 10, "updated_at": 90, "status_at": 90, "snapshot": b"the task"}
     conn.execute(insert(task).values(**values))
-    old = [column for column in event.columns if column.name not in ("changed_to", "trace")]
+    old = [column for column in event.columns if column.name not in ("changed_to", "trace", "options")]
     for generation, state in enumerate((SUBMITTED, WORKING, COMPLETED), 1):
         given: dict[str, Any] = dict.fromkeys([column.name for column in old]) | {
             "task_uid": "x",

@@ -156,11 +156,10 @@ async def _agent_of(plane: Plane, name: str, method: Method) -> Agent | None:
 
 
 def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -> Headers:
-    """Return the header that echoes the extensions in use (A2A 1.0 section 3.2.6). The header names of both versions
-    are read."""
+    """Return the header that echoes the extensions in use (A2A 1.0 section 3.2.6)."""
     if agent is None:
         return []
-    asked = request.headers(b"a2a-extensions", b"x-a2a-extensions")
+    asked = request.extensions
     if not (asked or agent.required_extensions):
         return []
     missing = agent.required_extensions.difference(asked)

@@ -131,6 +131,7 @@ def _addressed(call: Call, send: Send) -> Send:
         submit.key_is_message_id = True
     if call.dialect is V0_3 and settings.client_task_ids == "create":
         submit.create_unknown_task = True
+    submit.extensions.extend(call.request.extensions)
     if_match = call.request.header(b"if-match")
     if if_match:
         submit.expected_version = _agreed(submit.expected_version, etags.parse_if_match(if_match, "version"))

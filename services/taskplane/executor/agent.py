@@ -98,10 +98,11 @@ class TurnSession:
         return await self._calls.session_events()
 
     async def append(self, event: Mapping[str, Any]) -> None:
-        """Append an event, a JSON object with an `id` that is new in the session, to this turn.
+        """Append an event, a JSON object of at most 3 MiB, to this turn. One is made for an event without an `id`.
 
         Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message: what
-        clients are to see is yielded. ValueError: it is no JSON, or has no id. PlaneError: it could not be stored.
+        clients are to see is yielded. The same event again changes nothing. ValueError: it is no JSON, or another one
+        has its id. PlaneError: it could not be stored.
         """
         await self._calls.append_session_event(event)
 
@@ -450,7 +451,9 @@ class Router(Protocol):
 
         An iterator of changes makes a task, too, whose run goes on with it instead of calling `run`: a model call that
         was begun while deciding is continued, not repeated. It is closed, and `run` is called, if the task must wait in
-        the queue. It is run where `route` is, whatever the isolation of the agent, and closed with the run.
+        the queue. It is run in the asyncio task in which `route` was called, whatever the isolation of the agent, and
+        closed with the run. The turn that `route` was given stays its turn: `incoming()` and `cancelled` are those of
+        the run then.
 
         One that takes longer than the executor's `route_timeout` goes on inside a task; its direct answer becomes the
         completion. One that raises makes a task that fails.
@@ -466,8 +469,10 @@ class StatusWriter(Protocol):
         """Return a text of at most 50 characters that says what is being done now, or None for none.
 
         Called every `status_interval` seconds of the executor while a run works on a turn, until it makes an artifact
-        or ends; one call at a time, beside `run`. `turn.history` has what was said in this run, too. `recent`: the last
-        five texts, newest first. A text that is longer, or one of these, is not sent. What it raises goes to the log.
+        or ends; one call at a time, in the event loop of the executor, whatever the isolation of the agent.
+        `turn.history` goes on with `turn.message` and what the run has said since. `recent`: the last five texts,
+        newest first. A text that is longer, or one of these, is not sent. What it raises goes to the log. The call
+        under way is cancelled with the run.
         """
         ...
 
@@ -477,9 +482,10 @@ class ArtifactMaker(Protocol):
     """An agent that makes an artifact of what it has done when its run made none."""
 
     def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
-        """Yield the chunks of an artifact, or nothing; called when `run` has completed without an artifact.
+        """Yield the chunks of an artifact, or nothing; called when `run` has completed and made none in this turn.
 
-        `turn.history` has what was said in this run, too. It may yield ArtifactChunk, Working and Usage, and Fail.
+        Its last message was said by then, and the task has not ended. `turn.history` goes on with `turn.message` and
+        what the run has said since. It may yield ArtifactChunk, Working and Usage, and Fail. It runs where `run` does.
         """
         ...
 

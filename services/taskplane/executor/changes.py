@@ -1,7 +1,7 @@
 """Conversion of an agent's changes to those of the task store."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
@@ -18,6 +18,7 @@ PARTIAL: Final = "kagent_adk_partial"
 PARTIAL_KEYS: Final = (PARTIAL, "adk_partial")
 TOOL_KEYS: Final = ("kagent_type", "adk_type")
 STATUS_TEXT: Final = "status-message"
+USAGE: Final = "taskplane.dev/usage"
 # Deeper JSON can be written as a protobuf message but not be read again (each level costs three of upb's hundred).
 MAX_DEPTH: Final = 24
 MAX_CHUNK_BYTES: Final = 1024 * 1024
@@ -99,11 +100,12 @@ class MessageFactory:
 
 @dataclass(slots=True)
 class Status:
-    """A change to `state`; `reason` becomes `metadata.reason` of the event."""
+    """A change to `state`; `reason` becomes `metadata.reason` of the event, `usage` its `metadata[USAGE]`."""
 
     state: "a2a.TaskState.ValueType"
     message: a2a.Message | None = None
     reason: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def size(self) -> int:
         """Return the approximate bytes of the content."""
@@ -117,6 +119,44 @@ class Status:
             update.status.message.CopyFrom(self.message)
         if self.reason:
             update.metadata.fields["reason"].string_value = self.reason
+        if self.usage:
+            update.metadata.fields[USAGE].struct_value.update(self.usage)
+
+
+@dataclass(slots=True)
+class StatusText:
+    """A text of a StatusWriter."""
+
+    message: a2a.Message
+
+    def size(self) -> int:
+        """Return the approximate bytes of the content."""
+        return self.message.ByteSize()
+
+    def fill(self, change: pb.Change) -> None:
+        """Fill the empty `change`."""
+        status = change.status_text.status
+        status.state = a2a.TASK_STATE_WORKING
+        status.message.CopyFrom(self.message)
+
+
+@dataclass(slots=True)
+class Saved:
+    """A checkpoint."""
+
+    data: bytes
+
+    def size(self) -> int:
+        """Return the approximate bytes of the content."""
+        return len(self.data)
+
+    def fill(self, change: pb.Change) -> None:
+        """Fill the empty `change`."""
+        change.checkpoint = self.data
+
+
+Put = Status | StatusText | Saved
+"""A change to which nothing is joined."""
 
 
 def artifact(chunk: ArtifactChunk) -> pb.Change:
@@ -134,7 +174,17 @@ def artifact(chunk: ArtifactChunk) -> pb.Change:
     update.append = chunk.append
     update.last_chunk = chunk.last
     update.artifact.parts.extend(parts_of(chunk))
+    mark(update.artifact, chunk)
     return change
+
+
+def mark(made: a2a.Artifact, chunk: ArtifactChunk) -> None:
+    """Add the metadata and the extensions of a chunk to those of its artifact. ValueError as `artifact`."""
+    if chunk.metadata:
+        made.metadata.MergeFrom(value_of(dict(chunk.metadata)).struct_value)
+    for uri in chunk.extensions:
+        if uri not in made.extensions:
+            made.extensions.append(uri)
 
 
 def parts_of(chunk: ArtifactChunk) -> Sequence[a2a.Part]:

@@ -120,6 +120,7 @@ async def open_executor(
         processes=processes,
         actor=identity.actor,
         run_limit=settings.run_limit,
+        status_interval=settings.status_interval,
         strict=settings.strict_agents,
     )
     background = BackgroundTasks()

@@ -4,7 +4,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Final
 
-from taskplane.executor.agent import Agent, Policied, Policy, Router, Turn
+from taskplane.executor.agent import Agent, ArtifactMaker, Policied, Policy, Router, StatusWriter, Turn
 
 _DEFAULT: Final = Policy()
 
@@ -21,9 +21,9 @@ class Hosted:
     agent: Agent
     router: Router | None
     routes_at_sight: bool
+    status_writer: StatusWriter | None
+    artifact_maker: ArtifactMaker | None
     _policied: Policied | None
-    # `run` is a plain generator.
-    is_synchronous: bool
     # As the operator wants it, whatever the policy says; empty: as the policy says.
     isolation: str
     # The name to load it by in a process of its own; empty: it was made in code.
@@ -34,9 +34,17 @@ class Hosted:
         """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
-        policied = agent if isinstance(agent, Policied) else None
-        synchronous = inspect.isgeneratorfunction(agent.run)
-        return cls(name, agent, router, at_sight, policied, synchronous, isolation, source)
+        return cls(
+            name=name,
+            agent=agent,
+            router=router,
+            routes_at_sight=at_sight,
+            status_writer=agent if isinstance(agent, StatusWriter) else None,
+            artifact_maker=agent if isinstance(agent, ArtifactMaker) else None,
+            _policied=agent if isinstance(agent, Policied) else None,
+            isolation=isolation,
+            source=source,
+        )
 
     def policy(self, turn: Turn) -> Policy:
         """Return the agent's policy for a turn, the default one if it has none. PolicyFailed."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
 
+from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -96,6 +97,16 @@ class SessionLog:
         listed = known.followed_by(first.unchanged, entries, first.listing)
         self._cache.keep(context_id, listed)
         return Conversation(listed.entries, first.session)
+
+    async def runtime_events(self, context_id: str) -> Sequence[pb.Entry]:
+        """Return the events of agent runtimes that are in effect, oldest first. NotFound."""
+        request = pb.ListEntriesRequest(context_id=context_id, effective=True, kinds=[pb.ENTRY_KIND_EVENT])
+        async with aclosing(self._entries(request)) as entries:
+            return [entry async for entry in entries]
+
+    async def state(self, context_id: str) -> Struct:
+        """Return the state that the events in effect make, with that of the user and the agent. NotFound."""
+        return (await self._service.GetState(pb.GetStateRequest(context_id=context_id))).state
 
     async def outcome(self, context_id: str, invocation_id: str) -> pb.Entry | None:
         """Return the outcome entry of a turn; None if it has none yet."""

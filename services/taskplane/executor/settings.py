@@ -38,6 +38,8 @@ class ExecutorSettings:
     renew_every: float = 5.0
     # Seconds that a run may take if its agent's policy does not say; 0: no limit.
     run_limit: float = 0.0
+    # Seconds between two questions to an agent what it is doing, if it is a StatusWriter. Must be more than 0.
+    status_interval: float = 5.0
     # Bytes of the conversations that this process keeps in memory, so that a further turn of a session reads only what
     # is new in it. Whole conversations are kept, those that were used last; 0: none.
     history_cache_bytes: int = 64 * 1024 * 1024
@@ -79,6 +81,7 @@ class ExecutorSettings:
         for name in (
             "route_timeout",
             "renew_every",
+            "status_interval",
             "cancel_grace",
             "uncopied_every",
             "abandoned_after",

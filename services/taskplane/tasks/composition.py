@@ -120,6 +120,8 @@ async def open_tasks(
             trimmer=trimmer,
             artifacts=ArtifactReader(log),
             queue_limits=QueueLimits(settings.queued_per_owner, settings.queued_per_tenant),
+            queue_limit=settings.queue_limit,
+            pause_limit=settings.pause_limit,
         )
         room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
         sampler = Sampler(log)

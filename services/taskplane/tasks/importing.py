@@ -14,16 +14,19 @@ from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.documents import pack_turns, turns_in
 from taskplane.tasks.domain.drafts import Draft
-from taskplane.tasks.domain.fold import LOST_ATTEMPT, fold, text_so_far
+from taskplane.tasks.domain.fold import LOST_ATTEMPT, add_usage, fold, text_so_far
 from taskplane.tasks.domain.leases import STORE_ACTOR
 from taskplane.tasks.domain.limits import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.messages import message_flags, turn_of
 from taskplane.tasks.domain.task import (
     ACTIVE,
     ARTIFACT,
+    AT_REST,
+    CHECKPOINT,
     COMPLETED,
     CREATED,
     DOCUMENT,
+    FAIL_ON_ORPHAN,
     FAILED,
     LASTING,
     MANAGED,
@@ -32,8 +35,11 @@ from taskplane.tasks.domain.task import (
     NEXT,
     PAUSED,
     REPLACED,
+    RERUN_ON_ORPHAN,
+    RESUME_ON_ORPHAN,
     STATES,
     STATUS,
+    STATUS_TEXT,
     SUBMITTED,
     SUPERSEDED,
     TERMINAL,
@@ -54,6 +60,9 @@ _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     MESSAGE: ("message", "status_update"),
     STATUS: ("status_update",),
     ARTIFACT: ("artifact_update",),
+    STATUS_TEXT: ("status_update",),
+    # What it had is not exported: an agent must be able to trust what it finds there.
+    CHECKPOINT: (None,),
 }
 
 
@@ -104,7 +113,8 @@ class TaskReader:
             and 0 <= given.trimmed_generation < given.generation
             and 0 <= given.attempt < 1 << 31
             and 1 <= given.max_attempts < 1 << 31,
-            "what becomes of it without its executor is not said": given.on_orphan in (1, 2),
+            "what becomes of it without its executor is not said": given.on_orphan
+            in (FAIL_ON_ORPHAN, RERUN_ON_ORPHAN, RESUME_ON_ORPHAN),
             "its content is that of another task": (given.task.id, given.task.context_id) == (given.id, context_id),
         }
         for what, holds in rules.items():
@@ -192,12 +202,20 @@ class TaskReader:
             return "its content is not that of its kind, or it is not the kind that comes here"
         if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= MAX_ID):
             return "it names no turn"
-        if _named(one.event) != (self._given.id, self._context_id):
+        if which is not None and _named(one.event) != (self._given.id, self._context_id):
             return "it is the event of another task"
+        if one.kind == STATUS_TEXT and (
+            state != WORKING or message_flags(one.event.status_update.status.message) != (False, True)
+        ):
+            return "it is no status text"
+        if one.kind in (STATUS_TEXT, CHECKPOINT) and one.speaks:
+            return "it says nothing that a session keeps"
         return self._state_refusal(one, state, changed)
 
     def _state_refusal(self, one: pb.Event, state: int, changed: int | None) -> str:
-        says = one.kind in (CREATED, STATUS) or (one.kind == MESSAGE and one.event.HasField("status_update"))
+        says = one.kind in (CREATED, STATUS, STATUS_TEXT) or (
+            one.kind == MESSAGE and one.event.HasField("status_update")
+        )
         if says != (state != 0) or (changed is not None) != (says and state != self._state):
             return "what it says about the state does not go together"
         if changed is None:
@@ -223,7 +241,7 @@ class TaskReader:
             values["message_id"] = _message_of(one.event).message_id
         if one.kind == ARTIFACT:
             values["artifact_id"] = one.event.artifact_update.artifact.artifact_id
-        if one.kind == STATUS:
+        if one.kind in (STATUS, STATUS_TEXT):
             self._follow_status(one.event.status_update, at)
 
     def _follow_status(self, update: a2a.TaskStatusUpdateEvent, at: int) -> None:
@@ -353,6 +371,8 @@ def _agrees(task: a2a.Task, left: Sequence[Event]) -> bool:
     said = [*made.history]
     known = {message.message_id for message in said}
     for event in left:
+        if event.state in AT_REST:
+            add_usage(made, a2a.StreamResponse.FromString(event.payload).status_update)
         if event.kind == MESSAGE:
             message = _message_of(a2a.StreamResponse.FromString(event.payload))
             if message.message_id not in known:

@@ -85,6 +85,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         trimmer: Trimmer,
         artifacts: ArtifactReader,
         queue_limits: QueueLimits = NO_LIMITS,
+        queue_limit: float = 0.0,
+        pause_limit: float = 0.0,
     ) -> None:
         self._log = log
         self._wire = records
@@ -96,6 +98,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._trimmer = trimmer
         self._artifacts = artifacts
         self._queue_limits = queue_limits
+        self._queue_limit = queue_limit
+        self._pause_limit = pause_limit
 
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
@@ -114,6 +118,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
             task_id=request.task_id or new_id(),
             lease_until=await self._leases.until() if request.claim_for else 0,
             queue_limits=self._queue_limits,
+            queue_limit=self._queue_limit,
+            pause_limit=self._pause_limit,
         )
         created = _expect(commands.Created, await self._log.submit(operation))
         row = created.row
@@ -178,7 +184,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
         validation.check(request)
         row, events = await self._log.events(_scope(), request.task_id, wire.event_filter(request))
-        response = pb.ListEventsResponse(events=[wire.event(event) for event in events])
+        service = caller().service
+        response = pb.ListEventsResponse(events=[wire.event(event, service=service) for event in events])
         self._wire.fill(response.record, row)
         return response
 

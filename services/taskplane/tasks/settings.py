@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.limits import MOST_WAITING
 
 PREFIX: Final = "TASKPLANE_TASKS_"
 
@@ -44,6 +45,12 @@ class TasksSettings:
     queued_per_owner: int = 1_000
     # Number of queued tasks of all owners of one tenant; further ones are refused with QUEUE_LIMIT. 0: no limit.
     queued_per_tenant: int = 10_000
+    # Seconds that a new task may wait in the queue, each time that it does, before it ends as failed (QUEUE_TIMEOUT),
+    # unless its agent has a limit of its own. 0: no limit.
+    queue_limit: float = 0.0
+    # Seconds that a new task may wait for its user, each time that it does, before it ends as failed (PAUSE_TIMEOUT),
+    # unless its agent has a limit of its own. 0: no limit.
+    pause_limit: float = 0.0
     # Seconds after its end for which a task keeps all its events; 0: for ever. Later the task itself stays, and so do
     # the events with the user's messages and the changes of state.
     events_ttl: float = 0.0
@@ -63,8 +70,12 @@ class TasksSettings:
         for name in ("lease_ttl", "renew_every", "sweep_every", "poll_every", "trim_every", "drain_timeout"):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        if self.events_ttl < 0:
-            wrong["events_ttl"] = "must not be negative"
+        for name in ("events_ttl", "queue_limit", "pause_limit"):
+            if getattr(self, name) < 0:
+                wrong[name] = "must not be negative"
+        for name in ("queue_limit", "pause_limit"):
+            if not getattr(self, name) <= MOST_WAITING:
+                wrong[name] = f"must not be more than {MOST_WAITING:,.0f}"
         if not wrong and self.lease_ttl < 2 * self.renew_every:
             wrong["lease_ttl"] = "must be at least twice renew_every, so that one renewal may be lost"
         for name in ("queued_per_owner", "queued_per_tenant"):

@@ -244,6 +244,10 @@ class QueueLog(WriteLog, Protocol):
         """Return the uids of the queued tasks that may have to wait for others of their session."""
         ...
 
+    async def overdue(self, limit: int) -> Sequence[str]:
+        """Return the uids of tasks that have been queued, or paused, for longer than they may, the longest first."""
+        ...
+
     async def renew(self, process_id: str, held: Sequence[Held], until: int) -> Sequence[Renewed]:
         """Extend each lease of this process, also one that ran out, unless somebody took over; in the order given.
 

@@ -35,6 +35,7 @@ from taskplane.tasks.domain.task import (
     PAUSED,
     REPLACED,
     STATES,
+    STATUS_TEXT,
     TERMINAL,
 )
 
@@ -67,6 +68,8 @@ TRIMMABLE: Final = (
 # A managed task that waits for an answer.
 WAITING: Final = f"origin = '{MANAGED}' AND {among('state', PAUSED)}"
 DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
+# The newest few of these are read while others are written.
+STATUS_TEXTS: Final = f"kind = {STATUS_TEXT}"
 
 
 def lasting(row: str = "") -> str:
@@ -118,6 +121,7 @@ event: Final = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("changed_to", Integer),
     Column("trace", LargeBinary),
+    Column("options", LargeBinary),
     PrimaryKeyConstraint("task_uid", "generation", name="event_pkey"),
     CheckConstraint("generation >= 1", name="event_generation_from_one"),
     CheckConstraint(
@@ -132,6 +136,7 @@ partial_index(
 )
 # Whether a task has an artifact is asked for what goes on with another one than the last; see `Row.artifact_id`.
 partial_index("event_artifact", "artifact_id IS NOT NULL", event.c.task_uid, event.c.artifact_id, event.c.generation)
+partial_index("event_status_text", STATUS_TEXTS, event.c.task_uid, event.c.generation)
 partial_index(
     "event_state_change",
     STATE_CHANGES,
@@ -191,6 +196,10 @@ task: Final = Table(
     Column("trimmed_generation", BigInteger, nullable=False),
     Column("trace", LargeBinary),
     Column("cut_turns", Text),
+    Column("checkpoint_generation", BigInteger),
+    Column("queue_limit", BigInteger),
+    Column("pause_limit", BigInteger),
+    Column("limit_at", BigInteger),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),
@@ -235,6 +244,7 @@ Index("task_by_state", task.c.tenant, task.c.owner, task.c.state, task.c.status_
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
 
 partial_index("task_queued", "ready_at IS NOT NULL", task.c.tenant, task.c.owner, task.c.agent, task.c.ready_at)
+partial_index("task_limited", "limit_at IS NOT NULL", task.c.limit_at)
 partial_index("task_uncopied", UNCOPIED, task.c.status_at)
 partial_index("task_paused", WAITING, task.c.state)
 partial_index("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)

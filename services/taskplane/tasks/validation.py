@@ -15,8 +15,9 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, id_problem, is_segment
 from taskplane.tasks.depth import check_depth, check_groups, surely_shallow, values_of, values_of_update
-from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
+from taskplane.tasks.domain.limits import MOST_WAITING
 from taskplane.tasks.domain.task import STATES
 from taskplane.tasks.pages import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
 
@@ -102,8 +103,12 @@ class _Problems:
         elif isinstance(change, ArtifactUpdate):
             self.name(f"{field}.artifact.artifact_id", change.artifact_id)
             self.texts(f"{field}.artifact", change.update(field).artifact.parts)
-        else:
+        elif change is None:
             self.add(field, "is empty")
+
+    def limit(self, field: str, seconds: float) -> None:
+        if not 0 <= seconds <= MOST_WAITING:
+            self.add(field, f"is no number of seconds from 0 to {MOST_WAITING:,.0f}")
 
     def done(self) -> None:
         if self._fields:
@@ -195,6 +200,8 @@ def check(request: Message) -> None:
 
 def _is_sound(change: Change) -> bool:
     """Return whether a change is valid at first sight: its id is, and none of its bytes can be U+0000 in a text."""
+    if isinstance(change, Checkpoint):
+        return True
     if change is None or _NUL in change.serialized:
         return False
     name = change.message_id if isinstance(change, StatusUpdate) else change.artifact_id
@@ -203,10 +210,15 @@ def _is_sound(change: Change) -> bool:
 
 def _check_depth(field: str, changes: Iterable[Change]) -> None:
     for change in changes:
-        if change is not None and not surely_shallow(change.serialized):
+        if isinstance(change, StatusUpdate | ArtifactUpdate) and not surely_shallow(change.serialized):
             update = change.update(field)
             check_depth(field, values_of_update(update))
             check_groups(field, update)
+
+
+def _check_options(options: pb.TurnOptions) -> None:
+    check_depth("options.metadata", (options.metadata,))
+    check_groups("options", options)
 
 
 def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
@@ -232,6 +244,8 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     if request.strategy not in _STRATEGIES:
         problems.add("strategy", "is unknown")
     problems.at_least("max_attempts", request.max_attempts)
+    problems.limit("queue_limit", request.queue_limit)
+    problems.limit("pause_limit", request.pause_limit)
     if len(changes) > MAX_CHANGES:
         problems.add("first_changes", f"has more than {MAX_CHANGES}")
     if changes and not request.claim_for:
@@ -243,6 +257,7 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     if request.HasField("metadata"):
         check_depth("metadata", (request.metadata,))
         check_groups("metadata", request.metadata)
+    _check_options(request.options)
     _check_message_depth(request.message, message)
     _check_depth("first_changes", changes)
 
@@ -279,6 +294,7 @@ def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
     problems.request_hash(request.request_hash)
     problems.message(request.message, message)
     problems.done()
+    _check_options(request.options)
     _check_message_depth(request.message, message)
 
 

@@ -9,9 +9,17 @@ from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.times import micros, set_time
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.changes import Change, UserMessage, read_artifact, read_status
+from taskplane.tasks.domain.changes import (
+    Change,
+    Checkpoint,
+    UserMessage,
+    read_artifact,
+    read_status,
+    read_status_text,
+)
 from taskplane.tasks.domain.commands import Answer
 from taskplane.tasks.domain.task import (
+    CHECKPOINT,
     DOCUMENT,
     FAIL_ON_ORPHAN,
     PARALLEL,
@@ -93,6 +101,8 @@ class Wire:
             record.superseded = True
         if row.trace is not None:
             record.traceparent = tracing.unpack(row.trace)
+        if row.checkpoint_generation is not None:
+            record.checkpoint_generation = row.checkpoint_generation
         set_time(record.created_at, row.created_at)
 
 
@@ -106,8 +116,11 @@ def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) 
         task.ClearField("artifacts")
 
 
-def event(stored: Event) -> pb.Event:
-    """Convert an event of the log; its payload is parsed here and nowhere else."""
+def event(stored: Event, *, service: bool = False) -> pb.Event:
+    """Convert an event of the log; its payload is parsed here and nowhere else.
+
+    `service`: with what is for services only.
+    """
     message = pb.Event(
         generation=stored.generation,
         fence=stored.fence,
@@ -120,8 +133,12 @@ def event(stored: Event) -> pb.Event:
     if stored.trace is not None:
         message.traceparent = tracing.unpack(stored.trace)
     set_time(message.created_at, stored.created_at)
-    if stored.payload:
+    if stored.kind == CHECKPOINT:
+        message.checkpoint = stored.payload if service else b""
+    elif stored.payload:
         message.event.ParseFromString(stored.payload)
+    if stored.options is not None and service:
+        message.options.ParseFromString(stored.options)
     return message
 
 
@@ -171,8 +188,13 @@ def create(
     task_id: str,
     lease_until: int,
     queue_limits: commands.QueueLimits = commands.NO_LIMITS,
+    queue_limit: float = 0.0,
+    pause_limit: float = 0.0,
 ) -> commands.Create:
-    """Convert a CreateTask request, whose `message` and `changes` were read. `lease_until` is used if it claims."""
+    """Convert a CreateTask request, whose `message` and `changes` were read. `lease_until` is used if it claims.
+
+    `queue_limit` and `pause_limit` are seconds, for a request that has none; 0: no limit.
+    """
     return commands.Create(
         scope=scope,
         uid=uid,
@@ -191,7 +213,19 @@ def create(
         lease_until=lease_until,
         strategy=request.strategy or PARALLEL,
         queue_limits=queue_limits,
+        options=_options(request),
+        queue_limit=_limit(request.queue_limit or queue_limit),
+        pause_limit=_limit(request.pause_limit or pause_limit),
     )
+
+
+def _limit(seconds: float) -> int | None:
+    return int(seconds * 1_000_000) or None
+
+
+def _options(request: pb.CreateTaskRequest | pb.AddMessageRequest) -> bytes | None:
+    """Return the options of a turn, serialized; None: there are none."""
+    return request.options.SerializeToString() or None
 
 
 def read_changes(changes: Iterable[pb.Change], field: str) -> list[Change]:
@@ -202,7 +236,11 @@ def read_changes(changes: Iterable[pb.Change], field: str) -> list[Change]:
 def _read_change(change: pb.Change, field: str) -> Change:
     if change.HasField("status"):
         return read_status(change.status, field)
-    return read_artifact(change.artifact, field) if change.HasField("artifact") else None
+    if change.HasField("artifact"):
+        return read_artifact(change.artifact, field)
+    if change.HasField("status_text"):
+        return read_status_text(change.status_text, field)
+    return Checkpoint(change.checkpoint) if change.HasField("checkpoint") else None
 
 
 def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]:
@@ -231,6 +269,7 @@ def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessag
         request_hash=request.request_hash,
         message=message,
         expected_context=request.expected_context,
+        options=_options(request),
     )
 
 

@@ -1,8 +1,13 @@
 """Conversion of an agent's changes to those of its outbox: one open text at a time, artifacts from their beginning."""
 
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor import agent as port
-from taskplane.executor.changes import MAX_MESSAGE_BYTES, MessageFactory, Status, text_size
+from taskplane.executor.changes import MAX_MESSAGE_BYTES, MessageFactory, Saved, Status, StatusText, text_size
 from taskplane.executor.runs.outbox import Outbox
 
 
@@ -12,17 +17,45 @@ class ChangeBuffer:
     All methods raise ValueError or TypeError for what cannot be stored.
     """
 
-    def __init__(self, outbox: Outbox, factory: MessageFactory) -> None:
+    def __init__(self, outbox: Outbox, factory: MessageFactory, *, remembers: bool) -> None:
+        """`remembers`: somebody asks for what was `said`."""
         self.factory = factory
         # Ids of the artifacts that the task has.
         self.artifacts: set[str] = set()
         # Something was said since the outbox was last flushed.
         self.spoke = False
+        # The data of the newest checkpoint of the task.
+        self.checkpoint: Any = None
+        # The sums of the figures of the run.
+        self.usage: defaultdict[str, float] = defaultdict(int)
+        # An artifact was made in this turn.
+        self.made_artifact = False
+        # Until an artifact begins or the turn ends.
+        self.takes_status_texts = False
+        self._remembers = remembers
+        self._said: list[a2a.Message] = []
         self._outbox = outbox
         self._open_id = ""
         self._open_text: list[str] = []
         self._open_size = 0
         self._last_said = ""
+
+    def begin_turn(self, factory: MessageFactory) -> None:
+        """Attribute what is put from now on to a turn, and take status texts."""
+        self.factory = factory
+        self.made_artifact = False
+        self.takes_status_texts = True
+        self._said.clear()
+
+    def end_turn(self) -> None:
+        """Take no further status text."""
+        self.takes_status_texts = False
+
+    @property
+    def said(self) -> Sequence[a2a.Message]:
+        """Return what was said in this turn, oldest first, with the text that is still open."""
+        said = tuple(self._said)
+        return (*said, self.factory.message("".join(self._open_text), self._open_id)) if self._open_id else said
 
     def take(self, change: "port.Change") -> None:
         """Put a change that is not final."""
@@ -32,8 +65,10 @@ class ChangeBuffer:
         elif isinstance(change, port.ArtifactChunk):
             if change.append and change.artifact_id not in self.artifacts:
                 raise ValueError(f"the first chunk of artifact {change.artifact_id!r} has append=True")
-            self.artifacts.add(change.artifact_id)
             self._outbox.chunk(change)
+            self.artifacts.add(change.artifact_id)
+            self.made_artifact = True
+            self.takes_status_texts = False
         elif isinstance(change, port.Say):
             self.say(self.message(change.message))
         elif isinstance(change, port.ToolCall):
@@ -46,8 +81,20 @@ class ChangeBuffer:
         elif isinstance(change, port.Working):
             if change.text is not None:
                 self._outbox.put(Status(a2a.TASK_STATE_WORKING, self.factory.status_text(change.text)))
+        elif isinstance(change, port.Checkpoint):
+            self._outbox.put(Saved(json.dumps(change.data, separators=(",", ":"), ensure_ascii=False).encode()))
+            self.checkpoint = change.data
+        elif isinstance(change, port.Usage):
+            for name, value in change.figures.items():
+                self.usage[name] += value
         else:
             raise TypeError(f"run yields changes, not {type(change).__name__}")
+
+    def status_text(self, text: str) -> bool:
+        """Put a text of a StatusWriter; return False, and put nothing, once an artifact began or the turn has ended."""
+        if self.takes_status_texts:
+            self._outbox.put(StatusText(self.factory.status_text(text)))
+        return self.takes_status_texts
 
     def message(self, given: str | a2a.Message) -> a2a.Message:
         """Return a message to say: the end of the open text if that has the same words.
@@ -87,6 +134,8 @@ class ChangeBuffer:
             self._open_size = 0
         self._last_said = message.message_id
         self.spoke = True
+        if self._remembers:
+            self._said.append(message)
         self._outbox.put(Status(a2a.TASK_STATE_WORKING, message), message)
 
     def _grow(self, delta: str) -> None:

@@ -19,6 +19,8 @@ class Input:
     generation: int
     invocation_id: str
     message: a2a.Message
+    # With the metadata of the request in any case.
+    options: pb.TurnOptions
     traceparent: str = ""
 
 
@@ -34,9 +36,9 @@ class Inputs:
         self._known = record.consumed_generation
         self._waiting: deque[Input] = deque()
 
-    def begin(self, message: a2a.Message) -> None:
+    def begin(self, message: a2a.Message, options: pb.TurnOptions) -> None:
         """Add the message that created the task, which need not be read."""
-        self._waiting.append(Input(1, self._record.invocation_id, message))
+        self._waiting.append(Input(1, self._record.invocation_id, message, options))
         self._known = 1
 
     @property
@@ -78,7 +80,9 @@ class Inputs:
             return [event async for page in pages for event in page.events]
 
         for event in await retry_until_reachable(read):
-            self._waiting.append(Input(event.generation, event.invocation_id, _message_of(event), event.traceparent))
+            self._waiting.append(
+                Input(event.generation, event.invocation_id, _message_of(event), _options_of(event), event.traceparent)
+            )
             self._known = event.generation
 
 
@@ -88,3 +92,11 @@ def _message_of(event: pb.Event) -> a2a.Message:
     if event.event.HasField("message"):
         return event.event.message
     return event.event.status_update.status.message
+
+
+def _options_of(event: pb.Event) -> pb.TurnOptions:
+    options = pb.TurnOptions()
+    options.CopyFrom(event.options)
+    if event.kind == pb.EVENT_KIND_CREATED and event.event.task.HasField("metadata"):
+        options.metadata.CopyFrom(event.event.task.metadata)
+    return options

@@ -4,6 +4,7 @@ Beside the event loop may run what blocks: a `run` that is a plain generator alw
 operator says so.
 """
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from taskplane.executor import agent as port
@@ -13,18 +14,24 @@ from taskplane.executor.runs.threads import ThreadedRun
 
 
 def changes_of(
-    hosted: Hosted, turn: port.Turn, policy: port.Policy, processes: AgentProcesses, until: Callable[[], float]
+    hosted: Hosted,
+    turn: port.Turn,
+    policy: port.Policy,
+    processes: AgentProcesses,
+    until: Callable[[], float],
+    method: str,
 ) -> AsyncIterator[port.Change]:
-    """Begin a run of an agent where it is to run. Raises what the agent raises.
+    """Call a method of an agent that yields changes, where the agent is to run. Raises what the agent raises.
 
     `until` tells the monotonic time up to which the lease of the run is certain.
     """
     isolation = hosted.isolation or policy.isolation
     if isolation == "process":
-        return processes.run(hosted, turn, until)
-    if hosted.is_synchronous or isolation == "thread":
-        return ThreadedRun(hosted.name, turn, hosted.agent.run)
-    changes = hosted.agent.run(turn)
+        return processes.run(hosted, turn, until, method)
+    begin = getattr(hosted.agent, method)
+    if isolation == "thread" or inspect.isgeneratorfunction(begin):
+        return ThreadedRun(hosted.name, turn, begin)
+    changes: AsyncIterator[port.Change] | Iterator[port.Change] = begin(turn)
     if isinstance(changes, Iterator):
         return ThreadedRun(hosted.name, turn, lambda _: changes)
     return changes

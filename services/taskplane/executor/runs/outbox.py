@@ -13,10 +13,11 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
 from taskplane.executor.changes import (
     MessageFactory,
-    Status,
+    Put,
     artifact,
     is_plain_part,
     is_plain_text,
+    mark,
     parts_of,
     text_size,
 )
@@ -59,15 +60,15 @@ class Committed:
 
 
 class _Ready:
-    __slots__ = ("_status", "size", "spoken")
+    __slots__ = ("_put", "size", "spoken")
 
-    def __init__(self, status: Status, spoken: a2a.Message | None) -> None:
-        self._status = status
+    def __init__(self, put: Put, spoken: a2a.Message | None) -> None:
+        self._put = put
         self.spoken = spoken
-        self.size = OVERHEAD + status.size()
+        self.size = OVERHEAD + put.size()
 
     def fill(self, change: pb.Change) -> None:
-        self._status.fill(change)
+        self._put.fill(change)
 
 
 class _Text:
@@ -117,6 +118,11 @@ class _Chunks:
             self._join()
             self._change.artifact.artifact.parts.extend(parts)
             added = sum(part.ByteSize() for part in parts)
+        if chunk.metadata or chunk.extensions:
+            made = self._change.artifact.artifact
+            before = made.ByteSize()
+            mark(made, chunk)
+            added += made.ByteSize() - before
         self._change.artifact.last_chunk = chunk.last
         self.size += added
         return added
@@ -220,7 +226,7 @@ class Outbox:
         else:
             self._chunks.pop(chunk.artifact_id, None)
 
-    def put(self, change: Status, spoken: a2a.Message | None = None) -> None:
+    def put(self, change: Put, spoken: a2a.Message | None = None) -> None:
         """Put a change to which nothing is joined, nor to those before it.
 
         `spoken`: its message, if it is to be copied.
@@ -256,7 +262,7 @@ class Outbox:
             await self._change()
         self._check()
 
-    async def finish(self, change: Status, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
+    async def finish(self, change: Put, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
         """Append the change that ends or pauses the task, after all that was put before.
 
         False: the task has a user message newer than `consumed`; everything but `change` is stored or will be.

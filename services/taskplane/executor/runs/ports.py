@@ -25,5 +25,7 @@ class Ports:
     actor: str
     # How long a run may take where its agent does not say; 0: for ever.
     run_limit: float
+    # Between two calls of a StatusWriter.
+    status_interval: float
     # A yield after the final change raises out of the run, instead of being logged only.
     strict: bool

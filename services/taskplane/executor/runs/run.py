@@ -4,12 +4,12 @@ Over 300 lines, since the ways in which a run begins, ends and is stopped must b
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from google.protobuf.json_format import Error as JsonError
 from opentelemetry.trace import INVALID_SPAN, Span
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -17,16 +17,19 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
 from taskplane.executor.hosted import Hosted, PolicyFailed
+from taskplane.executor.json_values import to_dict
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.agent_task import AgentTask, End
+from taskplane.executor.runs.agent_turn import AgentTurn
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
-from taskplane.executor.runs.faults import AGENT_ERROR, AgentFailed, failed, is_ours, shut, thrown, unexpected
+from taskplane.executor.runs.faults import AGENT_ERROR, AgentFailed, failed, is_ours, unexpected
 from taskplane.executor.runs.inputs import Input, Inputs
-from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
+from taskplane.executor.runs.router_call import RouterCall
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
+from taskplane.executor.runs.status_texts import StatusTexts
 from taskplane.executor.runs.turn_calls import Calls
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime import logs, tracing
@@ -39,9 +42,6 @@ log = logging.getLogger(__name__)
 
 # Refusals of what is sound, since the task has no room for it.
 _LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
-_NO_REASON: Final = "The agent failed and gave no reason."
-_REJECTED: Final = "The agent rejected the task and gave no reason."
-_FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,7 @@ class Fresh:
     """A task that this process has just created, as far as its run need not read it."""
 
     message: a2a.Message
+    options: pb.TurnOptions
     task: a2a.Task
     policy: port.Policy | PolicyFailed
     # The generation of its newest event.
@@ -59,8 +60,8 @@ class Fresh:
     saved: bool
     # The session had nothing before this turn.
     begins_session: bool
-    # A router that was too slow for the caller, or failed.
-    routing: "asyncio.Task[a2a.Message | str | None] | None" = None
+    # A router that was too slow for the caller, or failed, or began what the run is to go on with.
+    routing: RouterCall | None = None
 
 
 class Run:
@@ -82,7 +83,8 @@ class Run:
         self.task_id = record.id
         self.agent = record.agent
         self.fence = fence
-        self.cancelled = asyncio.Event()
+        self._routing = fresh.routing if fresh is not None else None
+        self.cancelled = self._routing.cancelled if self._routing is not None else asyncio.Event()
         self.worker: asyncio.Task[None] | None = None
         self._ports = ports
         self._hosted = hosted
@@ -102,7 +104,9 @@ class Run:
         self.outbox.claim_copied(record.copied_generation)
         self._session = self._session_of(record)
         self._inputs = Inputs(ports.store, record, self.outbox)
-        self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id))
+        remembers = hosted.status_writer is not None or hosted.artifact_maker is not None
+        self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id), remembers=remembers)
+        self._status_texts = StatusTexts(ports, hosted.status_writer, record.id, self.outbox, self._change_buffer)
         self._limit = asyncio.timeout(None)
         self._policy = port.Policy()
         self._span: Span = INVALID_SPAN
@@ -173,13 +177,14 @@ class Run:
             self.cancelled.set()
             self.outbox.close()
             self._ports.appender.forget(self.outbox)
-            if self._fresh is not None and self._fresh.routing is not None:
-                self._fresh.routing.cancel()
+            if self._routing is not None:
+                await self._routing.aclose()
             await self._session.close()
+            await self._status_texts.close()
 
     async def _live(self) -> None:
         if self._fresh is not None:
-            self._inputs.begin(self._fresh.message)
+            self._inputs.begin(self._fresh.message, self._fresh.options)
             if not self._fresh.saved:
                 await self._copy_message()
             if self._fresh.uncopied:
@@ -209,10 +214,19 @@ class Run:
         self._record, self._task = response.record, response.record.task
         self._session = self._session_of(self._record)
         self._change_buffer.artifacts.update(artifact.artifact_id for artifact in self._task.artifacts)
+        if self._record.checkpoint_generation:
+            self._change_buffer.checkpoint = await self._read_checkpoint()
         await self._copy_others()
         self.outbox.put(Status(a2a.TASK_STATE_WORKING))
         await self.outbox.flush()
         await self._session.copy()
+
+    async def _read_checkpoint(self) -> Any:
+        request = pb.ListEventsRequest(
+            task_id=self.task_id, kinds=[pb.EVENT_KIND_CHECKPOINT], newest_first=True, limit=1
+        )
+        found = await retry_until_reachable(lambda: self._ports.store.ListEvents(request))
+        return json.loads(found.events[0].checkpoint) if found.events else None
 
     async def _copy_others(self) -> None:
         """Copy what nobody copied of other tasks of the session, so that the history of a turn has it."""
@@ -229,9 +243,35 @@ class Run:
 
     async def _turn(self, given: Input, *, first: bool) -> bool:
         """Have the agent answer one message; return whether the task is at rest then."""
-        self._change_buffer.factory = self._speak(given.invocation_id)
+        self._change_buffer.begin_turn(self._speak(given.invocation_id))
         self._session.begin_turn(given.invocation_id)
-        turn = port.Turn(
+        turn = await self._turn_of(given)
+        begun: RouterCall | None = None
+        if first:
+            self._take_policy(turn)
+            if self._routing is not None:
+                self._routing.read = self._inputs.incoming
+                found = await self._decision(self._routing)
+                if isinstance(found, AsyncIterator):
+                    begun = self._routing
+                elif not (found is None or isinstance(found, port.MakeTask)):
+                    return await self._end(self._working_on(given, turn).end_of(port.Complete(found)))  # type: ignore[arg-type]
+        at_work = self._working_on(given, turn, begun)
+        acting = AgentTask(at_work.act)
+        try:
+            self._session.copies_at_once = True
+            with self._status_texts.beside(at_work.so_far):
+                end = await acting.end()
+            self._session.copies_at_once = False
+            at_rest = await self._end(end)
+            if at_rest:
+                await acting.finish()
+            return at_rest
+        finally:
+            await acting.close()
+
+    async def _turn_of(self, given: Input) -> port.Turn:
+        return port.Turn(
             task_id=self.task_id,
             context_id=self._source.context_id,
             invocation_id=given.invocation_id,
@@ -242,43 +282,34 @@ class Run:
             fence=self.fence,
             caller=self._caller,
             cancelled=self.cancelled,
-            calls=Calls(self._inputs),
+            calls=Calls(
+                ports=self._ports,
+                caller=self._caller,
+                context_id=self._source.context_id,
+                invocation_id=given.invocation_id,
+                references=given.message.reference_task_ids,
+                read=self._inputs.incoming,
+                task_id=self.task_id,
+                task_invocation_id=self._source.invocation_id,
+            ),
+            metadata=to_dict(given.options.metadata),
+            output_modes=tuple(given.options.accepted_output_modes),
+            extensions=tuple(given.options.extensions),
+            checkpoint=self._change_buffer.checkpoint,
         )
-        if first:
-            self._take_policy(turn)
-            if self._fresh is not None and self._fresh.routing is not None:
-                answer = await self._routed(self._fresh.routing)
-                if answer is not None:
-                    return await self._end(self._end_of(port.Complete(answer)))
-        acting = AgentTask(lambda acting: self._act(turn, acting))
-        try:
-            self._session.copies_at_once = True
-            end = await acting.end()
-            self._session.copies_at_once = False
-            at_rest = await self._end(end)
-            if at_rest:
-                await acting.finish()
-            return at_rest
-        finally:
-            await acting.close()
 
-    async def _act(self, turn: port.Turn, acting: AgentTask) -> None:
-        """Have the agent work on a turn to its end. Called in the task of the agent."""
-        changes = self._begin(turn)
-        try:
-            final = await self._drive(changes, acting)
-            # At once, so that the last words are sent along with what was yielded just before.
-            end = self._end_of(final if final is not None else port.Complete())
-            if await acting.ends_with(end) and final is not None:
-                await self._expect_no_more(changes, acting)
-        finally:
-            await shut(changes)
-
-    def _begin(self, turn: port.Turn) -> AsyncIterator[port.Change]:
-        try:
-            return changes_of(self._hosted, turn, self._policy, self._ports.processes, lambda: self.outbox.until)
-        except BaseException as error:
-            raise failed(error, self.task_id) from error
+    def _working_on(self, given: Input, turn: port.Turn, begun: RouterCall | None = None) -> AgentTurn:
+        return AgentTurn(
+            self._ports,
+            self._hosted,
+            self._policy,
+            given,
+            turn,
+            outbox=self.outbox,
+            buffer=self._change_buffer,
+            inputs=self._inputs,
+            begun=begun,
+        )
 
     def _take_policy(self, turn: port.Turn) -> None:
         """Ask for the policy of the whole run, once, and begin to measure its time."""
@@ -292,63 +323,12 @@ class Run:
         if limit := self._policy.run_limit or self._ports.run_limit:
             self._limit.reschedule(asyncio.get_running_loop().time() + limit)
 
-    async def _routed(self, routing: "asyncio.Task[a2a.Message | str | None]") -> a2a.Message | str | None:
+    async def _decision(self, routing: RouterCall) -> object:
         try:
-            return await routing
+            return await routing.decision()
         except BaseException as error:
             if is_ours(error):
                 raise
-            raise failed(error, self.task_id) from error
-
-    async def _drive(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> port.Final | None:
-        """Take what the agent yields; return its final change, or None if it returned without one."""
-        outbox = self.outbox
-        # A cancellation by the agent itself that came while it did not run.
-        canceled: asyncio.CancelledError | None = None
-        while True:
-            try:
-                change = await (anext(changes) if canceled is None else thrown(changes, canceled))
-            except StopAsyncIteration:
-                acting.check()
-                return None
-            except BaseException as error:
-                if acting.is_ours(error):
-                    raise
-                raise failed(error, self.task_id) from error
-            acting.check()
-            canceled = None
-            if isinstance(change, _FINAL):
-                return change
-            try:
-                self._change_buffer.take(change)
-            except (ValueError, TypeError, AttributeError, JsonError) as error:
-                raise failed(error, self.task_id) from error
-            if outbox.blocked:
-                try:
-                    await outbox.room()
-                except asyncio.CancelledError as error:
-                    if acting.stopped:
-                        raise
-                    canceled = error
-
-    def _end_of(self, final: port.Final) -> End:
-        """Return the state and the message with which a turn ends; begin to say the message."""
-        buffer = self._change_buffer
-        try:
-            match final:
-                case port.Complete(given):
-                    return a2a.TASK_STATE_COMPLETED, buffer.last_message(given)
-                case port.Fail(reason):
-                    # A text that is still open is whole: the agent chose to end here.
-                    return a2a.TASK_STATE_FAILED, buffer.message(_or(reason, _NO_REASON))
-                case port.Reject(reason):
-                    return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
-                case port.AskInput(given) | port.AskAuth(given):
-                    asked = buffer.message(given)
-                    buffer.say(asked)
-                    auth = isinstance(final, port.AskAuth)
-                    return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
-        except (ValueError, TypeError, AttributeError) as error:
             raise failed(error, self.task_id) from error
 
     async def _end(self, end: End) -> bool:
@@ -374,7 +354,8 @@ class Run:
         await self._session.copy()
         await self._session.look()
         await afp("complete.after_copy")
-        at_rest = await self.outbox.finish(Status(a2a.TASK_STATE_COMPLETED, message), consumed=self._inputs.consumed)
+        ended = Status(a2a.TASK_STATE_COMPLETED, message, usage=self._change_buffer.usage)
+        at_rest = await self.outbox.finish(ended, consumed=self._inputs.consumed)
         if at_rest and message is None:
             # No message that is copied tells the session of the end.
             await self._ports.sessions.touch(self._source.context_id)
@@ -389,7 +370,8 @@ class Run:
             return False
         await self._session.copy()
         await self._session.look()
-        return await self.outbox.finish(Status(state, message), consumed=self._inputs.consumed)
+        paused = Status(state, message, usage=self._change_buffer.usage)
+        return await self.outbox.finish(paused, consumed=self._inputs.consumed)
 
     async def _close(self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str) -> None:
         """End the task as failed or rejected. A text that is still open is the store's to interrupt."""
@@ -397,7 +379,9 @@ class Run:
             tracing.failed(self._span, reason)
         if reason:
             message.metadata.fields["reason"].string_value = reason
-        await self.outbox.finish(Status(state, message, reason), message, consumed=self._inputs.consumed)
+        self._change_buffer.end_turn()
+        ended = Status(state, message, reason, self._change_buffer.usage)
+        await self.outbox.finish(ended, message, consumed=self._inputs.consumed)
         await self._session.copy_at_rest()
 
     async def _fail(self, reason: str, text: str) -> None:
@@ -411,22 +395,6 @@ class Run:
     async def _flush(self) -> None:
         await self.outbox.flush()
         self._change_buffer.spoke = False
-
-    async def _expect_no_more(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> None:
-        """Let the agent finish what follows its final change; a further change is its bug."""
-        try:
-            extra = await anext(changes)
-        except StopAsyncIteration:
-            return
-        except BaseException as error:
-            if acting.is_ours(error):
-                raise
-            log.exception("the agent of task %s raised after its final change", self.task_id)
-            return
-        text = f"the agent of task {self.task_id} yielded {extra!r} after its final change; it is discarded"
-        log.critical(text)
-        if self._ports.strict:
-            raise RuntimeError(text)
 
     def _session_of(self, record: pb.TaskRecord) -> RunSession:
         fresh = self._fresh
@@ -456,8 +424,3 @@ class Run:
             invocation_id=invocation_id,
             fence=self.fence,
         )
-
-
-def _or(reason: str | a2a.Message, plain: str) -> str | a2a.Message:
-    """Return the reason, or the plain sentence where it is blank."""
-    return plain if isinstance(reason, str) and not reason.strip() else reason

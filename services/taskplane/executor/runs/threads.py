@@ -4,12 +4,13 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from taskplane.executor import agent as port
+from taskplane.executor.runs.asked_calls import Ask, AskedCalls
 from taskplane.runtime.loops import complete
 
 T = TypeVar("T")
@@ -133,7 +134,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
             self._watching = self._here.create_task(watch())
 
         self._here.call_soon_threadsafe(begin)
-        return replace(self._given, cancelled=cancelled, calls=_CallsThere(self._given.calls, self._here))
+        return replace(self._given, cancelled=cancelled, calls=AskedCalls(_asking(self._given.calls, self._here)))
 
 
 class ThreadedRun(RunElsewhere):
@@ -193,27 +194,11 @@ def wind_down(loop: asyncio.AbstractEventLoop) -> None:
     complete(loop, loop.create_task(loop.shutdown_asyncgens()))
 
 
-class _CallsThere:
-    """The calls of a turn, made in the loop where they belong."""
+def _asking(calls: port.TurnCalls, loop: asyncio.AbstractEventLoop) -> Ask:
+    """Return what makes the calls of a turn in the event loop where they belong."""
 
-    def __init__(self, calls: port.TurnCalls, loop: asyncio.AbstractEventLoop) -> None:
-        self._calls = calls
-        self._loop = loop
+    async def ask(method: str, *arguments: Any) -> Any:
+        call = getattr(calls, method)(*arguments)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
 
-    async def incoming(self) -> list[port.Message]:
-        return await self._there(self._calls.incoming())
-
-    async def referenced(self) -> list[port.Task]:
-        return await self._there(self._calls.referenced())
-
-    async def session_events(self) -> list[dict[str, Any]]:
-        return await self._there(self._calls.session_events())
-
-    async def append_session_event(self, event: Mapping[str, Any]) -> None:
-        await self._there(self._calls.append_session_event(event))
-
-    async def session_state(self) -> dict[str, Any]:
-        return await self._there(self._calls.session_state())
-
-    async def _there(self, call: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
+    return ask

@@ -1,34 +1,113 @@
-"""The calls of a turn to the plane."""
+"""The calls of a turn to the plane, on behalf of its caller."""
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor import agent as port
-from taskplane.executor.runs.inputs import Inputs
+from taskplane.executor.changes import MAX_MESSAGE_BYTES
+from taskplane.executor.json_values import to_dict
+from taskplane.executor.runs.ports import Ports
+from taskplane.runtime.errors import NotFound
+from taskplane.runtime.ids import new_id
+from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.retry import retry_until_reachable
+
+T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """The calls of the turns of one run."""
+    """The calls of one turn. They wait for a store that is away; the lease of the run bounds that."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self._inputs = inputs
+    ports: Ports
+    caller: Principal
+    context_id: str
+    invocation_id: str
+    # Ids of the tasks that the message of the turn refers to.
+    references: Sequence[str]
+    read: Callable[[], Awaitable[list[port.Message]]]
+    # Empty while a Router decides.
+    task_id: str = ""
+    # The turn that created the task.
+    task_invocation_id: str = ""
 
     async def incoming(self) -> list[port.Message]:
         """Implement `TurnCalls.incoming`."""
-        return await self._inputs.incoming()
+        return await self.read()
 
     async def referenced(self) -> list[port.Task]:
         """Implement `TurnCalls.referenced`."""
-        raise NotImplementedError
+        found: list[port.Task] = []
+        for task_id in dict.fromkeys(self.references):
+            get = partial(self.ports.store.GetTask, tasks.GetTaskRequest(task_id=task_id))
+            try:
+                response = await self._as_caller(get)
+            except NotFound:
+                continue
+            found.append(response.record.task)
+        return found
 
     async def session_events(self) -> list[dict[str, Any]]:
         """Implement `TurnCalls.session_events`."""
-        raise NotImplementedError
+        try:
+            entries = await self._as_caller(lambda: self.ports.sessions.runtime_events(self.context_id))
+        except NotFound:
+            return []
+        return [event for entry in entries if (event := _object(entry.data)) is not None]
 
     async def append_session_event(self, event: Mapping[str, Any]) -> None:
         """Implement `TurnCalls.append_session_event`."""
-        raise NotImplementedError
+        given = dict(event)
+        event_id = given.setdefault("id", new_id())
+        if not isinstance(event_id, str) or not event_id:
+            raise ValueError(f"the id of an event is a text, not {event_id!r}")
+        entry = sessions.Entry(
+            id=event_id,
+            kind=sessions.ENTRY_KIND_EVENT,
+            invocation_id=self.invocation_id,
+            task_id=self.task_id,
+            task_invocation_id=self.task_invocation_id,
+            actor=self.ports.actor,
+            data=_encoded(given),
+        )
+        stored = await self._as_caller(lambda: self.ports.sessions.append(self.context_id, [entry]))
+        if any(known.data != entry.data for known in stored.known):
+            raise ValueError(f"the session has another entry with the id {event_id!r}")
+        if stored.unapplied:
+            await self._as_caller(lambda: self.ports.reconciler.apply(self.context_id))
 
     async def session_state(self) -> dict[str, Any]:
         """Implement `TurnCalls.session_state`."""
-        raise NotImplementedError
+        try:
+            return to_dict(await self._as_caller(lambda: self.ports.sessions.state(self.context_id)))
+        except NotFound:
+            return {}
+
+    async def _as_caller(self, call: Callable[[], Awaitable[T]]) -> T:
+        with acting_as(Principal(self.caller.tenant, self.caller.owner, self.ports.actor, service=True)):
+            return await retry_until_reachable(call)
+
+
+def _encoded(event: Mapping[str, Any]) -> str:
+    try:
+        data = json.dumps(event, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        size = len(data.encode())
+    except (TypeError, RecursionError, UnicodeEncodeError) as error:
+        raise ValueError(f"an event is a JSON object: {error}") from error
+    if size > MAX_MESSAGE_BYTES:
+        raise ValueError("an event is larger than 3 MiB")
+    return data
+
+
+def _object(data: str) -> dict[str, Any] | None:
+    """Return the JSON object of an event; None: some other runtime wrote what is none."""
+    try:
+        found: object = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType]

@@ -51,6 +51,7 @@ class FollowUps:
             request_hash=send.request_hash,
             message=send.message,
             expected_context=send.request.message.context_id,
+            options=send.options,
         )
         response = await retry_briefly(lambda: self._store.AddMessage(request))
         if response.record.copied_generation < response.generation:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from typing import Final
+from weakref import WeakValueDictionary
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
@@ -32,7 +33,11 @@ from taskplane.runtime.retry import RETRYABLE, retry_briefly
 log = logging.getLogger(__name__)
 
 _WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
-_ON_ORPHAN: Final = {"fail": tasks.ON_ORPHAN_FAIL, "rerun": tasks.ON_ORPHAN_RERUN}
+_ON_ORPHAN: Final = {
+    "fail": tasks.ON_ORPHAN_FAIL,
+    "rerun": tasks.ON_ORPHAN_RERUN,
+    "resume": tasks.ON_ORPHAN_RESUME,
+}
 _STRATEGY: Final = {
     "parallel": tasks.STRATEGY_PARALLEL,
     "queue": tasks.STRATEGY_QUEUE,
@@ -64,9 +69,19 @@ class NewTurns:
         self._abandoned_after = abandoned_after
         self._store = runs.ports.store
         self._sessions = runs.ports.sessions
+        # By invocation.
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
         """Save and decide a new turn, and create its task unless it was answered."""
+        if not send.keyed or send.router is None:
+            return await self._begin(send, task_id)
+        # A repeat asks no router while the first request does; then it finds what was decided.
+        lock = self._asking.setdefault(send.invocation_id, asyncio.Lock())
+        async with lock:
+            return await self._begin(send, task_id)
+
+    async def _begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
         given = send.request.message
         # Its session may have another message under its id.
         may_be_renamed = bool(given.message_id and given.context_id)
@@ -85,22 +100,27 @@ class NewTurns:
             own_message_id=derived(send.invocation_id, "message") if may_be_renamed else "",
         )
         proposal = Proposal(
+            ports=self._runs.ports,
             invocation_id=send.invocation_id,
             task_id=task_id,
             message=send.message,
+            options=send.options,
             caller=send.caller,
         )
-        router = send.hosted.router if not send.as_task else None
         routing = None
-        if router is not None:
-            routing = Routing(proposal, router, at_sight=send.hosted.routes_at_sight)
+        if send.router is not None:
+            routing = Routing(proposal, send.router, self._background, at_sight=send.hosted.routes_at_sight)
         asked = False
+        slot = ""
         try:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
             # the same time. Should only the task store succeed, the message is copied from there like any other.
             # One with an expected version must not have made a task when it is refused.
             new = not send.keyed and not send.expected_version
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
+            if routing is not None and routing.answer() is None:
+                # Before the router begins what only a run in this process can go on with.
+                slot = self._runs.reserve()
             saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
             if overlaps and may_be_renamed:
                 # The session decides which id the task gets to see. It need not answer, as when both write at once.
@@ -113,22 +133,33 @@ class NewTurns:
                     return pb.SubmitResponse(message=decision.answer)
                 await afp("submit.after_outcome")
             send.message.task_id = task_id
-            response, asked = await self._create(send, proposal, routing, saving)
+            response, asked = await self._create(send, proposal, routing, saving, slot)
         finally:
+            if slot:
+                self._runs.give_back()
             if routing is not None and not asked:
                 routing.drop()
         return response
 
     async def _create(
-        self, send: Send, proposal: Proposal, routing: Routing | None, saving: "asyncio.Task[Decision]"
+        self,
+        send: Send,
+        proposal: Proposal,
+        routing: Routing | None,
+        saving: "asyncio.Task[Decision]",
+        slot: str,
     ) -> tuple[pb.SubmitResponse, bool]:
-        """Create the task; return the reply, and whether a run was started that waits for the routing."""
+        """Create the task; return the reply, and whether a run was started that waits for the routing.
+
+        `slot`: one that is reserved for it; "": none.
+        """
         fault: PolicyFailed | None = None
         try:
             policy = send.hosted.policy(proposal.turn())
         except PolicyFailed as error:
             policy, fault = Policy(), error
-        claim_for = self._runs.reserve()
+        own = "" if slot and not self._runs.draining else self._runs.reserve()
+        claim_for = own or ("" if self._runs.draining else slot)
         try:
             request = tasks.CreateTaskRequest(
                 invocation_id=send.invocation_id,
@@ -143,6 +174,9 @@ class NewTurns:
                 first_changes=_WORKING if claim_for else (),
                 claim_for=claim_for,
                 strategy=_STRATEGY[policy.strategy],
+                options=_without_metadata(send.options),
+                queue_limit=policy.queue_limit or 0,
+                pause_limit=policy.pause_limit or 0,
             )
             asked_at = 0.0
 
@@ -167,6 +201,7 @@ class NewTurns:
                 caller=send.caller,
                 fresh=Fresh(
                     message=send.message,
+                    options=send.options,
                     policy=fault or policy,
                     task=record.task if response.created else _as_created(send),
                     head=1 + len(request.first_changes) if response.created else record.generation,
@@ -191,7 +226,7 @@ class NewTurns:
             await self._void_refused(send, error)
             raise
         finally:
-            if claim_for:
+            if own:
                 self._runs.give_back()
         return reference(record, created=response.created), started
 
@@ -233,6 +268,11 @@ async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
     except PlaneError as error:
         log.warning("the message of a turn is not in its session yet: %s", error)
         return None
+
+
+def _without_metadata(options: tasks.TurnOptions) -> tasks.TurnOptions:
+    """Return the options of a turn as the event that creates its task has them."""
+    return tasks.TurnOptions(accepted_output_modes=options.accepted_output_modes, extensions=options.extensions)
 
 
 def _as_created(send: Send) -> a2a.Task:

@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor import agent as port
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Message, Router, Turn
+from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.changes import MessageFactory
+from taskplane.executor.json_values import to_dict
+from taskplane.executor.runs.ports import Ports
+from taskplane.executor.runs.router_call import RouterCall, no_messages
+from taskplane.executor.runs.turn_calls import Calls
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
@@ -19,13 +23,21 @@ log = logging.getLogger(__name__)
 class Proposal:
     """A turn that has no task yet."""
 
+    ports: Ports
     invocation_id: str
     task_id: str
     message: a2a.Message
+    options: tasks.TurnOptions
     caller: Principal
 
-    def turn(self, history: Sequence[a2a.Message] = ()) -> Turn:
-        """Return the turn that a Router is given."""
+    def turn(
+        self,
+        history: Sequence[a2a.Message] = (),
+        *,
+        cancelled: asyncio.Event | None = None,
+        read: Callable[[], Awaitable[list[Message]]] = no_messages,
+    ) -> Turn:
+        """Return the turn that a Router is given. `read` implements its `incoming`."""
         return Turn(
             task_id=self.task_id,
             context_id=self.message.context_id,
@@ -36,95 +48,74 @@ class Proposal:
             attempt=0,
             fence=0,
             caller=self.caller,
-            cancelled=asyncio.Event(),
-            calls=_Nothing(),
+            cancelled=cancelled or asyncio.Event(),
+            calls=Calls(
+                ports=self.ports,
+                caller=self.caller,
+                context_id=self.message.context_id,
+                invocation_id=self.invocation_id,
+                references=self.message.reference_task_ids,
+                read=read,
+            ),
+            metadata=to_dict(self.options.metadata),
+            output_modes=tuple(self.options.accepted_output_modes),
+            extensions=tuple(self.options.extensions),
         )
 
 
 class Routing:
-    """A call of a Router, in an asyncio task of its own, so that it can outlast the request."""
+    """The question to a Router how a turn is answered."""
 
-    def __init__(self, proposal: Proposal, router: Router, *, at_sight: bool) -> None:
+    def __init__(self, proposal: Proposal, router: Router, background: BackgroundTasks, *, at_sight: bool) -> None:
         self._proposal = proposal
         self._router = router
+        self._background = background
         self._at_sight = at_sight
-        self._asked: asyncio.Task[Message | str | None] | None = None
+        self._call: RouterCall | None = None
 
     async def at_sight(self) -> bool:
         """Return whether the answer is there without waiting. Only agents that route at sight are asked."""
         if not self._at_sight:
             return False
-        if self._asked is None:
-            self._asked = self._ask(())
+        if self._call is None:
+            self._call = self._ask(())
             # One turn of the loop takes the router through its first step.
             await asyncio.sleep(0)
-        return self._asked.done()
+        return self._call.is_decided
 
     async def wait(self, timeout: float, history: Sequence[a2a.Message]) -> None:
         """Wait for the router for at most `timeout` seconds; it continues after that."""
-        if self._asked is None:
-            self._asked = self._ask(history)
-        await asyncio.wait((self._asked,), timeout=timeout)
+        if self._call is None:
+            self._call = self._ask(history)
+        await self._call.wait(timeout)
 
     def answer(self) -> a2a.Message | None:
         """Return the direct answer; None if there is none yet, or none that can be sent."""
-        given = self.unfinished()
-        if given is None or not given.done() or given.cancelled() or given.exception() is not None:
+        found = self._call.now() if self._call is not None else None
+        if not isinstance(found, (str, Message)):
             return None
-        result = given.result()
         proposal = self._proposal
         factory = MessageFactory(
             task_id="", context_id=proposal.message.context_id, invocation_id=proposal.invocation_id, fence=0
         )
         try:
-            return factory.message(result) if result is not None else None
+            return factory.message(found)
         except (ValueError, TypeError):
             log.warning("a router gave an answer that cannot be sent", exc_info=True)
             return None
 
-    def unfinished(self) -> "asyncio.Task[Message | str | None] | None":
-        """Return the call of the router; None if it was never made or returned None."""
-        asked = self._asked
-        if asked is None or not asked.done() or asked.cancelled() or asked.exception() is not None:
-            return asked
-        return asked if asked.result() is not None else None
+    def unfinished(self) -> RouterCall | None:
+        """Return the call of the router, for the run to wait for or to go on with; None if nothing is left of it."""
+        return self._call if self._call is not None and self._call.goes_on else None
 
     def drop(self) -> None:
-        """Cancel the call of the router."""
-        if self._asked is not None:
-            self._asked.cancel()
+        """Stop the router, and close what it began."""
+        if self._call is not None:
+            self._call.cancelled.set()
+            self._call.stop()
 
-    def _ask(self, history: Sequence[a2a.Message]) -> "asyncio.Task[Message | str | None]":
-        asked = asyncio.create_task(self._route(self._proposal.turn(history)), name="routing")
-        asked.add_done_callback(_seen)
-        return asked
+    def _ask(self, history: Sequence[a2a.Message]) -> RouterCall:
+        async def route(call: RouterCall) -> object:
+            return await self._router.route(self._proposal.turn(history, cancelled=call.cancelled, read=call.incoming))
 
-    async def _route(self, turn: Turn) -> Message | str | None:
-        try:
-            return cast("Message | str | None", await self._router.route(turn))
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-            # Left as it is, it would end the whole process, or not reach whoever waits for the router.
-            raise RuntimeError(f"route raised {error!r}") from error
-
-
-def _seen(asked: "asyncio.Task[Message | str | None]") -> None:
-    """Log the failure of a router that no run waits for."""
-    if not asked.cancelled() and asked.exception() is not None:
-        log.warning("a router failed", exc_info=asked.exception())
-
-
-class _Nothing:
-    async def incoming(self) -> list[Message]:
-        return []
-
-    async def referenced(self) -> list[port.Task]:
-        raise NotImplementedError
-
-    async def session_events(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
-
-    async def append_session_event(self, event: Mapping[str, Any]) -> None:
-        raise NotImplementedError
-
-    async def session_state(self) -> dict[str, Any]:
-        raise NotImplementedError
+        return RouterCall(route, self._proposal.task_id, self._background)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Router
 from taskplane.executor.hosted import Hosted
 from taskplane.runtime.principal import Principal
 
@@ -23,12 +24,19 @@ class Send:
     expected_version: int
     request: a2a.SendMessageRequest
     message: a2a.Message
+    # What an agent is shown besides the message.
+    options: tasks.TurnOptions
     task_id: str
     context_id: str
     # Monotonic time at which it came.
     since: float
     # It must not be answered directly.
     as_task: bool = False
+
+    @property
+    def router(self) -> Router | None:
+        """Return the router that may answer it."""
+        return None if self.as_task else self.hosted.router
 
 
 def reference(record: tasks.TaskRecord, *, created: bool = False) -> pb.SubmitResponse:

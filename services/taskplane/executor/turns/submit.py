@@ -81,6 +81,11 @@ class Submits:
             expected_version=request.expected_version,
             request=request.request,
             message=message,
+            options=tasks.TurnOptions(
+                metadata=request.request.metadata if request.request.HasField("metadata") else None,
+                accepted_output_modes=request.request.configuration.accepted_output_modes,
+                extensions=request.extensions,
+            ),
             task_id=given.task_id,
             context_id=given.context_id or derived(invocation_id, "context"),
             since=time.monotonic(),

@@ -115,6 +115,7 @@ def merge_fields(artifact: a2a.Artifact, update: a2a.Artifact) -> None:
         artifact.description = update.description
     if update.HasField("metadata"):
         artifact.metadata.MergeFrom(update.metadata)
+    artifact.extensions.extend([uri for uri in update.extensions if uri not in artifact.extensions])
 
 
 def pages(pieces: Iterable[Piece], most: int) -> Iterator[list[Piece]]:

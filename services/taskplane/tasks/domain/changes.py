@@ -8,6 +8,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.messages import message_flags
+from taskplane.tasks.domain.task import STATUS, STATUS_TEXT
 
 
 @dataclass(slots=True)
@@ -26,6 +27,8 @@ class StatusUpdate:
     status_text: bool = False
     # It has its time.
     timed: bool = False
+    # Of its event: STATUS, or STATUS_TEXT, which makes a status text of any message.
+    kind: int = STATUS
 
     def update(self, field: str) -> a2a.TaskStatusUpdateEvent:
         """Return the whole update. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
@@ -56,6 +59,13 @@ class ArtifactUpdate:
 
 
 @dataclass(slots=True)
+class Checkpoint:
+    """What an agent needs to go on: bytes that nobody else reads."""
+
+    serialized: bytes
+
+
+@dataclass(slots=True)
 class UserMessage:
     """A message of a user. `serialized` is the Message as it was sent; `timed`: it has its time already."""
 
@@ -65,7 +75,7 @@ class UserMessage:
 
 
 # None: an empty change.
-Change = StatusUpdate | ArtifactUpdate | None
+Change = StatusUpdate | ArtifactUpdate | Checkpoint | None
 
 
 def read_status(update: a2a.TaskStatusUpdateEvent, field: str = "status") -> StatusUpdate:
@@ -79,6 +89,14 @@ def read_status(update: a2a.TaskStatusUpdateEvent, field: str = "status") -> Sta
     return StatusUpdate(
         serialized, status.state, message.message_id, message.role, partial, status_text, _is_timed(message)
     )
+
+
+def read_status_text(update: a2a.TaskStatusUpdateEvent, field: str) -> StatusUpdate:
+    """Read a status update whose message becomes a status text. Raise Invalid `TOO_DEEP`, naming the `field`."""
+    read = read_status(update, field)
+    read.kind = STATUS_TEXT
+    read.status_text = read.message_id is not None
+    return read
 
 
 def read_artifact(update: a2a.TaskArtifactUpdateEvent, field: str) -> ArtifactUpdate:

@@ -49,6 +49,11 @@ class Create:
     # One of the strategies in `task`.
     strategy: int = 1
     queue_limits: QueueLimits = NO_LIMITS
+    # The serialized `TurnOptions`; None: there are none.
+    options: bytes | None = None
+    # See the row.
+    queue_limit: int | None = None
+    pause_limit: int | None = None
 
 
 @dataclass(slots=True)
@@ -82,6 +87,7 @@ class AddMessage:
     request_hash: bytes
     message: UserMessage
     expected_context: str = ""
+    options: bytes | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,6 +149,13 @@ class Orphan:
 
 
 @dataclass(slots=True, kw_only=True)
+class TimeOut:
+    """End a task that has been queued, or paused, for longer than it may. Answer: `Done`, or None if it has not."""
+
+    task_uid: str
+
+
+@dataclass(slots=True, kw_only=True)
 class MarkCopied:
     """Record that the messages of a task up to `generation` are in its session. Answer: `Done`."""
 
@@ -175,7 +188,9 @@ class Trim:
     at_most: int
 
 
-Operation = Create | Append | AddMessage | Cancel | Put | Delete | Claim | Orphan | MarkCopied | MarkSuperseded | Trim
+Operation = (
+    Create | Append | AddMessage | Cancel | Put | Delete | Claim | Orphan | TimeOut | MarkCopied | MarkSuperseded | Trim
+)
 
 
 @dataclass(slots=True)

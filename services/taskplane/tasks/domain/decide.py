@@ -17,7 +17,7 @@ from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Wri
 from taskplane.tasks.domain.documents import pack_turns, stored_document, turns_in, unpack_turns
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
-from taskplane.tasks.domain.leases import claim, orphan
+from taskplane.tasks.domain.leases import claim, orphan, time_out
 from taskplane.tasks.domain.limits import over_limit
 from taskplane.tasks.domain.messages import turn_of
 from taskplane.tasks.domain.strategy import interrupted, session_busy
@@ -160,6 +160,10 @@ def _new_row(op: commands.Create, now: int) -> Row:
         0,  # trimmed_generation
         op.scope.trace,
         None,  # cut_turns
+        None,  # checkpoint_generation
+        op.queue_limit,
+        op.pause_limit,
+        None if leased or op.queue_limit is None else now + op.queue_limit,  # limit_at
     )
 
 
@@ -188,11 +192,11 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
         )
     if row.state in TERMINAL:
         return terminal(row)
-    refusal = over_limit(row, 1, len(op.message.serialized))
+    refusal = over_limit(row, 1, len(op.message.serialized) + len(op.options or b""))
     if refusal is not None:
         return refusal
     draft = Draft(row, op.scope.actor, now, trace=op.scope.trace)
-    draft.user_message(op.message, op.invocation_id, op.request_hash, reopens=row.state in PAUSED)
+    draft.user_message(op, reopens=row.state in PAUSED)
     new = draft.finished()
     return draft.write(new, commands.Added(row=new, generation=new.generation, added=True))
 
@@ -312,6 +316,7 @@ _RULES: dict[type, Callable[[Found, Any, int], Outcome]] = {
     commands.Delete: _delete,
     commands.Claim: claim,
     commands.Orphan: orphan,
+    commands.TimeOut: time_out,
     commands.MarkCopied: _mark_copied,
     commands.MarkSuperseded: mark_superseded,
     commands.Trim: trim,

@@ -6,13 +6,15 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange, PlaneError, Refused
 from taskplane.tasks.domain import encoding
-from taskplane.tasks.domain.changes import ArtifactUpdate, Change, StatusUpdate, UserMessage, read_status
-from taskplane.tasks.domain.commands import Answer, Create, Write
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, read_status
+from taskplane.tasks.domain.commands import AddMessage, Answer, Create, Write
 from taskplane.tasks.domain.fold import Said, text_so_far
-from taskplane.tasks.domain.messages import extend, interrupted, without_partial_mark
+from taskplane.tasks.domain.limits import MAX_CHECKPOINT
+from taskplane.tasks.domain.messages import STATUS_TEXT_MARK, extend, interrupted, without_partial_mark
 from taskplane.tasks.domain.task import (
     ARTIFACT,
     AT_REST,
+    CHECKPOINT,
     COMPLETED,
     CREATED,
     MESSAGE,
@@ -21,10 +23,11 @@ from taskplane.tasks.domain.task import (
     REPLACED,
     RESTORED,
     STATES,
-    STATUS,
+    STATUS_TEXT,
     SUBMITTED,
     SUPERSEDED,
     TERMINAL,
+    WORKING,
     Event,
     Row,
     changed_by,
@@ -135,22 +138,24 @@ class Draft:
             invocation_id=op.invocation_id,
             request_hash=op.request_hash,
             changed_to=self.state,
+            options=op.options,
         )
         self.new["snapshot_generation"] = 1
         self.new["snapshot_bytes"] = len(task)
-        self.new["folded_bytes"] = len(payload)
+        self.new["folded_bytes"] = self._event_bytes
         return task
 
-    def user_message(self, message: UserMessage, invocation_id: str, request_hash: bytes, *, reopens: bool) -> None:
+    def user_message(self, op: AddMessage, *, reopens: bool) -> None:
         """Add a further message of the user; `reopens` if the task was paused."""
+        message = op.message
         if reopens:
             self.state = SUBMITTED
             update = encoding.reopening(message.serialized, SUBMITTED)
             payload = encoding.status_payload(update, self._ids, self._now, has_message=True)
             self.new["state"] = SUBMITTED
             self.new["status_at"] = self._now
-            self.new["ready_at"] = self._ready
             self.new["attempt"] = 0
+            self.queue(self._ready)
         else:
             payload = encoding.message_payload(message.serialized, self._ids, self._now)
         self._add(
@@ -158,9 +163,10 @@ class Draft:
             payload,
             state=SUBMITTED if reopens else 0,
             speaks=True,
-            invocation_id=invocation_id,
-            request_hash=request_hash,
+            invocation_id=op.invocation_id,
+            request_hash=op.request_hash,
             changed_to=SUBMITTED if reopens else None,
+            options=op.options,
         )
         at = self.generation
         self.new["trace"] = self._trace
@@ -188,8 +194,16 @@ class Draft:
         """Add one change of an executor, or return the refusal. `consumed`: the newest message its run has consumed."""
         if isinstance(change, ArtifactUpdate):
             return self._artifact(change)
+        if isinstance(change, Checkpoint):
+            return self._checkpoint(change)
         if change is None:
             return Invalid("a change needs a status or an artifact", fields={"changes": "is empty"})
+        if change.kind == STATUS_TEXT and (change.state != WORKING or not change.status_text or change.partial):
+            return Invalid(
+                "a status text has the state WORKING and a whole message",
+                reason="NOT_A_STATUS_TEXT",
+                fields={"status_text": "is none"},
+            )
         state = change.state
         if state not in STATES:
             return Invalid(f"there is no task state {state}", fields={"status.state": "is unknown"})
@@ -227,9 +241,10 @@ class Draft:
             has_message=message_id is not None,
             timed=update.timed or update.partial,
             role=None if update.role else a2a.ROLE_AGENT,
+            metadata=STATUS_TEXT_MARK if update.kind == STATUS_TEXT else b"",
         )
         changes = state != self.state
-        self._add(STATUS, payload, state=state, speaks=speaks, changed_to=state if changes else None)
+        self._add(update.kind, payload, state=state, speaks=speaks, changed_to=state if changes else None)
         at = self.generation
         # The fold reads more than the message of an event that makes a task SUBMITTED again.
         if state != SUBMITTED:
@@ -248,6 +263,9 @@ class Draft:
             self.new["terminal_generation"] = at
             self.new["lease_owner"] = None
             self.new["ready_at"] = None
+            self.new["limit_at"] = None
+        elif state in PAUSED:
+            self.new["limit_at"] = self._after(self.row.pause_limit)
 
     def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:
         """Add the status update that queues a lost attempt again, without the artifacts of that attempt."""
@@ -255,6 +273,11 @@ class Draft:
         self.new["artifact_id"] = None
         self.new["restart_generation"] = self.generation
         self._artifacts.clear()
+
+    def queue(self, ready_at: int) -> None:
+        """Queue the task; executors may take it from `ready_at` on. The time that it may wait begins now."""
+        self.new["ready_at"] = ready_at
+        self.new["limit_at"] = self._after(self.row.queue_limit)
 
     def interrupt(self, open_text: a2a.Message | None) -> None:
         """Make a final message, marked as interrupted, of the streamed part of an unfinished text."""
@@ -288,6 +311,22 @@ class Draft:
         self._artifacts.add(artifact_id)
         self.new["artifact_id"] = artifact_id
         return None
+
+    def _checkpoint(self, checkpoint: Checkpoint) -> PlaneError | None:
+        size = len(checkpoint.serialized)
+        if size > MAX_CHECKPOINT:
+            return Invalid(
+                f"a checkpoint has at most {MAX_CHECKPOINT // 1024} KiB, not {size} bytes",
+                reason="CHECKPOINT_TOO_LARGE",
+                suggestion="store the data elsewhere and keep its name in the checkpoint",
+                fields={"checkpoint": "is too large"},
+            )
+        self._add(CHECKPOINT, checkpoint.serialized, speaks=False)
+        self.new["checkpoint_generation"] = self.generation
+        return None
+
+    def _after(self, limit: int | None) -> int | None:
+        return None if limit is None else self._ready + limit
 
     def _track_text(self, update: StatusUpdate, message_id: str) -> None:
         if update.partial:
@@ -329,11 +368,12 @@ class Draft:
         request_hash: bytes | None = None,
         artifact_id: str | None = None,
         changed_to: int | None = None,
+        options: bytes | None = None,
     ) -> None:
         row = self.row
         begins_turn = invocation_id is not None
         self.generation += 1
-        self._event_bytes += len(payload)
+        self._event_bytes += len(payload) + len(options or b"")
         self.events.append(
             Event(
                 row.uid,
@@ -353,6 +393,7 @@ class Draft:
                 self._now,
                 changed_to,
                 self._trace,
+                options,
             )
         )
 

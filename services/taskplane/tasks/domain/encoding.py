@@ -75,16 +75,25 @@ def artifact_payload(update: bytes, ids: Ids) -> bytes:
 
 
 def status_payload(
-    update: bytes, ids: Ids, at: int, *, has_message: bool, timed: bool = False, role: int | None = None
+    update: bytes,
+    ids: Ids,
+    at: int,
+    *,
+    has_message: bool,
+    timed: bool = False,
+    role: int | None = None,
+    metadata: bytes = b"",
 ) -> bytes:
     """Return the StreamResponse of a serialized TaskStatusUpdateEvent, at `at` (microseconds).
 
-    The message, if it `has_message`, gets the `role`, if one is given, and the time, unless it is `timed` already
-    or has none.
+    The message, if it `has_message`, gets the `role`, if one is given, serialized `metadata` beside its own, and the
+    time, unless it is `timed` already or has none.
     """
     message = b""
     if has_message:
         said = ids.message if role is None else ids.message + number(_MESSAGE_ROLE, role)
+        if metadata:
+            said += field(_MESSAGE_METADATA, metadata)
         message = field(_STATUS_MESSAGE, said if timed else said + _said(at))
     return field(_OF_STATUS_UPDATE, update + ids.update + field(_UPDATE_STATUS, message + _time(at)))
 

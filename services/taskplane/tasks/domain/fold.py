@@ -1,15 +1,21 @@
 """The fold: a task made of its events. Pure, and the same whether it starts at the first event or at a snapshot."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
-from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, SUBMITTED, Event
+from taskplane.tasks.domain.task import ARTIFACT, AT_REST, CREATED, MESSAGE, STATUS, STATUS_TEXT, SUBMITTED, Event
 
 # Metadata of the status event that queues a lost attempt again.
 LOST_ATTEMPT = "taskplane.dev/lost_attempt"
 LOST_MESSAGES = "taskplane.dev/lost_messages"
+# The same of an attempt whose artifacts and messages are kept.
+RESUMED_ATTEMPT = "taskplane.dev/resumed_attempt"
+# Figures of a run, in the metadata of the status event that ends it, and of all runs, in that of the task.
+USAGE = "taskplane.dev/usage"
+_USAGE = USAGE.encode()
 
 # The message of a status event: its id, whether it is partial, whether it is a status text. None: there is none.
 Said = tuple[str, bool, bool] | None
@@ -44,6 +50,18 @@ def text_so_far(events: Iterable[Event], message_id: str) -> a2a.Message | None:
             grown.extend(text.parts, status.message.parts)
     grown.settle()
     return text
+
+
+def add_usage(task: a2a.Task, update: a2a.TaskStatusUpdateEvent) -> None:
+    """Add the figures of a run that ends with `update` to those in the metadata of the task, one by one."""
+    if USAGE not in update.metadata.fields:
+        return
+    for name, figure in update.metadata.fields[USAGE].struct_value.fields.items():
+        if figure.HasField("number_value"):
+            sums = task.metadata.fields[USAGE].struct_value.fields
+            total = figure.number_value + (sums[name].number_value if name in sums else 0)
+            if math.isfinite(total):
+                sums[name].number_value = total
 
 
 class _GrowingText:
@@ -133,7 +151,7 @@ class _Folding:
             status.message.CopyFrom(self._now.message())
 
     def apply(self, event: Event) -> None:
-        if event.kind == STATUS:
+        if event.kind in (STATUS, STATUS_TEXT):
             self._status(event)
         elif event.kind == ARTIFACT:
             self._artifact(a2a.StreamResponse.FromString(event.payload).artifact_update)
@@ -166,6 +184,8 @@ class _Folding:
         elif self._now is not None and not self._now.partial:
             self._supersede()
         self._newest = event
+        if event.state in AT_REST and _USAGE in event.payload:
+            add_usage(self._task, a2a.StreamResponse.FromString(event.payload).status_update)
 
     def _read(self, event: Event) -> _StatusMessage | None:
         update = a2a.StreamResponse.FromString(event.payload).status_update

@@ -9,8 +9,8 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft
-from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES
-from taskplane.tasks.domain.task import FAILED, MANAGED, RERUN_ON_ORPHAN, SUBMITTED, Row, changed_by
+from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES, RESUMED_ATTEMPT
+from taskplane.tasks.domain.task import FAIL_ON_ORPHAN, FAILED, MANAGED, RESUME_ON_ORPHAN, SUBMITTED, Row, changed_by
 
 STORE_ACTOR: Final = "taskplane"
 
@@ -28,13 +28,14 @@ def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
         "started": False,
         "ready_at": None,
         "lease_owner": op.process_id,
+        "limit_at": None,
     }
     new = changed_by(row, values)
     return Write(new, (), commands.Done(new), values, lease_until=op.lease_until)
 
 
 def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
-    """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, or fail."""
+    """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, go on, or fail."""
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
         return None
@@ -44,17 +45,47 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     attempts = row.attempt - 1 if op.released else row.attempt
     draft = Draft(row, STORE_ACTOR, now, trace=row.trace)
     draft.lose_lease()
-    if row.started and row.on_orphan != RERUN_ON_ORPHAN:
+    if row.started and row.on_orphan == FAIL_ON_ORPHAN:
         return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")
     if attempts >= row.max_attempts:
         return _failed(draft, found, "POISON", f"This task lost its process {attempts} times and is not tried again.")
     if row.started:
         draft.interrupt(found.open_text)
-        draft.restart(_requeued(row, found.lost_messages))
+        if row.on_orphan == RESUME_ON_ORPHAN:
+            draft.status(read_status(_requeued(row, RESUMED_ATTEMPT)))
+        else:
+            draft.restart(_requeued(row, LOST_ATTEMPT, found.lost_messages))
     draft.new["attempt"] = attempts
-    draft.new["ready_at"] = now + _backoff(row.uid, attempts)
+    draft.queue(now + _backoff(row.uid, attempts))
     new = draft.finished()
     return draft.write(new, commands.Done(row=new))
+
+
+def time_out(found: Found, op: commands.TimeOut, now: int) -> Write | None:
+    """Fail a task that waited too long, for an executor or for its user."""
+    row = found.row
+    if row is None or row.limit_at is None or row.limit_at > now:
+        return None
+    draft = Draft(row, STORE_ACTOR, now, trace=row.trace)
+    draft.lose_lease()
+    if row.ready_at is not None:
+        return _failed(
+            draft,
+            found,
+            "QUEUE_TIMEOUT",
+            f"This task was not run within {_seconds(row.queue_limit)}, the longest that it may wait in the queue.",
+        )
+    return _failed(
+        draft,
+        found,
+        "PAUSE_TIMEOUT",
+        f"This task was not answered within {_seconds(row.pause_limit)}, the longest that it may wait for its user.",
+    )
+
+
+def _seconds(limit: int | None) -> str:
+    seconds = (limit or 0) / _SECOND
+    return "a second" if seconds == 1 else f"{seconds:,.10g} seconds"
 
 
 def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
@@ -77,10 +108,12 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
     return draft.write(new, commands.Done(row=new), refold=True)
 
 
-def _requeued(row: Row, lost_messages: Sequence[str]) -> a2a.TaskStatusUpdateEvent:
+def _requeued(row: Row, key: str, lost_messages: Sequence[str] = ()) -> a2a.TaskStatusUpdateEvent:
     update = a2a.TaskStatusUpdateEvent()
     update.status.state = SUBMITTED  # type: ignore[assignment]
-    update.metadata.fields[LOST_ATTEMPT].number_value = row.attempt
+    update.metadata.fields[key].number_value = row.attempt
+    if key != LOST_ATTEMPT:
+        return update
     lost = update.metadata.fields[LOST_MESSAGES].list_value
     for message_id in lost_messages:
         lost.values.add().string_value = message_id

@@ -2,15 +2,19 @@
 
 from typing import Final
 
+from google.protobuf.struct_pb2 import Struct, Value
+
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.validation import MAX_ID
 
 PARTIAL_KEYS: Final = ("kagent_adk_partial", "adk_partial")
 TURN_KEYS: Final = ("kagent_invocation_id", "adk_invocation_id")
-STATUS_TEXT: Final = "status-message"
+_STATUS_TEXT: Final = "status-message"
 _KIND: Final = "kind"
 _MARKS: Final = frozenset({*PARTIAL_KEYS, _KIND})
 _FINAL: Final = (False, False)
+STATUS_TEXT_MARK: Final = Struct(fields={_KIND: Value(string_value=_STATUS_TEXT)}).SerializeToString()
+"""The metadata that makes a message a status text, serialized."""
 
 
 def message_flags(message: a2a.Message) -> tuple[bool, bool]:
@@ -28,7 +32,7 @@ def message_flags(message: a2a.Message) -> tuple[bool, bool]:
     for key in PARTIAL_KEYS:
         if key in fields and fields[key].bool_value:
             partial = True
-    return partial, _KIND in fields and fields[_KIND].string_value == STATUS_TEXT
+    return partial, _KIND in fields and fields[_KIND].string_value == _STATUS_TEXT
 
 
 def is_partial(message: a2a.Message) -> bool:

@@ -75,4 +75,4 @@ def needs_queue(op: Operation) -> bool:
 
 def needs_turn(row: Row, op: Operation) -> bool:
     """Return whether deciding `op` on `row` needs the invocation of its newest user message (`Found.turn`)."""
-    return isinstance(op, commands.Orphan) and row.input_generation > 1
+    return isinstance(op, (commands.Orphan, commands.TimeOut)) and row.input_generation > 1

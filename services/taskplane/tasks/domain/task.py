@@ -48,15 +48,18 @@ ARTIFACT: Final = 4
 REPLACED: Final = 5
 SUPERSEDED: Final = 6
 RESTORED: Final = 7
+STATUS_TEXT: Final = 8
+CHECKPOINT: Final = 9
 # Marks say how a session shows the task and nothing about the task. No other event follows a terminal one.
 MARKS: Final = frozenset({SUPERSEDED, RESTORED})
 # Kinds that stay in a trimmed log, beside its end, its head and every change of the state: marks, and the events that
 # make turns idempotent.
 LASTING: Final = MARKS | {CREATED, MESSAGE}
 
-# The policy for a task whose executor is lost: it fails, or runs again.
+# The policy for a task whose executor is lost: it fails, runs again, or goes on with what it has.
 FAIL_ON_ORPHAN: Final = 1
 RERUN_ON_ORPHAN: Final = 2
+RESUME_ON_ORPHAN: Final = 3
 
 # The strategy for a new task beside those of its agent in its session that are SUBMITTED or WORKING.
 PARALLEL: Final = 1
@@ -142,6 +145,13 @@ class Row(NamedTuple):
     trace: bytes | None
     # The turns that a document names and a rewind cut, as a JSON list; null: none. Their messages are not shown.
     cut_turns: str | None
+    # The newest checkpoint of its agent; null: none.
+    checkpoint_generation: int | None
+    # How long it may be queued, and paused, each time, in microseconds; null: as long as it takes.
+    queue_limit: int | None
+    pause_limit: int | None
+    # When that time is over; null unless it is queued or paused, and limited in that.
+    limit_at: int | None
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
@@ -178,7 +188,8 @@ class Lease(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks.
+    """An event of a task's log. `payload` is a serialized `StreamResponse`; empty for REPLACED and for marks, of a
+    CHECKPOINT its data.
 
     `state` is the state of the task after the event; 0 if the event says nothing about it.
 
@@ -188,6 +199,8 @@ class Event(NamedTuple):
     `changed_to`: the new state, if the event changed it; None otherwise.
 
     `trace`: the packed `traceparent` of the call or run that wrote it; None: nobody traced it.
+
+    `options`: the serialized `TurnOptions` of a CREATED or MESSAGE event; None: there are none.
     """
 
     task_uid: str
@@ -207,6 +220,7 @@ class Event(NamedTuple):
     created_at: int
     changed_to: int | None
     trace: bytes | None = None
+    options: bytes | None = None
 
 
 def content_size(row: Row) -> int:

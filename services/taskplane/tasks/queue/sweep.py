@@ -1,4 +1,4 @@
-"""Takes leases back that ran out."""
+"""Takes leases back that ran out, and ends tasks that waited too long."""
 
 import asyncio
 import logging
@@ -7,21 +7,24 @@ import time
 from typing import Final
 
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain.commands import Orphan
+from taskplane.tasks.domain.commands import Done, Orphan, TimeOut
 from taskplane.tasks.metrics import LEASES_LOST
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.store import QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_ORPHANS: Final = 1000
+_MAX_OVERDUE: Final = 1000
 
 
 class Sweeper:
-    """Looks every `every` seconds (give or take a quarter) for leases that ran out; any number of stores may.
+    """Looks every `every` seconds (give or take a quarter) for leases that ran out, and for tasks that waited too long;
+    any number of stores may.
 
     A sweeper that wakes late grants one TTL: where its last successful pass is longer ago than half of that (the store
     just started, was stopped, or could not reach its database), the executors could not renew either, and a lease that
-    was half over before may have run out meanwhile, so it takes nothing back for one TTL.
+    was half over before may have run out meanwhile, so it takes nothing back for one TTL. Nor does it end a task that
+    waits: nobody could take it or answer it either.
     """
 
     def __init__(self, log: QueueLog, leases: Leases, *, every: float) -> None:
@@ -38,6 +41,7 @@ class Sweeper:
         while True:
             try:
                 await self.sweep()
+                await self.end_overdue()
             except PlaneError as error:
                 _log.warning("the sweep of leases failed: %s", error)
             await asyncio.sleep(self._every * random.uniform(0.75, 1.25))
@@ -65,3 +69,20 @@ class Sweeper:
                 _log.warning("%d tasks lost their executor: its lease ran out", taken)
         self._passed = time.monotonic()
         return taken
+
+    async def end_overdue(self) -> int:
+        """Fail the tasks that waited too long, for an executor or for their user; return how many. After `sweep`."""
+        if time.monotonic() < self._grace_until:
+            return 0
+        found = await self._log.overdue(_MAX_OVERDUE)
+        ended = 0
+        if found:
+            timed_out = await self._log.submit_all([TimeOut(task_uid=uid) for uid in found])
+            for uid, answer in zip(found, settled(timed_out), strict=True):
+                if isinstance(answer, PlaneError):
+                    _log.error("the task %s, which waited too long, could not be ended: %s", uid, answer)
+                elif isinstance(answer, Done):
+                    ended += 1
+            if ended:
+                _log.warning("%d tasks ended: they waited too long to be run or to be answered", ended)
+        return ended

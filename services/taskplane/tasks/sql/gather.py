@@ -27,7 +27,7 @@ def names_of(op: Operation) -> Names:
 
 
 def _by_uid(
-    op: commands.Append | commands.Claim | commands.Orphan | commands.MarkCopied | commands.Trim,
+    op: commands.Append | commands.Claim | commands.Orphan | commands.TimeOut | commands.MarkCopied | commands.Trim,
 ) -> Names:
     return op.task_uid, None, None
 
@@ -58,6 +58,7 @@ _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
     commands.Delete: _by_id,
     commands.Claim: _by_uid,
     commands.Orphan: _by_uid,
+    commands.TimeOut: _by_uid,
     commands.MarkCopied: _by_uid,
     commands.MarkSuperseded: _by_session,
     commands.Trim: _by_uid,

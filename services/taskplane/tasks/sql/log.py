@@ -192,6 +192,10 @@ class SqlTaskLog:
         """Implement `TaskLog.in_turn`."""
         return await self._engine.read(watching.in_turn)
 
+    async def overdue(self, limit: int) -> Sequence[str]:
+        """Implement `TaskLog.overdue`."""
+        return await self._engine.read(watching.overdue, self._clock, limit)
+
     async def open_tasks(self) -> OpenTasks:
         """Implement `TaskLog.open_tasks`."""
         return await self._engine.read(counting.open_tasks, self._clock)
@@ -334,9 +338,9 @@ def size_of(op: Operation) -> int:
             if change is not None:
                 size += len(change.serialized)
         if isinstance(op, commands.Create):
-            size += 2 * (len(op.message.serialized) + len(op.metadata or b""))
+            size += 2 * (len(op.message.serialized) + len(op.metadata or b"")) + len(op.options or b"")
     elif isinstance(op, commands.AddMessage):
-        size += len(op.message.serialized)
+        size += len(op.message.serialized) + len(op.options or b"")
     elif isinstance(op, commands.Put):
         size += op.task.ByteSize()
     return size

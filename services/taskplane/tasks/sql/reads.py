@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Final, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, text, tuple_
 
 from taskplane.runtime.errors import Invalid
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import Event, Row, Scope, content_size
+from taskplane.tasks.domain.task import STATUS_TEXT, Event, Row, Scope, content_size
 from taskplane.tasks.pages import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.sql.contents import Content, contents
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.tables import event, task
+from taskplane.tasks.tables import STATUS_TEXTS, event, task
 
 Ts = TypeVarTuple("Ts")
 
@@ -141,7 +141,9 @@ def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter
         event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after")
     )
     parameters: dict[str, object] = {"uid": row.uid, "after": query.after_generation, "limit": query.limit}
-    if query.kinds:
+    if list(query.kinds) == [STATUS_TEXT]:
+        listing = listing.where(text(STATUS_TEXTS))
+    elif query.kinds:
         listing = listing.where(one_of(event.c.kind, "kinds"))
         parameters["kinds"] = query.kinds
     if query.speaking:

@@ -23,6 +23,7 @@ _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
     commands.Delete: attrgetter(*_SCOPE, "task_id"),
     commands.Claim: attrgetter("task_uid", "process_id"),
     commands.Orphan: attrgetter("task_uid", "process_id"),
+    commands.TimeOut: attrgetter("task_uid", "task_uid"),
     commands.MarkCopied: attrgetter("task_uid", "task_uid"),
     commands.MarkSuperseded: _texts_of_mark,
     commands.Trim: attrgetter("task_uid", "task_uid"),

@@ -9,6 +9,7 @@ from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.tasks.domain.drafts import trimmed
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.pages import Page
+from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.tables import UNCOPIED, event, task
 
@@ -47,6 +48,12 @@ _UNCOPIED_IN_CONTEXT: Final = _uncopied.where(
     task.c.tenant == bindparam("tenant"),
     task.c.owner == bindparam("owner"),
     task.c.context_id == bindparam("context_id"),
+)
+_OVERDUE: Final = (
+    select(task.c.uid)
+    .where(task.c.limit_at.is_not(None), task.c.limit_at <= bindparam("now"))
+    .order_by(task.c.limit_at)
+    .limit(bindparam("limit"))
 )
 _IN_TURN: Final = select(task.c.uid).where(task.c.ready_at.is_not(None), task.c.in_turn)
 
@@ -98,6 +105,11 @@ def uncopied(
             _UNCOPIED_IN_CONTEXT, {**place, "tenant": tenant, "owner": owner, "context_id": context_id}
         )
     return [to_row(values) for values in found]
+
+
+def overdue(conn: Connection, clock: LeaseClock, limit: int) -> Sequence[str]:
+    """Implement `TaskLog.overdue`."""
+    return list(conn.execute(_OVERDUE, {"now": clock.now(conn), "limit": limit}).scalars())
 
 
 def in_turn(conn: Connection) -> Sequence[str]:

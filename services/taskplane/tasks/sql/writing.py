@@ -29,6 +29,7 @@ ITEM: Final = frozenset(
         "partial_generation",
         "partial_id",
         "artifact_id",
+        "checkpoint_generation",
     }
 )
 _CHANGING: Final = frozenset(Row._fields) - FIXED

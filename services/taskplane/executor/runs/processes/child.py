@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -22,15 +22,15 @@ from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.loading import load_agents
 from taskplane.executor.runs.faults import is_ours
+from taskplane.executor.runs.processes.calls import CallsByFrames
 from taskplane.executor.runs.processes.frames import (
     Alive,
-    Asked,
+    Answer,
     Begin,
     Cancelled,
     Close,
     Closed,
     Ended,
-    Incoming,
     Load,
     Next,
     Raised,
@@ -64,10 +64,10 @@ class _Talk:
         self._over = over
         self._writer: asyncio.StreamWriter
         self._begun: Begin | None = None
+        self._calls: CallsByFrames
         self._run: RunElsewhere | None = None
         self._cancelled = asyncio.Event()
         self._stepping: asyncio.Task[None] | None = None
-        self._answer: asyncio.Future[list[port.Message]] | None = None
         self._until = 0.0
         self._missing = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,15 +93,15 @@ class _Talk:
             case Begin():
                 self._until = frame.until
                 self._cancelled = asyncio.Event()
-                self._begun, self._answer = frame, None
+                self._begun, self._calls = frame, CallsByFrames(self._writer)
             case Next():
                 self._stepping = self._start(self._step())
             case Alive():
                 self._until = frame.until
             case Cancelled():
                 self._cancelled.set()
-            case Incoming():
-                self._answered(frame)
+            case Answer():
+                self._calls.take(frame)
             case Close():
                 self._start(self._close())
             case _:
@@ -141,11 +141,11 @@ class _Talk:
         hosted = await asyncio.shield(asyncio.wrap_future(self.loaded))
         begun = self._begun
         assert begun is not None
-        turn = port.Turn(**begun.turn, cancelled=self._cancelled, calls=self)
+        turn = port.Turn(**begun.turn, cancelled=self._cancelled, calls=self._calls)
         logs.request_id.set(begun.request_id)
         logs.task_id.set(turn.task_id)
         with tracing.within(begun.traceparent):
-            return RunElsewhere(self._loop, turn, hosted.agent.run)
+            return RunElsewhere(self._loop, turn, getattr(hosted.agent, begun.method))
 
     async def _close(self) -> None:
         trace = ""
@@ -162,44 +162,9 @@ class _Talk:
         if self.loaded.done() and self.loaded.exception() is not None:
             # The next process may have more luck.
             os._exit(1)
+        self._calls.close()
         self._begun = self._run = self._stepping = None
         send(self._writer, Closed(trace))
-
-    async def referenced(self) -> list[port.Task]:
-        raise NotImplementedError
-
-    async def session_events(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
-
-    async def append_session_event(self, event: Mapping[str, Any]) -> None:
-        raise NotImplementedError
-
-    async def session_state(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def incoming(self) -> list[port.Message]:
-        """Ask the executor; who gives up meanwhile leaves the answer to the next one who asks."""
-        answer = self._answer
-        if answer is None:
-            answer = self._answer = asyncio.get_running_loop().create_future()
-            send(self._writer, Asked())
-        messages = await asyncio.shield(answer)
-        if self._answer is not answer:
-            return []
-        self._answer = None
-        return messages
-
-    def _answered(self, frame: Incoming) -> None:
-        answer = self._answer
-        if answer is None:
-            return
-        if frame.fault:
-            self._answer = None
-            answer.set_exception(RuntimeError(f"the messages of the user could not be read: {frame.fault}"))
-            # If nobody waits for it any more.
-            answer.exception()
-        else:
-            answer.set_result(list(frame.messages))
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """The frames between an executor and the process of an agent: pickled, each after its length, over a socket of theirs.
 
 The executor says Load once, then for each run Begin, a Next for each change, at last Close. The process answers a Next
-with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time.
+with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time, whose agent may make
+any number of Calls, each answered by an Answer.
 """
 
 import asyncio
@@ -9,8 +10,6 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-from taskplane.executor import agent as port
 
 _LENGTH: Final = 8
 
@@ -27,9 +26,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """A run begins. `turn`: the fields of its Turn that are data. `until`: as in Alive."""
+    """A run begins. `turn`: the fields of its Turn that are data. `method`: that of the agent. `until`: as in Alive."""
 
     turn: Mapping[str, Any]
+    method: str
     until: float
     request_id: str
     traceparent: str
@@ -58,16 +58,21 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
-    """The answer to Asked; `fault` instead if the messages could not be read."""
+class Call:
+    """The agent calls the plane: the method of TurnCalls of this name. `number` counts those of a run."""
 
-    messages: Sequence[port.Message]
-    fault: str = ""
+    number: int
+    method: str
+    arguments: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The agent asks for `Turn.incoming()`."""
+class Answer:
+    """The answer to the Call of this number: what it returned, or the exception that it raised."""
+
+    number: int
+    value: Any = None
+    fault: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)

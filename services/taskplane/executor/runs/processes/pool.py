@@ -28,14 +28,16 @@ class AgentProcesses:
         self._all: set[AgentProcess] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def run(self, hosted: Hosted, turn: port.Turn, until: Callable[[], float]) -> AsyncIterator[port.Change]:
-        """Return the changes of a run in a process. RuntimeError: the agent has no name to load it by."""
+    def run(
+        self, hosted: Hosted, turn: port.Turn, until: Callable[[], float], method: str
+    ) -> AsyncIterator[port.Change]:
+        """Return what a method of an agent yields in a process. RuntimeError: the agent has no name to load it by."""
         if not hosted.source:
             raise RuntimeError(
                 f"agent {hosted.name} cannot run in a process, since it was made in code: name it module:attribute, or"
                 ' give it Policy(isolation="thread")'
             )
-        return _ProcessRun(self, hosted, turn, until)
+        return _ProcessRun(self, hosted, turn, until, method)
 
     def prepare(self, agents: Iterable[Hosted]) -> None:
         """Start a process in advance for each agent that always runs in one."""
@@ -115,17 +117,20 @@ class AgentProcesses:
 
 
 class _ProcessRun(AsyncIterator[port.Change]):
-    def __init__(self, processes: AgentProcesses, hosted: Hosted, turn: port.Turn, until: Callable[[], float]) -> None:
+    def __init__(
+        self, processes: AgentProcesses, hosted: Hosted, turn: port.Turn, until: Callable[[], float], method: str
+    ) -> None:
         self._processes = processes
         self._hosted = hosted
         self._turn = turn
         self._until = until
+        self._method = method
         self._process: AgentProcess | None = None
 
     async def __anext__(self) -> port.Change:
         if self._process is None:
             self._process = await self._processes.take(self._hosted)
-            self._process.begin(self._turn, self._until)
+            self._process.begin(self._turn, self._until, self._method)
         return await self._process.next()
 
     async def aclose(self) -> None:

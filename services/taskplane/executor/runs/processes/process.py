@@ -18,13 +18,13 @@ from taskplane.executor.runs.faults import AgentProcessDied
 from taskplane.executor.runs.processes.child import ALIVE_EVERY, EXIT_FENCED, LEAVING
 from taskplane.executor.runs.processes.frames import (
     Alive,
-    Asked,
+    Answer,
     Begin,
+    Call,
     Cancelled,
     Close,
     Closed,
     Ended,
-    Incoming,
     Load,
     Next,
     Raised,
@@ -66,7 +66,8 @@ class AgentProcess:
         # Answers of the process to the run at work; at last, how it died.
         self._answers: asyncio.Queue[object] = asyncio.Queue()
         self._beside: list[asyncio.Task[None]] = []
-        self._asked: asyncio.Task[None] | None = None
+        # Calls of the agent that are being made.
+        self._calls: set[asyncio.Task[None]] = set()
         self.watching = asyncio.create_task(self._watch(), name=f"process {process.pid} of an agent")
 
     @classmethod
@@ -95,12 +96,18 @@ class AgentProcess:
         """Return whether the process can be given a run."""
         return not (self.watching.done() or self._reader.at_eof() or self._process.returncode is not None)
 
-    def begin(self, turn: port.Turn, until: Callable[[], float]) -> None:
-        """Begin a run. `until` tells the monotonic time up to which its lease is certain."""
+    def begin(self, turn: port.Turn, until: Callable[[], float], method: str) -> None:
+        """Begin a run of a method of the agent. `until` tells the monotonic time up to which its lease is certain."""
         self._turn, self._context = turn, contextvars.copy_context()
         data = {each.name: getattr(turn, each.name) for each in fields(turn) if each.name not in _NOT_DATA}
         data["history"] = tuple(turn.history)
-        begin = Begin(turn=data, until=until(), request_id=logs.request_id.get(), traceparent=tracing.traceparent())
+        begin = Begin(
+            turn=data,
+            method=method,
+            until=until(),
+            request_id=logs.request_id.get(),
+            traceparent=tracing.traceparent(),
+        )
         send(self._writer, begin)
         self._beside = [
             asyncio.create_task(self._tell_of_cancel(turn), name="cancel of an agent in a process"),
@@ -183,18 +190,20 @@ class AgentProcess:
 
     async def _read(self) -> None:
         while (frame := await receive(self._reader)) is not None:
-            if isinstance(frame, Asked):
-                self._asked = asyncio.create_task(self._tell_incoming(), context=self._context)
+            if isinstance(frame, Call):
+                call = asyncio.create_task(self._call(frame), name=f"{frame.method} of an agent", context=self._context)
+                self._calls.add(call)
+                call.add_done_callback(self._calls.discard)
             else:
                 self._answers.put_nowait(frame)
 
-    async def _tell_incoming(self) -> None:
+    async def _call(self, call: Call) -> None:
         if self._turn is None:
             return
         try:
-            answer = Incoming(await self._turn.calls.incoming())
+            answer = Answer(call.number, await getattr(self._turn.calls, call.method)(*call.arguments))
         except Exception as error:  # noqa: BLE001 - raised in the agent
-            answer = Incoming((), str(error) or type(error).__name__)
+            answer = Answer(call.number, fault=_sendable(error))
         send(self._writer, answer)
 
     async def _tell_of_cancel(self, turn: port.Turn) -> None:
@@ -209,8 +218,8 @@ class AgentProcess:
                 await self._writer.drain()
 
     async def _stop_beside(self) -> None:
-        beside = [*self._beside, *([self._asked] if self._asked is not None else [])]
-        self._beside, self._asked = [], None
+        beside = [*self._beside, *self._calls]
+        self._beside = []
         for task in beside:
             task.cancel()
         if beside:
@@ -225,3 +234,12 @@ class AgentProcess:
             return AgentProcessDied(f"it exited with code {code}")
         known = {each.value: each.name for each in signal.Signals}
         return AgentProcessDied(f"it was ended by {known.get(-code, f'signal {-code}')}")
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an exception as another process can read it."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever it holds
+        return RuntimeError(str(error) or type(error).__name__)
+    return error

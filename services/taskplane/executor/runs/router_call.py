@@ -1,0 +1,153 @@
+"""The call of a Router, in an asyncio task of its own, which outlasts the request and goes on with what was begun."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+from taskplane.executor import agent as port
+from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.runs.faults import shut, thrown
+from taskplane.runtime import logs, tracing
+
+log = logging.getLogger(__name__)
+
+_END: Final = object()
+
+
+class _Raised:
+    """What the agent raised in a step; a future would not take all of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class RouterCall(AsyncIterator[port.Change]):
+    """A call of `route`, and the changes of the iterator that it returned, if any.
+
+    All steps are taken in one asyncio task, from the first one of `route` to the closing of the iterator: libraries
+    leave what they entered in the task in which they entered it. Belongs to one event loop; `aclose` ends it.
+    """
+
+    def __init__(
+        self, route: Callable[["RouterCall"], Awaitable[object]], task_id: str, background: BackgroundTasks
+    ) -> None:
+        """`route` is given this call, which is no iterator yet."""
+        # Of the turn that the router was given.
+        self.cancelled = asyncio.Event()
+        self.read: Callable[[], Awaitable[list[port.Message]]] = no_messages
+        self._task_id = task_id
+        self._decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._steps: asyncio.Queue[asyncio.Future[object]] = asyncio.Queue()
+        # The call is closed; any other cancellation of its task is the agent's own.
+        self._stopped = False
+        self._task = background.start(self._work(route), name=f"routing of task {task_id}")
+        self._task.add_done_callback(self._ended)
+
+    async def incoming(self) -> list[port.Message]:
+        """Return the messages for the run that goes on with this call; none before there is one."""
+        return await self.read()
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether `route` has returned or raised."""
+        return self._decided.done()
+
+    async def wait(self, timeout: float) -> None:
+        """Wait until `route` has returned or raised, at most `timeout` seconds."""
+        await asyncio.wait((self._decided,), timeout=timeout)
+
+    async def decision(self) -> object:
+        """Return what `route` returned. Raises what it raised."""
+        return _given(await asyncio.shield(self._decided))
+
+    def now(self) -> object:
+        """Return what `route` returned; None as long as it has not, or if it raised."""
+        found = self._decided.result() if self.is_decided else None
+        return None if isinstance(found, _Raised) else found
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether a run is to wait for this call: it is not decided, failed, answered, or made an iterator."""
+        if not self.is_decided:
+            return True
+        return self._decided.result() is not None and not isinstance(self._decided.result(), port.MakeTask)
+
+    async def __anext__(self) -> port.Change:
+        if self._task.done():
+            raise StopAsyncIteration
+        step: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._steps.put_nowait(step)
+        change = _given(await step)
+        if change is _END:
+            raise StopAsyncIteration
+        return change  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+    def stop(self) -> None:
+        """Cancel what the router waits for, and close its iterator, without waiting for that."""
+        if not self._stopped:
+            self._stopped = True
+            self._task.cancel()
+
+    async def aclose(self) -> None:
+        """Stop, and wait until the code of the agent has ended."""
+        self.stop()
+        await asyncio.wait((self._task,))
+
+    async def _work(self, route: Callable[["RouterCall"], Awaitable[object]]) -> None:
+        logs.task_id.set(self._task_id)
+        try:
+            found = await route(self)
+        except BaseException as error:
+            if not self._stopped:
+                log.warning("the router of task %s failed", self._task_id, exc_info=error)
+            self._decided.set_result(_Raised(error))
+            return
+        if isinstance(found, port.MakeTask) and found.reason:
+            log.info("task %s is made: %s", self._task_id, found.reason)
+            tracing.describe({"taskplane.routing.reason": found.reason})
+        self._decided.set_result(found)
+        if isinstance(found, AsyncIterator):
+            await self._go_on(found)
+
+    def _ended(self, _: object) -> None:
+        if not self._decided.done():
+            self._decided.set_result(_Raised(asyncio.CancelledError("the router was stopped")))
+
+    async def _go_on(self, changes: AsyncIterator[port.Change]) -> None:
+        # A cancellation by the agent itself that came while it did not run.
+        canceled: asyncio.CancelledError | None = None
+        try:
+            while not self._stopped:
+                try:
+                    step = await self._steps.get()
+                except asyncio.CancelledError as error:
+                    canceled = error
+                    continue
+                made: object
+                try:
+                    made = await (anext(changes, _END) if canceled is None else thrown(changes, canceled))
+                except StopAsyncIteration:
+                    made = _END
+                except BaseException as error:  # noqa: BLE001 - raised where the change is taken
+                    made = _Raised(error)
+                canceled = None
+                if not step.done():
+                    step.set_result(made)
+        finally:
+            await shut(changes)
+
+
+def _given(found: object) -> object:
+    if isinstance(found, _Raised):
+        error = found.error
+        if isinstance(error, (StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt)):
+            # As it is, it would end whoever waits for it.
+            raise RuntimeError(f"the agent raised {error!r}") from error
+        raise error
+    return found
+
+
+async def no_messages() -> list[port.Message]:
+    """Return what comes to a turn that has no task yet."""
+    return []

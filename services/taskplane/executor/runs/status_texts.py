@@ -1,0 +1,91 @@
+"""The texts of a StatusWriter, beside a run: one call at a time, and none that repeats what was just said."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor import agent as port
+from taskplane.executor.runs.change_buffer import ChangeBuffer
+from taskplane.executor.runs.faults import is_ours
+from taskplane.executor.runs.outbox import Outbox
+from taskplane.executor.runs.ports import Ports
+from taskplane.runtime.retry import retry_until_reachable
+
+log = logging.getLogger(__name__)
+
+MAX_LENGTH: Final = 50
+"""Characters of a status text."""
+REMEMBERED: Final = 5
+"""The number of texts before it that a new one may not repeat."""
+
+
+class StatusTexts:
+    """The status texts of one run."""
+
+    def __init__(
+        self, ports: Ports, writer: port.StatusWriter | None, task_id: str, outbox: Outbox, buffer: ChangeBuffer
+    ) -> None:
+        self._ports = ports
+        self._writer = writer
+        self._task_id = task_id
+        self._outbox = outbox
+        self._buffer = buffer
+        # Newest first; None: not read yet.
+        self._recent: deque[str] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @contextmanager
+    def beside(self, turn: Callable[[], port.Turn]) -> Generator[None]:
+        """Write texts while the body is at work. `turn` is asked for the turn as it is at each call."""
+        if self._writer is None:
+            yield
+            return
+        task = asyncio.create_task(self._write(self._writer, turn), name=f"status texts of task {self._task_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            yield
+        finally:
+            # Not waited for here: a call that hangs must not keep the task from ending.
+            task.cancel()
+
+    async def close(self) -> None:
+        """Wait until no call is under way any more."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _write(self, writer: port.StatusWriter, turn: Callable[[], port.Turn]) -> None:
+        while True:
+            await asyncio.sleep(self._ports.status_interval)
+            if not self._buffer.takes_status_texts:
+                return
+            recent = await self._read_recent()
+            try:
+                text = await writer.status_text(turn(), tuple(recent))
+                if text is None or not self._is_news(text, recent):
+                    continue
+                if not self._outbox.blocked and self._buffer.status_text(text):
+                    recent.appendleft(text)
+            except BaseException as error:
+                if is_ours(error):
+                    raise
+                log.error("the agent of task %s could not say what it is doing", self._task_id, exc_info=error)
+
+    def _is_news(self, text: object, recent: deque[str]) -> bool:
+        if not isinstance(text, str):
+            raise TypeError(f"status_text returns a str or None, not {type(text).__name__}")
+        return bool(text.strip()) and len(text) <= MAX_LENGTH and text not in recent
+
+    async def _read_recent(self) -> deque[str]:
+        if self._recent is None:
+            request = pb.ListEventsRequest(
+                task_id=self._task_id, kinds=[pb.EVENT_KIND_STATUS_TEXT], newest_first=True, limit=REMEMBERED
+            )
+            found = await retry_until_reachable(lambda: self._ports.store.ListEvents(request))
+            texts = (port.text_of(event.event.status_update.status.message) for event in found.events)
+            self._recent = deque(texts, REMEMBERED)
+        return self._recent

@@ -1,0 +1,109 @@
+"""What of a request an agent is shown besides the message, whenever and wherever its turn is run."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Migrated
+from tests.executor.plane import Plane, open_plane, open_stores, said, text
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.executor.agent import AskInput, Change, Complete, Policy, Say, Turn
+
+URI = "https://example.com/"
+
+
+async def tells(turn: Turn) -> AsyncIterator[Change]:
+    """Says what it is shown, as a question if it is asked to."""
+    shown = json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]])
+    yield AskInput(shown) if turn.text == "ask" else Complete(shown)
+
+
+async def send(plane: Plane, words: str, number: int, task_id: str = "") -> pb.SubmitResponse:
+    """Sends a message whose request differs from all others in its options."""
+    request = pb.SubmitRequest(
+        request=a2a.SendMessageRequest(
+            message=said(words, task_id=task_id),
+            configuration=a2a.SendMessageConfiguration(accepted_output_modes=[f"text/{number}"]),
+        ),
+        extensions=[f"{URI}{number}"],
+    )
+    request.request.metadata.update({"number": number})
+    return await plane.executor().Submit(request)
+
+
+def options(number: int) -> list[Any]:
+    return [{"number": number}, [f"text/{number}"], [f"{URI}{number}"]]
+
+
+def shown(message: a2a.Message) -> Any:
+    return json.loads(text(message))
+
+
+@pytest.fixture
+async def database_url(migrated: Migrated, engine_name: str) -> str:
+    """The URL of a PostgreSQL database for both stores; empty on SQLite, where each has a file."""
+    return "" if engine_name == "sqlite" else await migrated("taskplane.sessions")
+
+
+async def test_the_options_of_a_request_survive_the_queue_and_a_pause(tmp_path: Path, database_url: str) -> None:
+    """P2, I1: a task that was queued is shown what its request said, and after a pause what the answer's said."""
+    async with open_stores(tmp_path, database_url=database_url) as stores:
+        async with open_plane(stores, ("a", Scripted(tells)), capacity=0) as plane:
+            waiting = await send(plane, "ask", 1)
+        async with open_plane(stores, ("a", Scripted(tells))) as plane:
+            asked = await plane.at_rest(waiting)
+            assert asked.status.state == a2a.TASK_STATE_INPUT_REQUIRED and shown(asked.status.message) == options(1)
+            answered = await plane.at_rest(await send(plane, "so", 2, asked.id))
+            assert shown(answered.status.message) == options(2)
+            # The first one's are the metadata of the task.
+            assert answered.metadata.fields["number"].number_value == 1
+
+
+async def test_each_turn_of_a_run_is_shown_the_options_of_its_own_request(tmp_path: Path) -> None:
+    """I1: a message that came while the task ran, too; none of the first turn stay."""
+    going = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "first":
+            await going.wait()
+        yield Say(json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]]))
+
+    async with open_stores(tmp_path) as stores, open_plane(stores, ("a", Scripted(script))) as plane:
+        waiting = await send(plane, "first", 1)
+        await send(plane, "second", 2, waiting.task.task_id)
+        await plane.submit("third", task_id=waiting.task.task_id)
+        going.set()
+        task = await plane.at_rest(waiting)
+        told = [shown(message) for message in (*task.history, task.status.message) if message.role == a2a.ROLE_AGENT]
+        assert told == [options(1), options(2), [{}, [], []]]
+
+
+async def test_an_agent_in_a_process_is_shown_them_too(tmp_path: Path) -> None:
+    """P2: isolation changes nothing about a turn."""
+    async with (
+        open_stores(tmp_path) as stores,
+        open_plane(stores, loaded=["a=tests.executor.isolated:Options@process"]) as plane,
+    ):
+        task = await plane.at_rest(await send(plane, "go", 1))
+        assert shown(task.status.message) == options(1)
+
+
+async def test_limits_and_resumption_stand_in_the_row_of_the_task(tmp_path: Path) -> None:
+    """P9, C8: as the policy of the agent says when the turn begins."""
+    policy = Policy(on_orphan="resume", queue_limit=1.0, pause_limit=0.2)
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("Which?")
+
+    async with open_stores(tmp_path) as stores:
+        async with open_plane(stores, ("a", Scripted(script, policy=policy))) as plane:
+            task = await plane.reaches((await plane.submit("go")).task.task_id, a2a.TASK_STATE_FAILED)
+            assert task.status.message.metadata.fields["reason"].string_value == "PAUSE_TIMEOUT" or task.metadata
+        async with open_plane(stores, ("a", Scripted(script, policy=policy)), capacity=0) as plane:
+            await plane.reaches((await plane.submit("go")).task.task_id, a2a.TASK_STATE_FAILED)
