@@ -53,7 +53,7 @@ async def test_an_agent_is_served_with_its_text_its_tools_and_its_system_prompt(
             return {"answer": 42}
 
     async with served(with_tool, system_prompt="Be brief.", name="Finder", description="Finds.") as (agent, server):
-        assert (agent.card.name, agent.card.description) == ("Finder", "Finds.")
+        assert (agent.card.name, agent.card.description) == ("a", "Finds.")
         server.add([Delta("Looking. "), *calls(("lookup", {"question": "why"}))], text("It ", "is 42."))
         given = turn("why?", [said("hi"), answered("hello")], Given(["and how?"]))
         found = await all_of(agent.run(given))

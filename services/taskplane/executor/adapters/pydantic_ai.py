@@ -16,7 +16,7 @@ from pydantic_ai.capabilities import ReinjectSystemPrompt
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
 
-from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard
+from taskplane.executor.adapters.cards import card
 from taskplane.executor.agent import Agent, AgentError, AskInput, Change, Checkpoint, Complete, Message, Part, Turn
 from taskplane.executor.agents.llm.artifact_stream import TOOL as ARTIFACT_TOOL
 from taskplane.executor.agents.llm.artifact_stream import artifact_ids
@@ -39,14 +39,7 @@ class PydanticAgent:
 
     def __init__(self, agent: AbstractAgent[Any, Any], name: str) -> None:
         description = agent.description if isinstance(agent.description, str) else ""
-        self.card = AgentCard(
-            name=agent.name or name,
-            description=description or f"The agent {agent.name or name}.",
-            version="1",
-            capabilities=AgentCapabilities(streaming=True),
-            default_input_modes=["text/plain"],
-            default_output_modes=["text/plain"],
-        )
+        self.card = card(name, description or f"The agent {agent.name or name}, made with pydantic-ai.")
         self._agent = agent
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
