@@ -15,6 +15,7 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import ReinjectSystemPrompt
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.toolsets import AbstractToolset, ExternalToolset
 
 from taskplane.executor.adapters.cards import card
 from taskplane.executor.agent import Agent, AgentError, AskInput, Change, Checkpoint, Complete, Message, Part, Turn
@@ -41,6 +42,8 @@ class PydanticAgent:
         description = agent.description if isinstance(agent.description, str) else ""
         self.card = card(name, description or f"The agent {agent.name or name}, made with pydantic-ai.")
         self._agent = agent
+        # The question to the user tells of calls that nobody here answers.
+        self._asking = tuple(_external(agent))
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         """Run the agent on the conversation of a turn, or go on with its calls that waited for the user."""
@@ -58,7 +61,7 @@ class PydanticAgent:
         run = ModelRun(
             self._agent,
             messages,
-            Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn)),
+            Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn), hidden=self._asking),
             incoming=turn,
             # The library leaves a system prompt out where there is a history.
             capabilities=[ReinjectSystemPrompt()],
@@ -76,6 +79,19 @@ class PydanticAgent:
         elif not isinstance(run.output, str):
             content: Any = pydantic_core.to_jsonable_python(run.output, serialize_unknown=True)
             yield Complete(Message(parts=[Part(data=value_of(content))]))
+
+
+def _external(agent: AbstractAgent[Any, Any]) -> list[str]:
+    """Return the names of the tools whose results come from outside."""
+    names: list[str] = []
+
+    def look(toolset: AbstractToolset[Any]) -> None:
+        if isinstance(toolset, ExternalToolset):
+            names.extend(tool.name for tool in toolset.tool_defs)
+
+    for toolset in agent.toolsets:
+        toolset.apply(look)
+    return names
 
 
 def _waits(turn: Turn) -> TypeGuard[Any]:
