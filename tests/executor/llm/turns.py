@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.executor.plane import ANN, said
-from tests.support.scripted_model import Answer, Request, ScriptedModel, open_model
+from tests.support.scripted_model import Answer, Request, ScriptedModel, calls, open_model
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import Change, Message, Task, Text, Turn
@@ -89,3 +89,24 @@ async def all_of(changes: AsyncIterator[Change] | Iterator[Change]) -> list[Chan
 def text_of(changes: Sequence[Change]) -> str:
     """The texts that grew, one after the other."""
     return "".join(change.delta for change in changes if isinstance(change, Text))
+
+
+def stage(request: Request) -> str:
+    """The stage of a turn that a request belongs to: route, work, artifact or status."""
+    if "createTask" in request.tools:
+        return "route"
+    if request.forced:
+        return "artifact"
+    return "work" if request.tools else "status"
+
+
+def by_stage(**answers: Answer | Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+    """A script with an answer for each stage; a task for every message that it names no answer to."""
+
+    def script(request: Request) -> Answer:
+        given = answers.get(stage(request))
+        if given is None:
+            return calls(("createTask", {"reason": "as scripted"})) if stage(request) == "route" else []
+        return given(request) if callable(given) else given
+
+    return script
