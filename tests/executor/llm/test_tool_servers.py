@@ -1,34 +1,16 @@
 """MCP servers that a run opens."""
 
 import asyncio
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.executor.llm.processes import command, is_gone
 from tests.executor.llm.turns import all_of, open_agent, text_of, turn
 from tests.executor.plane import until
 from tests.support.scripted_model import Answer, Request, calls, hang, text
 
 from taskplane.executor.agent import AgentError, ToolCall, ToolResult
-
-SERVER = Path(__file__).with_name("mcp_server.py")
-
-
-def command(pid_file: Path) -> str:
-    return f"{sys.executable} {SERVER} {pid_file}"
-
-
-def is_gone(pid_file: Path) -> Callable[[], bool]:
-    def gone() -> bool:
-        try:
-            os.kill(int(pid_file.read_text()), 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-    return gone
 
 
 async def test_its_tools_are_called_and_its_process_is_gone_when_the_run_has_ended(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.executor.llm.processes import command, is_gone
 from tests.executor.llm.turns import by_stage, open_agent, stage
 from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
 from tests.executor.rewinding import control, invocation
@@ -135,6 +137,20 @@ async def test_a_cancel_closes_the_connection_of_the_model(stores: Stores, at: s
     assert (await plane.task(task_id)).status.state == a2a.TASK_STATE_CANCELED
 
 
+async def test_a_cancel_ends_the_tool_servers_of_the_run(stores: Stores, tmp_path: Path) -> None:
+    """P8, P11: their processes are gone."""
+    script = by_stage(work=calls(("wait", {})))
+    async with opened(stores, script, mcp=[command(tmp_path / "pid")]) as (plane, _):
+        task_id = (await plane.submit("wait")).task.task_id
+        await eventually(
+            lambda: plane.events(task_id), lambda events: b"function_call" in b"".join(map(_bytes, events))
+        )
+        assert not is_gone(tmp_path / "pid")()
+        await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+        await plane.reaches(task_id, a2a.TASK_STATE_CANCELED)
+        await until(is_gone(tmp_path / "pid"))
+
+
 def _bytes(event: tasks.Event) -> bytes:
     return event.SerializeToString()
 
@@ -233,8 +249,9 @@ async def test_a_message_to_a_running_task_is_in_the_next_model_call(stores: Sto
         reference = await plane.submit("why?")
         await until(lambda: len(server.requests) == 2 and server.requests[1].answered)
         await plane.submit("and how?", task_id=reference.task.task_id)
-        await eventually(lambda: plane.record(reference.task.task_id), lambda record: record.input_generation > 1)
-        await asyncio.sleep(0.5)
+        # The run hears of it with the renewal of its lease.
+        renewed = stores.calls["Renew"]
+        await until(lambda: stores.calls["Renew"] >= renewed + 2)
         go_on.set()
         task = await plane.at_rest(reference)
         assert task.status.state == a2a.TASK_STATE_COMPLETED

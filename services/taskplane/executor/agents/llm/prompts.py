@@ -1,9 +1,9 @@
 """The words that a model is told besides the author's own, and the tools that the plane gives it."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from pydantic_ai.output import ToolOutput
+from pydantic_ai.output import StructuredDict, ToolOutput
 from pydantic_ai.tools import Tool, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 
@@ -32,6 +32,16 @@ _STATUS: Final = (
 _ARTIFACT: Final = (
     "Make an artifact for the user: a result that is worth keeping. It is shown to the user while you write it."
 )
+_ARTIFACT_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "a short title"},
+        "description": {"type": "string", "description": "one sentence that says what it is"},
+        "content": {"type": "string", "description": "the whole artifact, as Markdown unless it is code or data"},
+    },
+    "required": ["name", "description", "content"],
+    "additionalProperties": False,
+}
 TASK_CREATED: Final = "The task was created. Work on it now."
 _ARTIFACT_MADE: Final = "The artifact was made, and the user has seen it. Do not repeat it."
 
@@ -67,21 +77,14 @@ def task_toolset() -> ExternalToolset[object]:
 
 def artifact_tool() -> Tool[object]:
     """Return the tool by which a model makes an artifact; its calls are streamed as they are written."""
-    # One that is asked for again would be streamed twice.
-    return Tool(_create_artifact, name=ARTIFACT_TOOL, description=_ARTIFACT, takes_ctx=False, max_retries=0)
+    return Tool.from_schema(_artifact_made, name=ARTIFACT_TOOL, description=_ARTIFACT, json_schema=_ARTIFACT_SCHEMA)
 
 
-def artifact_output() -> ToolOutput[str]:
+def artifact_output() -> ToolOutput[dict[str, Any]]:
     """Return the same tool as the only way to answer."""
-    return ToolOutput(_create_artifact, name=ARTIFACT_TOOL, description=_ARTIFACT, max_retries=0)
+    return ToolOutput(StructuredDict(_ARTIFACT_SCHEMA), name=ARTIFACT_TOOL, description=_ARTIFACT, max_retries=0)
 
 
-async def _create_artifact(name: str, description: str, content: str) -> str:
-    """Return what the model is told of an artifact.
-
-    Args:
-        name: a short title
-        description: one sentence that says what it is
-        content: the whole artifact, as Markdown unless it is code or data
-    """
+async def _artifact_made(**_: Any) -> str:
+    # Nothing is refused that was streamed: a model that is asked again would write it twice.
     return _ARTIFACT_MADE
