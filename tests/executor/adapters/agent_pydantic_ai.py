@@ -18,7 +18,7 @@ ASK = ToolDefinition(
 
 
 def make(gate: Gate) -> Agent[None, Any]:
-    async def answer(messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
         last = messages[-1]
         assert isinstance(last, ModelRequest)
         part = last.parts[-1]

@@ -26,8 +26,8 @@ def result(id_: str, response: Any) -> Message:
 async def sent(history: list[Message], message: Message | None = None, **of_turn: Any) -> list[dict[str, Any]]:
     async with open_agent() as (agent, server):
         server.add(text("ok"))
-        given = {"message": message} if message is not None else {}
-        await all_of(agent.run(turn("now", history, **given, **of_turn)))
+        given: dict[str, Any] = {**of_turn, **({"message": message} if message is not None else {})}
+        await all_of(agent.run(turn("now", history, **given)))
         messages: list[dict[str, Any]] = server.requests[0].body["messages"]
         return [message for message in messages if message["role"] != "system"]
 

@@ -11,7 +11,18 @@ from tests.executor.llm.processes import command, is_gone
 from tests.executor.llm.turns import by_stage, open_agent, stage
 from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
 from tests.executor.rewinding import control, invocation
-from tests.support.scripted_model import Answer, Delta, Finish, Request, ScriptedModel, Until, calls, hang, refused
+from tests.support.scripted_model import (
+    Answer,
+    Delta,
+    Finish,
+    Request,
+    ScriptedModel,
+    Step,
+    Until,
+    calls,
+    hang,
+    refused,
+)
 from tests.support.scripted_model import text as words
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -56,7 +67,7 @@ async def test_a_direct_answer_is_a_message_without_a_task(stores: Stores) -> No
 async def test_a_slow_answer_streams_as_the_text_of_a_task(stores: Stores) -> None:
     """P2: one request, one text, and no artifact of it."""
     go_on = asyncio.Event()
-    route = [Delta("Once "), Until(go_on), Delta("upon"), Finish()]
+    route: list[Step] = [Delta("Once "), Until(go_on), Delta("upon"), Finish()]
     async with opened(stores, by_stage(route=route), direct_within=0.05) as (plane, server):
         reference = await plane.submit("tell")
         task_id = reference.task.task_id

@@ -7,7 +7,7 @@ user for it.
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import pydantic_core
 from google.protobuf.json_format import MessageToDict
@@ -50,7 +50,7 @@ class PydanticAgent:
         return OwnTask(lambda: self._work(turn))
 
     async def _work(self, turn: Turn) -> AsyncGenerator[Change, None]:
-        waiting = turn.checkpoint if _waits(turn) else None
+        waiting = _waiting(turn)
         options: dict[str, Any] = {}
         if waiting is None:
             messages = await messages_of(turn, tools=True)
@@ -94,12 +94,11 @@ def _external(agent: AbstractAgent[Any, Any]) -> list[str]:
     return names
 
 
-def _waits(turn: Turn) -> TypeGuard[Any]:
-    """Return whether the message of a turn answers what the task asked for last."""
-    if not isinstance(turn.checkpoint, dict) or "asked" not in turn.checkpoint:
-        return False
+def _waiting(turn: Turn) -> dict[str, Any] | None:
+    """Return the run that waits for the message of a turn: if that answers what the task asked for last."""
+    found: dict[str, Any] = turn.checkpoint or {}
     own = [message.message_id for message in turn.history if message.task_id == turn.task_id]
-    return bool(own) and own[-1] == turn.checkpoint["asked"]
+    return found if own and own[-1] == found.get("asked") else None
 
 
 def _before(turn: Turn, since: str) -> list[ModelMessage]:
@@ -145,14 +144,12 @@ def _checkpoint(asked: Message, since: str, said: list[Any], requests: DeferredT
         raise AgentError("The run of the agent is too large to wait for an answer.") from error
 
 
-def _results(message: Message, waiting: Any) -> DeferredToolResults:
+def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults:
     """Return the user's answer: a data part with values by the ids of the calls, or a text for all of them."""
     given: dict[str, Any] = {}
     for part in message.parts:
-        if part.HasField("data"):
-            found: Any = MessageToDict(part.data)
-            if isinstance(found, dict):
-                given.update(found)  # pyright: ignore[reportUnknownArgumentType]
+        if part.HasField("data") and part.data.HasField("struct_value"):
+            given.update(MessageToDict(part.data.struct_value))
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     approved = text.strip().rstrip(".!").lower() in _YES
     denied = ToolDenied(text) if text.strip() else ToolDenied()
