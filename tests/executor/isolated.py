@@ -195,3 +195,16 @@ class Options:
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         yield Complete(json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]]))
+
+
+class Maker:
+    """Makes an artifact at its end, by plain generators."""
+
+    card = AgentCard(name="maker", version="1")
+
+    def run(self, turn: Turn) -> Iterator[Change]:
+        yield Say("one")
+
+    def make_artifact(self, turn: Turn) -> Iterator[Change]:
+        said = [message.parts[0].text for message in turn.history]
+        yield ArtifactChunk("made", text=f"after {said}", last=True)

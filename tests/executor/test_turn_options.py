@@ -13,6 +13,7 @@ from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AskInput, Change, Complete, Policy, Say, Turn
 
 URI = "https://example.com/"
@@ -94,16 +95,17 @@ async def test_an_agent_in_a_process_is_shown_them_too(tmp_path: Path) -> None:
         assert shown(task.status.message) == options(1)
 
 
-async def test_limits_and_resumption_stand_in_the_row_of_the_task(tmp_path: Path) -> None:
-    """P9, C8: as the policy of the agent says when the turn begins."""
-    policy = Policy(on_orphan="resume", queue_limit=1.0, pause_limit=0.2)
+async def test_the_limits_of_an_agent_hold_for_its_tasks(tmp_path: Path) -> None:
+    """P9: how long its task may wait to be run, and for its user, as the policy says when the turn begins."""
+    policy = Policy(queue_limit=0.05, pause_limit=0.05)
 
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield AskInput("Which?")
+    async def ended(plane: Plane) -> str:
+        task = await plane.reaches((await plane.submit("ask")).task.task_id, a2a.TASK_STATE_FAILED)
+        (*_, end) = await plane.events(task.id, tasks.EVENT_KIND_STATUS)
+        return end.event.status_update.metadata.fields["reason"].string_value
 
-    async with open_stores(tmp_path) as stores:
-        async with open_plane(stores, ("a", Scripted(script, policy=policy))) as plane:
-            task = await plane.reaches((await plane.submit("go")).task.task_id, a2a.TASK_STATE_FAILED)
-            assert task.status.message.metadata.fields["reason"].string_value == "PAUSE_TIMEOUT" or task.metadata
-        async with open_plane(stores, ("a", Scripted(script, policy=policy)), capacity=0) as plane:
-            await plane.reaches((await plane.submit("go")).task.task_id, a2a.TASK_STATE_FAILED)
+    async with open_stores(tmp_path, sweep_every=0.05, lease_ttl=1.0) as stores:
+        async with open_plane(stores, ("a", Scripted(tells, policy=policy)), capacity=0) as plane:
+            assert await ended(plane) == "QUEUE_TIMEOUT"
+        async with open_plane(stores, ("a", Scripted(tells, policy=policy))) as plane:
+            assert await ended(plane) == "PAUSE_TIMEOUT"

@@ -71,6 +71,9 @@ class AgentTurn:
             # At once, so that the last words are sent along with what was yielded just before.
             end = self.end_of(final if final is not None else port.Complete())
             if end[0] == a2a.TASK_STATE_COMPLETED and await self._lacks_artifact():
+                if final is None:
+                    # What it used is free for what follows, such as its process.
+                    await shut(changes)
                 failure = await self._make_artifact(acting)
                 end = self.end_of(failure) if failure is not None else end
             self._buffer.end_turn()
@@ -103,8 +106,8 @@ class AgentTurn:
         """Return whether the agent is to make an artifact before the task completes."""
         if self._hosted.artifact_maker is None or self._buffer.made_artifact or self._inputs.unread:
             return False
-        if self._turn.attempt > 1 and self._policy.on_orphan == "resume":
-            # One that an attempt before has made is still there.
+        if self._policy.on_orphan == "resume":
+            # A run before may have made one, which is still there.
             request = pb.ListEventsRequest(
                 task_id=self._turn.task_id,
                 kinds=[pb.EVENT_KIND_ARTIFACT],
