@@ -41,6 +41,16 @@ async def test_a_task_goes_on_after_the_call_that_asked_for_it() -> None:
         assert roles == ["system", "user", "assistant", "tool"]
 
 
+async def test_words_before_a_task_are_a_message_of_their_own() -> None:
+    """P3: they do not run into the first words of the work."""
+    async with open_agent() as (agent, server):
+        server.add([*text("I will.", finish=None), *calls(("createTask", {"reason": "it is long"}))], text("Done."))
+        changes = await agent.route(turn("write"))
+        assert not isinstance(changes, str)
+        found = [change for change in await all_of(changes) if isinstance(change, (Text, Say))]
+        assert found == [Text("I will."), Say("I will."), Text("Done.")]
+
+
 async def test_a_slow_answer_goes_on_as_the_text_of_a_task_and_gets_no_artifact() -> None:
     """P2: what was streamed is neither lost nor asked for again."""
     go_on = asyncio.Event()

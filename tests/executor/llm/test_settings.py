@@ -57,7 +57,8 @@ def test_a_model_that_cannot_be_used_stops_the_start(model: str, problem: str, m
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("RUN_LIMIT", "-1"), ("TIMEOUT", "0"), ("ATTEMPTS", "0"), ("ARTIFACT", "no")]
+    ("variable", "value"),
+    [("RUN_LIMIT", "-1"), ("TIMEOUT", "0"), ("ATTEMPTS", "0"), ("ARTIFACT", "no"), ("MCP", "python 'x")],
 )
 def test_a_setting_that_cannot_work_is_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKPLANE_LLM_MODEL", "test")

@@ -1,22 +1,19 @@
 """Whole turns of the llm agent: an executor over real stores, and a scripted model over HTTP."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.executor.llm.processes import command, is_gone
-from tests.executor.llm.turns import by_stage, open_agent, stage
-from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
+from tests.executor.llm.turns import by_stage, opened, stage
+from tests.executor.plane import Plane, Stores, eventually, text, until
 from tests.executor.rewinding import control, invocation
 from tests.support.scripted_model import (
     Answer,
     Delta,
     Finish,
     Request,
-    ScriptedModel,
     Step,
     Until,
     calls,
@@ -28,21 +25,10 @@ from tests.support.scripted_model import text as words
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import AgentError
 
 STATUS_TEXT = tasks.EVENT_KIND_STATUS_TEXT
 REPORT = {"name": "Report", "description": "A report.", "content": "0123456789" * 500}
-
-
-@asynccontextmanager
-async def opened(
-    stores: Stores, script: Callable[[Request], Answer], *, status_interval: float = 60.0, **options: Any
-) -> AsyncGenerator[tuple[Plane, ScriptedModel], None]:
-    """An executor of the agent on a scripted model."""
-    async with (
-        open_agent(script, **options) as (agent, server),
-        open_plane(stores, ("llm", agent), status_interval=status_interval) as plane,
-    ):
-        yield plane, server
 
 
 async def artifact_events(plane: Plane, task_id: str) -> list[a2a.TaskArtifactUpdateEvent]:
@@ -210,6 +196,21 @@ async def test_a_model_that_fails_fails_the_task_with_a_readable_reason(stores: 
             task = await plane.run("hello")
             assert task.status.state == a2a.TASK_STATE_FAILED
             assert text(task.status.message) == "The language model did not accept the credentials of this agent."
+
+
+async def test_a_tool_that_raises_fails_the_task_and_its_text_is_shown_if_it_is_for_users(stores: Stores) -> None:
+    """P9: that of an AgentError, and of no other exception."""
+
+    async def known() -> str:
+        raise AgentError("There is no such item.")
+
+    def unknown() -> str:
+        raise RuntimeError("password=hunter2")
+
+    script = by_stage(work=lambda request: calls((request.said[0][1], {})))
+    async with opened(stores, script, tools=[known, unknown]) as (plane, _):
+        shown = [text((await plane.run(tool)).status.message) for tool in ("known", "unknown")]
+        assert shown[0] == "There is no such item." and "hunter2" not in shown[1] and "its log" in shown[1]
 
 
 async def test_after_a_rewind_the_model_sees_the_effective_history_and_nothing_else(stores: Stores) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from tests.executor.plane import ANN, said
+from tests.executor.plane import ANN, Plane, Stores, open_plane, said
 from tests.support.scripted_model import Answer, Request, ScriptedModel, calls, open_model
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -78,6 +78,18 @@ async def open_agent(
             yield agent, server
         finally:
             await agent.aclose()
+
+
+@asynccontextmanager
+async def opened(
+    stores: Stores, script: Callable[[Request], Answer], *, status_interval: float = 60.0, **options: Any
+) -> AsyncGenerator[tuple[Plane, ScriptedModel], None]:
+    """An executor of the agent on a scripted model."""
+    async with (
+        open_agent(script, **options) as (agent, server),
+        open_plane(stores, ("llm", agent), status_interval=status_interval) as plane,
+    ):
+        yield plane, server
 
 
 async def all_of(changes: AsyncIterator[Change] | Iterator[Change]) -> list[Change]:

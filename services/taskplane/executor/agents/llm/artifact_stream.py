@@ -43,7 +43,7 @@ class ArtifactStream:
 
     def _chunk(self, text: str, *, last: bool = False) -> ArtifactChunk:
         append, self._begun = self._begun, True
-        # What came before the content is whole by now; what comes after it is when the call has ended.
+        # A name before the content is whole by now; one after it is so when the call has ended.
         news = {
             key: text for key, text in self._texts.items() if text and (last or not append) and key not in self._told
         }

@@ -62,7 +62,7 @@ def check_whole(model: Model, response: ModelResponse) -> None:
 
 def _is_cut(model: Model, response: ModelResponse) -> bool:
     if isinstance(model, OpenAIChatModel):
-        # Where the stream gave no reason, the library says "stop"; only the provider's own words tell.
+        # The library says "stop" if the stream gave no reason; only the provider's own words tell.
         return "finish_reason" not in (response.provider_details or dict[str, Any]())
     known = type(model).__module__.startswith("pydantic_ai.models.")
     scripted = type(model).__module__ in ("pydantic_ai.models.test", "pydantic_ai.models.function")

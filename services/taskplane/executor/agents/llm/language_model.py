@@ -57,7 +57,7 @@ class LanguageModel:
         mcp: Sequence[str] = (),
         artifact: Literal["always", "auto"] = "always",
         run_limit: float = 600.0,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
         attempts: int = 3,
         direct_within: float = _DIRECT_WITHIN,
         card: AgentCard | None = None,
@@ -138,7 +138,7 @@ class LanguageModel:
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         """Work on a task with the tools of the agent."""
-        return OwnTask(lambda: self._work(turn, []))
+        return OwnTask(lambda: self._work(turn, _events(turn)))
 
     def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
         """Make the model write an artifact, unless it is to do so by its own choice only."""
@@ -158,10 +158,11 @@ class LanguageModel:
 
     async def _decide(self, turn: Turn) -> AsyncGenerator[Change, None]:
         """Yield the direct answer; or Working, as soon as the model asks for a task, and then the work on it."""
+        events = _events(turn)
         deciding = ModelRun(
             self._speaker,
             await messages_of(turn, tools=True),
-            Events(),
+            events,
             instructions=prompts.routing(self._tool_names),
             toolsets=[prompts.task_toolset()],
             output_type=[str, DeferredToolRequests],
@@ -180,18 +181,21 @@ class LanguageModel:
         returns = [
             ToolReturnPart(call.tool_name, prompts.TASK_CREATED, call.tool_call_id) for call in deciding.output.calls
         ]
-        async with aclosing(self._work(turn, [*deciding.new_messages, ModelRequest(parts=returns)])) as changes:
+        begun = [*deciding.new_messages, ModelRequest(parts=returns)]
+        async with aclosing(self._work(turn, events, begun)) as changes:
             async for change in changes:
                 yield change
 
-    async def _work(self, turn: Turn, begun: Sequence[ModelMessage]) -> AsyncGenerator[Change, None]:
+    async def _work(
+        self, turn: Turn, events: Events, begun: Sequence[ModelMessage] = ()
+    ) -> AsyncGenerator[Change, None]:
         """Yield the work on a task. `begun`: what was said about it after the user's message."""
         messages = [*await messages_of(turn, tools=True), *begun]
         async with open_servers(self.settings.mcp) as toolsets:
             working = ModelRun(
                 self._worker,
                 messages,
-                Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn)),
+                events,
                 incoming=turn,
                 instructions=prompts.working(),
                 toolsets=toolsets,
@@ -206,7 +210,7 @@ class LanguageModel:
         if self.settings.artifact == "auto" or self._answered.pop(turn.invocation_id, False):
             return
         asked = ModelRequest(parts=[UserPromptPart(prompts.forced())])
-        events = Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn))
+        events = _events(turn)
         writing = ModelRun(
             self._speaker,
             [*await messages_of(turn, tools=False), asked],
@@ -226,6 +230,10 @@ class LanguageModel:
         self._answered[invocation_id] = True
         if len(self._answered) > _MOST_ANSWERED:
             del self._answered[next(iter(self._answered))]
+
+
+def _events(turn: Turn) -> Events:
+    return Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn), hidden=(prompts.TASK_TOOL,))
 
 
 def _lacks_tool(error: AgentError) -> bool:

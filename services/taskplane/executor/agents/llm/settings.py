@@ -1,5 +1,6 @@
 """Settings of the `llm` agent, from TASKPLANE_LLM_<FIELD>."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -26,7 +27,7 @@ class LlmSettings:
     # Seconds that a run may take; 0: the run_limit of the executor.
     run_limit: float = 600.0
     # Seconds of silence after which a model call fails. Must be more than 0.
-    timeout: float = 60.0
+    timeout: float = 120.0
     # Number of times a model call is tried until its first token; nothing is repeated after that. At least 1.
     attempts: int = 3
 
@@ -38,6 +39,11 @@ class LlmSettings:
             wrong["timeout"] = "must be more than 0"
         if self.attempts < 1:
             wrong["attempts"] = "must be at least 1"
+        for server in self.mcp:
+            try:
+                shlex.split(server)
+            except ValueError as error:
+                wrong["mcp"] = f"has a command line that cannot be read: {error}"
         if wrong:
             text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
             raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
