@@ -12,10 +12,13 @@ from taskplane.executor.adapters.detection import advice, detect, is_url
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
+from taskplane.executor.agents.llm.settings import PREFIX as LLM
+from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.sources import at, described, line_of, place_of
 from taskplane.runtime.errors import NotFound
+from taskplane.runtime.settings import load
 
 _WORKER: Final = "worker:"
 _NAMED: Final = re.compile(r"[^=:]*=")
@@ -80,7 +83,7 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
     the working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: what becomes of a task
     whose worker is lost. Invalid: says what could not be loaded, why, and what was perhaps meant.
     """
-    shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
+    shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash), "llm": _language_model}
     agents: dict[str, Agent] = {}
     isolations: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -100,6 +103,14 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
         isolations[name] = isolation
         sources[name] = target
     return Agents(agents, isolations, sources)
+
+
+def _language_model() -> Agent:
+    try:
+        from taskplane.executor.agents.llm import LanguageModel
+    except ImportError as error:
+        raise bad_agent("llm", str(error), "install the extra, or name another agent") from error
+    return LanguageModel.of(load(LlmSettings, LLM))
 
 
 def _isolation(spec: str) -> tuple[str, str]:
