@@ -29,6 +29,9 @@ class Given:
     async def referenced(self) -> list[Task]:
         return self._referenced
 
+    async def ended(self) -> bool:
+        return False
+
     async def session_events(self) -> list[dict[str, Any]]:
         return []
 
