@@ -94,10 +94,14 @@ def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(
 
 
 IN_PROCESS = """
-import os, pathlib, time
+import atexit, os, pathlib, time
 from taskplane.executor.agent import AgentCard, Complete
 
 WORD = "one"
+
+@atexit.register
+def leave():
+    print("left", WORD, os.getpid(), flush=True)
 
 class Agent:
     card = AgentCard(name="Agent", version="1")
@@ -125,8 +129,8 @@ def test_an_agent_in_processes_gets_new_ones(tmp_path: Path) -> None:
         word, process = said(plane.url, "hi")["text"].split()
         assert word == "two"
         go.touch()
-        old = end_of(plane, running)
-        assert old == idle
+        assert end_of(plane, running) == idle
+        until(plane, f"left {idle}")
         assert said(plane.url, "hi")["text"] == f"two {process}"
 
 
