@@ -86,6 +86,10 @@ def shown(content: types.Content) -> str:
             pieces.append(f"{part.function_call.name}({part.function_call.args})")
         elif part.function_response:
             pieces.append(f"{part.function_response.name}: {part.function_response.response}")
+        elif part.inline_data:
+            pieces.append(f"{part.inline_data.mime_type}: {part.inline_data.data!r}")
+        elif part.file_data:
+            pieces.append(part.file_data.file_uri or "")
         else:
             pieces.append(part.text or "")
     return " ".join(pieces)
@@ -132,6 +136,11 @@ def pay(amount: str) -> dict[str, Any]:
     return {"paid": amount, "at": date(2026, 1, 2)}
 
 
+def flood(size: str) -> dict[str, Any]:
+    """Returns more than anybody can keep."""
+    return {"text": "x" * int(size)}
+
+
 def obedient() -> tuple[LlmAgent, Obedient]:
     """An agent with all these tools, and its model."""
     model = Obedient()
@@ -140,6 +149,7 @@ def obedient() -> tuple[LlmAgent, Obedient]:
         recall,
         save,
         load,
+        flood,
         LongRunningFunctionTool(ask),
         LongRunningFunctionTool(order),
         FunctionTool(pay, require_confirmation=True),

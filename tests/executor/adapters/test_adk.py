@@ -243,6 +243,26 @@ async def test_a_large_artifact_is_shown_whole_and_not_kept(world: World) -> Non
     assert "'text': None, 'names': ['big']" in await said(world.plane, "load name=big")
 
 
+async def test_files_and_data_are_seen_in_this_turn_and_later_ones(world: World) -> None:
+    """P2: files as they are, and data as JSON, from the events of ADK as from the history of other agents."""
+    file, link, data = a2a.Part(raw=b"\0\xff", media_type="image/png"), a2a.Part(url="https://x/y"), a2a.Part()
+    data.data.struct_value.update({"a": 1})
+    for agent in ("adk", "other"):
+        await world.plane.run("", context_id=C, agent=agent, parts=[file, link, data, a2a.Part(text="look")])
+    await said(world.plane, "hello")
+    line = "image/png: b'\\x00\\xff' https://x/y {\"a\": 1} look"
+    assert [words for role, words in world.model.seen[-1] if role == "user"] == [line, line, "hello"]
+
+
+async def test_what_the_session_cannot_keep_fails_the_task_and_says_so(world: World) -> None:
+    """P9: an event of more than 3 MiB; the next turn is not harmed."""
+    task = await world.plane.run("flood size=4000000", context_id=C)
+    assert task.status.state == a2a.TASK_STATE_FAILED
+    assert text(task.status.message) == "The session cannot keep what obedient said: an event is larger than 3 MiB."
+    assert await said(world.plane, "hello") == "heard hello"
+    assert world.model.seen[-1] == [("user", "flood size=4000000"), ("user", "hello")]
+
+
 async def test_usage_is_told(world: World) -> None:
     """P9: the figures of all requests of a run are those of its task."""
     task = await world.plane.run("recall key=a", context_id=C)

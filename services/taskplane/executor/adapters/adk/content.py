@@ -1,12 +1,13 @@
 """Conversion between the messages of A2A and the contents of ADK."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from google.genai import types
-from google.protobuf.json_format import MessageToJson
 
 from taskplane.executor.agent import ArtifactChunk, Message, Part
+from taskplane.executor.json_values import to_json
 
 _TYPES: Final = ("adk_type", "kagent_type")
 _RAW_PIECE: Final = 1024 * 1024
@@ -39,7 +40,7 @@ def content_of(message: Message, role: str) -> types.Content:
             file = types.FileData(file_uri=part.url, mime_type=part.media_type or None)
             parts.append(types.Part(file_data=file))
         elif part.HasField("data") and not (role == "model" and kind_of(part)):
-            parts.append(types.Part(text=MessageToJson(part.data, indent=None, ensure_ascii=False)))
+            parts.append(types.Part(text=json.dumps(to_json(part.data), ensure_ascii=False)))
     return types.Content(role=role, parts=parts)
 
 
