@@ -77,8 +77,8 @@ async def _turn(port: int, tokens: int) -> list[float]:
 def _pieces(result: dict[str, Any]) -> Iterator[str]:
     """Yield the pieces of a text that an event has: of a growing text, or of an artifact."""
     update = result.get("artifactUpdate")
-    parts = update["artifact"]["parts"] if update is not None else []
-    message = result.get("statusUpdate", {}).get("status", {}).get("message", {})
+    parts: list[dict[str, Any]] = update["artifact"]["parts"] if update is not None else []
+    message: dict[str, Any] = result.get("statusUpdate", {}).get("status", {}).get("message", {})
     if message.get("metadata", {}).get("kagent_adk_partial"):
         parts = message["parts"]
     for part in parts:
