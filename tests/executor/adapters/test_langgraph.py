@@ -407,8 +407,8 @@ async def test_what_a_node_returns_after_it_has_streamed_it_is_said_once(stores:
         return {"messages": [{"role": "assistant", "content": "six"}]}
 
     for saver in (None, InMemorySaver()):
-        async with open_plane(stores, ("a", adapt(graph(again, written, plain, last, saver=saver), "a"))) as plane:
-            spoken = ["go", "one two", "three four", "five", "six"]
+        async with open_plane(stores, ("a", adapt(graph(again, plain, written, last, saver=saver), "a"))) as plane:
+            spoken = ["go", "one two", "five", "three four", "six"]
             task = await plane.run("go")
             assert await plane.conversation(task.context_id) == spoken
             await plane.run("go", context_id=task.context_id)
