@@ -1,7 +1,8 @@
 """What graphs of LangGraph do beyond the scenarios."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -66,6 +67,21 @@ def heard(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(" | ".join(told))]}
 
 
+@asynccontextmanager
+async def cut_off(stores: Stores) -> AsyncGenerator[Stores]:
+    """The stores for another executor, while those who have these reach nothing."""
+
+    async def refuse(request: object) -> None:
+        raise Unavailable("this executor is cut off")
+
+    calls = ("Renew", "AppendEvents", "Release", "Claim", "GetTask", "AppendEntries", "ListUncopied")
+    stores.channel.before.update(dict.fromkeys(calls, refuse))
+    other = Stores(stores.services)
+    yield other
+    await other.channel.close()
+    stores.channel.before.clear()
+
+
 async def run(plane: Plane, words: str, **more: Any) -> tuple[int, str]:
     task = await plane.run(words, **more)
     return task.status.state, text(task.status.message)
@@ -100,29 +116,32 @@ async def test_a_graph_shows_its_messages_once_with_calls_results_and_usage_betw
 
 async def test_two_models_at_once_are_shown_one_after_the_other(stores: Stores) -> None:
     """P3: pieces of two texts are not mixed, one of them in a subgraph; what a model says to itself is not shown."""
-    begun = asyncio.Event()
+    begun, spoken = asyncio.Event(), asyncio.Event()
 
     class Held(GenericFakeChatModel):
         async def _astream(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
             async for piece in super()._astream(*args, **more):
                 yield piece
-                await begun.wait()
+                begun.set()
+                await spoken.wait()
 
     async def first(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await Held(messages=iter(["one two three"])).ainvoke("go")]}
 
     async def second(state: MessagesState) -> dict[str, Any]:
-        begun.set()
+        await begun.wait()
         quiet = GenericFakeChatModel(messages=iter(["to itself"])).with_config(tags=["nostream"])
         await quiet.ainvoke("go")
-        return {"messages": [await GenericFakeChatModel(messages=iter(["four five six"])).ainvoke("go")]}
+        said = await GenericFakeChatModel(messages=iter(["four five six"])).ainvoke("go")
+        spoken.set()
+        return {"messages": [said]}
 
     built = Graph(MessagesState).add_node("first", graph(first)).add_node(second)
     built.add_edge(START, "first").add_edge(START, "second")
     async with open_plane(stores, ("a", adapt(built, "a"))) as plane:
         task = await plane.run("go")
         conversation = await plane.conversation(task.context_id)
-    assert conversation[0] == "go" and sorted(conversation[1:]) == ["four five six", "one two three"]
+    assert conversation == ["go", "one two three", "four five six"]
 
 
 async def test_only_what_the_thread_does_not_have_is_passed_to_it(tmp_path: Path) -> None:
@@ -306,22 +325,42 @@ async def test_a_lost_run_goes_on_after_its_last_step_if_its_policy_says_so(tmp_
         await reached.wait()
         await eventually(lambda: lost.events(task_id), lambda events: "first done" in str(events))
 
-        async def cut_off(request: object) -> None:
-            raise Unavailable("this executor is cut off")
-
-        calls = ("Renew", "AppendEvents", "Release", "Claim", "GetTask", "AppendEntries", "ListUncopied")
-        stores.channel.before.update(dict.fromkeys(calls, cut_off))
-        other = Stores(stores.services)
-        reached.clear()
-        async with open_plane(other, ("a", agent)) as survivor:
+        async with cut_off(stores) as other, open_plane(other, ("a", agent)) as survivor:
+            reached.clear()
             await reached.wait()
             let_go.set()
             task = await survivor.reaches(task_id, COMPLETED, FAILED)
             assert task.status.state == COMPLETED and text(task.status.message) == "second done"
             assert counted == [1, 2]
             assert await survivor.conversation(task.context_id) == ["go", "first done", "second done"]
-        await other.channel.close()
-        stores.channel.before.clear()
+
+
+async def test_an_answer_whose_run_was_lost_is_given_again(tmp_path: Path) -> None:
+    """C9, I1: also after the graph has gone on from it and said something."""
+    reached, let_go = asyncio.Event(), asyncio.Event()
+
+    def ask(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"Hello, {interrupt('Name?')}.")]}
+
+    async def second(state: MessagesState) -> dict[str, Any]:
+        reached.set()
+        await let_go.wait()
+        return {"messages": [AIMessage("second done")]}
+
+    agent = adapt(graph(ask, second, saver=InMemorySaver()), "a", Policy(on_orphan="rerun"))
+    async with open_stores(tmp_path, lease_ttl=1.5) as stores, open_plane(stores, ("a", agent)) as lost:
+        asked = await lost.run("go")
+        await lost.submit("Ann", task_id=asked.id, context_id=asked.context_id)
+        await reached.wait()
+        await eventually(lambda: lost.events(asked.id), lambda events: "Hello, Ann." in str(events))
+        async with cut_off(stores) as other, open_plane(other, ("a", agent)) as survivor:
+            reached.clear()
+            await reached.wait()
+            let_go.set()
+            task = await survivor.reaches(asked.id, COMPLETED, FAILED)
+            assert task.status.state == COMPLETED and text(task.status.message) == "second done"
+            said = await survivor.conversation(task.context_id)
+            assert said == ["go", "Name?", "Ann", "Hello, Ann.", "Hello, Ann.", "second done"]
 
 
 async def test_a_cancelled_graph_keeps_its_finished_steps_and_stores_nothing_more(stores: Stores) -> None:
@@ -360,12 +399,16 @@ async def test_what_a_node_returns_after_it_has_streamed_it_is_said_once(stores:
             get_stream_writer()(piece)
         return {"messages": [AIMessage("three four")]}
 
-    def plain(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [("ai", "five"), {"role": "assistant", "content": "six"}]}
+    async def plain(state: MessagesState) -> dict[str, Any]:
+        said = await GenericFakeChatModel(messages=iter(["five"])).ainvoke("go")
+        return {"messages": [("ai", said.text)]}
+
+    def last(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [{"role": "assistant", "content": "six"}]}
 
     for saver in (None, InMemorySaver()):
-        async with open_plane(stores, ("a", adapt(graph(again, written, plain, saver=saver), "a"))) as plane:
-            spoken = ["go", "one two", "three four", "five", "six"]
+        async with open_plane(stores, ("a", adapt(graph(again, plain, written, last, saver=saver), "a"))) as plane:
+            spoken = ["go", "one two", "five", "three four", "six"]
             task = await plane.run("go")
             assert await plane.conversation(task.context_id) == spoken
             await plane.run("go", context_id=task.context_id)

@@ -125,8 +125,8 @@ def _adapted(found: Any, name: str, spec: str, library: Library) -> Agent:
     module = f"{_ADAPTERS}.{library.adapter}"
     try:
         adapter = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        problem = f"what is needed to serve it is not installed: {error}"
+    except ImportError as error:
+        problem = f"what is needed to serve it is not installed, or too old: {error}"
         raise bad_agent(spec, problem, f"pip install 'taskplane[{library.extra}]'") from error
     agent: Agent = adapter.adapt(found, name)
     return agent

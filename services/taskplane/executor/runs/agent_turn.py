@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _NO_REASON: Final = "The agent failed and gave no reason."
 _REJECTED: Final = "The agent rejected the task and gave no reason."
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
-# What an ArtifactMaker may yield.
+# The changes that an ArtifactMaker may yield.
 _OF_ARTIFACT: Final = (port.ArtifactChunk, port.Working, port.Usage, port.Fail)
 
 
@@ -49,6 +49,8 @@ class AgentTurn:
         begun: RouterCall | None = None,
     ) -> None:
         """`begun`: the call of a router that made the iterator to go on with."""
+        self.agent = hosted.name
+        self.task_id = turn.task_id
         self._ports = ports
         self._hosted = hosted
         self._policy = policy
@@ -73,7 +75,7 @@ class AgentTurn:
             end = self.end_of(final if final is not None else port.Complete())
             if end[0] == a2a.TASK_STATE_COMPLETED and await self._lacks_artifact():
                 if final is None:
-                    # What it used is free for what follows, such as its process.
+                    # So that its process, for instance, is free for the maker.
                     await shut(changes)
                 failure = await self._make_artifact(acting)
                 end = self.end_of(failure) if failure is not None else end
@@ -101,7 +103,7 @@ class AgentTurn:
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:
-            raise failed(error, self._turn.task_id) from error
+            raise failed(error, self.task_id) from error
 
     async def _lacks_artifact(self) -> bool:
         """Return whether the agent is to make an artifact before the task completes."""
@@ -110,7 +112,7 @@ class AgentTurn:
         if self._policy.on_orphan == "resume":
             # A run before may have made one, which is still there.
             request = pb.ListEventsRequest(
-                task_id=self._turn.task_id,
+                task_id=self.task_id,
                 kinds=[pb.EVENT_KIND_ARTIFACT],
                 after_generation=self._given.generation,
                 limit=1,
@@ -152,7 +154,7 @@ class AgentTurn:
             except BaseException as error:
                 if acting.is_ours(error):
                     raise
-                raise failed(error, self._turn.task_id) from error
+                raise failed(error, self.task_id) from error
             acting.check()
             canceled = None
             try:
@@ -162,7 +164,7 @@ class AgentTurn:
                     return change
                 self._buffer.take(change)
             except (ValueError, TypeError, AttributeError, JsonError) as error:
-                raise failed(error, self._turn.task_id, standing_at(changes)) from error
+                raise failed(error, self.task_id, standing_at(changes)) from error
             if outbox.blocked:
                 try:
                     await outbox.room()
@@ -180,13 +182,11 @@ class AgentTurn:
         except BaseException as error:
             if acting.is_ours(error):
                 raise
-            log.exception("the agent of task %s raised after its final change", self._turn.task_id)
+            log.exception("the agent of task %s raised after its final change", self.task_id)
             return
         at = standing_at(changes)
         place = f" at {at}" if at else ""
-        text = (
-            f"the agent of task {self._turn.task_id} yielded {extra!r}{place} after its final change; it is discarded"
-        )
+        text = f"the agent of task {self.task_id} yielded {extra!r}{place} after its final change; it is discarded"
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)

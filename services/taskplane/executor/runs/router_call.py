@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from taskplane.executor import agent as port
 from taskplane.executor.background import BackgroundTasks
@@ -16,7 +16,7 @@ _END: Final = object()
 
 
 class _Raised:
-    """What the agent raised in a step; a future would not take all of it."""
+    """An exception of the agent; a future would not take every kind."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -30,13 +30,18 @@ class RouterCall(AsyncIterator[port.Change]):
     """
 
     def __init__(
-        self, route: Callable[["RouterCall"], Awaitable[object]], task_id: str, background: BackgroundTasks
+        self,
+        route: Callable[["RouterCall"], Awaitable[object]],
+        agent: str,
+        task_id: str,
+        background: BackgroundTasks,
     ) -> None:
         """`route` is given this call, which is no iterator yet."""
-        # Of the turn that the router was given.
+        # That of the turn which the router was given.
         self.cancelled = asyncio.Event()
         self.read: Callable[[], Awaitable[list[port.Message]]] = no_messages
-        self._task_id = task_id
+        self.agent = agent
+        self.task_id = task_id
         self._decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._steps: asyncio.Queue[asyncio.Future[object]] = asyncio.Queue()
         # The call is closed; any other cancellation of its task is the agent's own.
@@ -95,20 +100,20 @@ class RouterCall(AsyncIterator[port.Change]):
         await asyncio.wait((self._task,))
 
     async def _work(self, route: Callable[["RouterCall"], Awaitable[object]]) -> None:
-        logs.task_id.set(self._task_id)
+        logs.task_id.set(self.task_id)
         try:
             found = await route(self)
         except BaseException as error:
             if not self._stopped:
-                log.warning("the router of task %s failed", self._task_id, exc_info=error)
+                log.warning("the router of task %s failed", self.task_id, exc_info=error)
             self._decided.set_result(_Raised(error))
             return
         if isinstance(found, port.MakeTask) and found.reason:
-            log.info("task %s is made: %s", self._task_id, found.reason)
+            log.info("task %s is made: %s", self.task_id, found.reason)
             tracing.describe({"taskplane.routing.reason": found.reason})
         self._decided.set_result(found)
         if isinstance(found, AsyncIterator):
-            await self._go_on(found)
+            await self._go_on(cast("AsyncIterator[port.Change]", found))
 
     def _ended(self, _: object) -> None:
         if not self._decided.done():

@@ -10,9 +10,9 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
-from taskplane.executor.adapters.cards import card, first_paragraph
+from taskplane.executor.adapters.cards import card
 from taskplane.executor.adapters.langgraph.messages import MESSAGES, GraphMessages, conversation, last_answer
-from taskplane.executor.adapters.langgraph.threads import Place, Thread, invocation_of
+from taskplane.executor.adapters.langgraph.threads import Place, Thread, invocation_in, invocation_of
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import (
     Agent,
@@ -78,8 +78,7 @@ class GraphAgent:
     """A graph as an agent."""
 
     def __init__(self, graph: Any, name: str, input_key: str, output_key: str | None) -> None:
-        described = first_paragraph(graph) if type(graph).__doc__ != graph.__doc__ else ""
-        self.card = card(name, described or f"Runs the graph {name}.", input_modes=("text/plain", "application/json"))
+        self.card = card(name, f"Runs the graph {name}.", input_modes=("text/plain", "application/json"))
         self._name = name
         self._graph = graph
         self._input_key = input_key
@@ -198,7 +197,8 @@ def _check_asked(interrupts: tuple[Any, ...]) -> None:
 def _asked(turn: Turn) -> list[str]:
     """Return the interrupts that the message answers: those of the last message of the agent in this task."""
     for message in reversed(turn.task.history if turn.task is not None else ()):
-        if message.role != turn.message.role:
+        # An attempt that was lost may have said something, too.
+        if message.role != turn.message.role and invocation_in(message) != turn.invocation_id:
             parts = [part.metadata.fields for part in message.parts]
             return [fields[INTERRUPT].string_value for fields in parts if INTERRUPT in fields]
     return []

@@ -23,9 +23,10 @@ class GraphMessages:
         # Pieces of the messages that have not ended, by id, in the order in which they began; the first one is shown.
         self._growing: dict[str, list[Any]] = {}
         self._ended: set[str] = set()
-        # The open text: whose it is, and its words.
+        # The open text: whose it is, and its words; and the texts before it.
         self._open = ""
         self._words: list[str] = []
+        self._said: set[str] = set()
 
     def of_model(self, message: Any) -> Iterator[Change]:
         """Yield the changes that a message, or a piece of one, is shown as."""
@@ -38,7 +39,7 @@ class GraphMessages:
                 yield from self._made(message)
         elif isinstance(message, ToolMessage) and (name := str(message.id)) not in self._shown:
             self._shown.add(name)
-            self._words.clear()
+            self._close()
             key = "error" if message.status == "error" else "result"
             yield ToolResult(message.tool_call_id, message.name or "", {key: message.content})
 
@@ -50,7 +51,7 @@ class GraphMessages:
             yield from self._text("", written.delta)
         elif isinstance(written, Change):
             if isinstance(written, (Say, ToolCall, ToolResult)):
-                self._words.clear()
+                self._close()
             yield written
 
     def answer(self, words: str) -> Iterator[Change]:
@@ -63,11 +64,12 @@ class GraphMessages:
         as messages in other forms are."""
         while self._growing:
             yield from self._end(next(iter(self._growing)))
-        said: list[BaseMessage] = []
+        found: list[BaseMessage] = []
         for message in _messages_in(state):
-            said = [] if isinstance(message, HumanMessage) else [*said, message]
-        for message in said:
-            yield from self.of_model(message)
+            found = [] if isinstance(message, HumanMessage) else [*found, message]
+        for message in found:
+            if str(message.text).strip() not in self._said:
+                yield from self.of_model(message)
 
     def _piece(self, piece: AIMessageChunk) -> Iterator[Change]:
         name = str(piece.id)
@@ -98,15 +100,21 @@ class GraphMessages:
             return
         if self._words and name != self._open:
             yield Say("".join(self._words))
-            self._words.clear()
+            self._close()
         self._open = name
         self._words.append(words)
         yield Text(words)
 
+    def _close(self) -> None:
+        """Note that the open text has ended."""
+        if self._words:
+            self._said.add("".join(self._words).strip())
+            self._words.clear()
+
     def _made(self, message: Any) -> Iterator[Change]:
         """Yield what a message has beside its text."""
         for call in message.tool_calls:
-            self._words.clear()
+            self._close()
             yield ToolCall(call["id"] or "", call["name"], call["args"])
         if used := message.usage_metadata:
             yield Usage({"requests": 1, **{name: used[name] for name in ("input_tokens", "output_tokens")}})

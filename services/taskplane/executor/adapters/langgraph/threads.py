@@ -28,9 +28,9 @@ class Place:
 
     def unknown(self, turn: Turn) -> Sequence[Message]:
         """Return the messages of the conversation that the thread does not have, oldest first."""
-        history = [message for message in turn.history if _invocation(message) != turn.invocation_id]
+        history = [message for message in turn.history if invocation_in(message) != turn.invocation_id]
         for index in range(len(history) - 1, -1, -1):
-            if self.invocation and _invocation(history[index]) == self.invocation:
+            if self.invocation and invocation_in(history[index]) == self.invocation:
                 return history[index + 1 :]
         return history
 
@@ -49,7 +49,7 @@ class Thread:
         newest = await self._graph.aget_state(self._config)
         if newest.metadata is None:
             return Place(self._config, None, "")
-        invocations = dict.fromkeys(_invocation(message) for message in history)
+        invocations = dict.fromkeys(invocation_in(message) for message in history)
         invocations.pop(self._turn.invocation_id, None)
         if own:
             invocations[self._turn.invocation_id] = None
@@ -68,6 +68,7 @@ def invocation_of(turn: Turn) -> dict[str, str]:
     return {_KEY: turn.invocation_id, "taskplane_task": turn.task_id}
 
 
-def _invocation(message: Message) -> str:
+def invocation_in(message: Message) -> str:
+    """Return the invocation that a message belongs to; empty if it names none."""
     fields = message.metadata.fields
     return fields[INVOCATION].string_value if INVOCATION in fields else ""
