@@ -16,7 +16,9 @@ from taskplane.cli.task import get_task
 HEAVY = {"grpc", "google.protobuf", "sqlalchemy", "alembic", "httpx", "orjson", "rich", "starlette", "uvicorn"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["dev", "--help"], ["chat", "--help"], ["task", "list", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["dev", "--help"], ["init", "--help"], ["chat", "--help"], ["task", "list", "--help"]]
+)
 def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
     program = (
         "import sys\n"

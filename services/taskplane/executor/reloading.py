@@ -19,7 +19,7 @@ from taskplane.runtime.errors import PlaneError
 _MODULE: Final = re.compile(r"(?:[^=:]*=)?(?P<module>\w[\w.]*):\w[\w.]*(?:@\w+)?")
 _OURS: Final = "taskplane"
 _SITE: Final = f"{os.sep}site-packages{os.sep}"
-# Of a file: its time, size and identity; None: there is none.
+# Time, size and identity of a file; None: there is none.
 _Mark = tuple[int, int, int] | None
 
 
@@ -31,7 +31,7 @@ class AgentModules:
     """
 
     def __init__(self, folder: Path) -> None:
-        """To be made before the agents are loaded: what was imported before is left alone."""
+        """Begin with what is imported now, which is left alone: to be called before the agents are loaded."""
         self._inside = f"{folder}{os.sep}"
         prefix = f"{sys.prefix}{os.sep}"
         self._installed = prefix if prefix.startswith(self._inside) else ""
@@ -85,8 +85,8 @@ class Reloader:
     """The agents of some specs, loaded anew whenever a file of theirs changes."""
 
     def __init__(self, specs: Iterable[str], folder: Path, *, every: float, allow_crash: bool = False) -> None:
-        """To be made before the agents are loaded. `folder`: where the modules are that may change. `every`: seconds
-        between two looks."""
+        """Prepare for the agents, which are not loaded yet. `folder`: where the modules are that may change. `every`:
+        seconds between two looks."""
         self._specs = tuple(spec for spec in specs if _MODULE.fullmatch(spec))
         self._modules = AgentModules(folder)
         self._every = every

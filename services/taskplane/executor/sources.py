@@ -1,4 +1,4 @@
-"""Where in the code of an author something happened, as the author would say it: file and line."""
+"""Places in the code of authors, as they would say it: file and line."""
 
 import inspect
 import linecache

@@ -185,9 +185,7 @@ class AgentTurn:
             return
         at = standing_at(changes)
         place = f" at {at}" if at else ""
-        text = (
-            f"the agent of task {self.task_id} yielded {extra!r}{place} after its final change; it is discarded"
-        )
+        text = f"the agent of task {self.task_id} yielded {extra!r}{place} after its final change; it is discarded"
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)

@@ -70,11 +70,15 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
     if isinstance(error, AgentProcessDied):
         log.error("the process of the agent of task %s ended: %s", task_id, error)
         return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", "AGENT_PROCESS_DIED")
-    # A change that is none was yielded where the agent stands, of which the traceback says nothing.
-    shown = (type(error), error, trimmed(error)) if place_of(error) or not at else None
     at = at or place_of(error)
     place = f" at {at}" if at else ""
-    log.error("the agent of task %s failed%s: %s", task_id, place, described(error), exc_info=shown)
+    log.error(
+        "the agent of task %s failed%s: %s",
+        task_id,
+        place,
+        described(error),
+        exc_info=(type(error), error, trimmed(error)),
+    )
     if isinstance(error, port.AgentError) and str(error):
         return AgentFailed(_UNSTORABLE.sub("\ufffd", str(error)[:_MAX_ERROR]))
     return AgentFailed(unexpected(task_id))

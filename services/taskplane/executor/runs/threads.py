@@ -65,7 +65,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
         self._begin = begin
         self._context = contextvars.copy_context()
         self._changes: AsyncIterator[port.Change] | None = None
-        # What the agent yields from.
+        # The iterator that the agent yields from.
         self.yielding: object = None
         self._watching: asyncio.Task[None] | None = None
         # The task there that waits for the next change.

@@ -18,7 +18,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
-        # What the agent raised last.
+        # The newest exception of the agent.
         self.error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._wanted: Wanted | None = None
@@ -131,7 +131,7 @@ def _stepwise(changes: Iterator[Change], recorder: Recorder) -> Generator[Change
 
 
 class _Followed(AsyncGenerator[Change, None]):
-    """What an agent yields from, with every change recorded."""
+    """An iterator of an agent, with every change recorded."""
 
     def __init__(self, changes: AsyncIterator[Change], recorder: Recorder) -> None:
         self._changes = self.yielding = changes

@@ -1,4 +1,4 @@
-"""What became of a turn, for a test to look at."""
+"""The outcome of a turn, for a test to look at."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -26,7 +26,7 @@ class MemorySession(SessionHistoryServicer):
         self._entries: list[pb.Entry] = []
         self._exists = False
 
-    # What the test does.
+    # For the test.
 
     def begin(
         self, history: Sequence[a2a.Message], events: Sequence[Mapping[str, Any]], state: Mapping[str, Any]

@@ -43,7 +43,7 @@ class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
         self._said_to_executor: asyncio.Queue[pb.ClaimResponse] = asyncio.Queue()
         self._moved = asyncio.Condition()
 
-    # What the test does.
+    # For the test.
 
     def named(self, task_id: str) -> Kept:
         """Return a task. NotFound."""

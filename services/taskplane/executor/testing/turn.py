@@ -180,7 +180,7 @@ class TurnRun:
         kept = await self._store.at_rest(self._task_id)
         workers = [run.worker for run in self._room.runs.active if run.worker is not None]
         if workers:
-            # What follows a final change, and what the agent does when it is closed.
+            # The agent may do more after its final change, and when it is closed.
             await asyncio.wait(workers)
         return kept
 
