@@ -188,9 +188,9 @@ class Down:
 @pytest.mark.parametrize("state", ["runs", "asks", "has failed"])
 async def test_a_task_is_deleted_once_its_session_has_what_its_clients_have_seen(stores: Stores, state: str) -> None:
     """C6, C7: messages that were not copied yet, and of one that runs the text that it is in the middle of."""
-    ends: dict[str, Change] = {"runs": Text("half a"), "asks": AskInput("which?"), "has failed": Fail("no")}
+    ends: dict[str, Change] = {"runs": Text("half a"), "asks": AskInput("which?"), "has failed": Fail("broken")}
     last = ends[state]
-    said = {"runs": "half a", "asks": "which?", "has failed": "no"}[state]
+    said = {"runs": "half a", "asks": "which?", "has failed": "broken"}[state]
 
     async def run(turn: Turn) -> AsyncIterator[Change]:
         yield Say("one")

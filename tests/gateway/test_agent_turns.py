@@ -73,7 +73,7 @@ async def test_an_agent_is_told_what_the_request_says_besides_the_message(plane:
 
 @each_version
 async def test_a_turn_is_seen_in_its_order(plane: Plane, way: Way) -> None:
-    """P3 to P6, P13: status texts before the artifact, its chunks once and before the end; the texts are kept out of the
+    """P3 to P6, P13: status texts before the artifact, its chunks once and before the end; texts are kept out of the
     conversation and can be read by their kind."""
     context = fresh()
     seen = [payload(event.result) for event in await plane.streamed(way.method, way.params(context, "go"))]
