@@ -3,6 +3,7 @@ writes docs/benchmarks.md.
 
 python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write] [--only pages [--database-url URL]]
 python -m bench --only sharing: one user beside others
+python -m bench --only turns: turns with a language model
 python -m bench --only million --database-url URL: a million tasks on this empty PostgreSQL database
 python -m bench --only replicas --database-url URL: two task stores on this empty PostgreSQL database
 python -m bench --before PYTHON [--runs 5]: another version of taskplane in place of the SDK, by its interpreter
@@ -19,8 +20,19 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bench import load, million, pages, replicas, servers, sharing
-from bench.report import FOUR, MEMORY, ONE, SQLITE, Figures, version_table, write, write_pages, write_sharing
+from bench import load, million, model_turns, pages, replicas, servers, sharing
+from bench.report import (
+    FOUR,
+    MEMORY,
+    ONE,
+    SQLITE,
+    Figures,
+    version_table,
+    write,
+    write_pages,
+    write_sharing,
+    write_turns,
+)
 
 TEN_WORDS = "a reply of ten words is still a short one"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -113,7 +125,7 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
     parser.add_argument(
         "--only",
-        choices=["pages", "sharing", "million", "replicas"],
+        choices=["pages", "sharing", "turns", "million", "replicas"],
         help="measure this alone, and leave the rest of the page",
     )
     parser.add_argument(
@@ -134,6 +146,9 @@ def main() -> None:
     if options.only == "sharing":
         write_sharing(asyncio.run(sharing.measure()), _here(), target)
         return
+    if options.only == "turns":
+        write_turns(asyncio.run(model_turns.measure()), _here(), target)
+        return
     if options.only == "pages" or options.database_url:
         write_pages(asyncio.run(pages.measure(runs, options.database_url)), _here(), target)
         return
@@ -148,6 +163,7 @@ def main() -> None:
     write(figures, sizes, setting, target)
     write_pages(asyncio.run(pages.measure(runs)), _here(), target)
     write_sharing(asyncio.run(sharing.measure()), _here(), target)
+    write_turns(asyncio.run(model_turns.measure()), _here(), target)
 
 
 def _here() -> str:

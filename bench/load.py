@@ -36,6 +36,7 @@ class Connection:
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         self._writer.write(
             b"POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
+            b"A2A-Extensions: https://taskplane.dev/extensions/growing-text/v1\r\n"
             b"Content-Length: %d\r\n\r\n%s" % (self._host, len(body), body)
         )
         return await self._head()

@@ -58,7 +58,7 @@ class Workloads(AgentExecutor):
         raise NotImplementedError
 
 
-def application(port: int, store: TaskStore) -> Starlette:
+def application(port: int, store: TaskStore, agent: AgentExecutor) -> Starlette:
     """The SDK's JSON-RPC server around `store`."""
     url = f"http://127.0.0.1:{port}/"
     card = AgentCard(
@@ -71,7 +71,7 @@ def application(port: int, store: TaskStore) -> Starlette:
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id="bench", name="bench", description="bench", tags=["bench"])],
     )
-    handler = DefaultRequestHandler(agent_executor=Workloads(), task_store=store, agent_card=card)
+    handler = DefaultRequestHandler(agent_executor=agent, task_store=store, agent_card=card)
 
     async def counted(_: Request) -> JSONResponse:
         return JSONResponse({"bytes": bound_bytes()})
@@ -80,7 +80,7 @@ def application(port: int, store: TaskStore) -> Starlette:
     return Starlette(routes=cast(list[BaseRoute], routes))
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], agent: AgentExecutor) -> None:
     """Serves until killed."""
     port, kind = int(argv[1]), argv[2]
     store: Any
@@ -90,7 +90,7 @@ def main(argv: list[str]) -> None:
     else:
         store = InMemoryTaskStore()
     uvicorn.run(
-        application(port, store),
+        application(port, store, agent),
         host="127.0.0.1",
         port=port,
         loop="uvloop",
@@ -101,4 +101,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    main(sys.argv, Workloads())

@@ -56,6 +56,14 @@ and what was translated of it; what the process frees, the allocator of the C li
 """
 
 
+TURNS = "## Turns with a language model"
+BEHIND_TURNS = """
+The same agent, written with pydantic-ai, on taskplane and on the server of the official SDK with its in-memory store.
+Its model is a program that streams tokens over HTTP at a steady pace, each with the time at which it was sent. Before a
+client of taskplane is shown a token, it is in the log, synced; what arrives meanwhile is joined with it.
+"""
+
+
 def table(figures: Figures) -> list[str]:
     """Rows of Markdown: figures of each side, and how many times better taskplane is."""
     lines = [
@@ -124,9 +132,18 @@ def write_pages(pages: Pages, setting: str, target: Path | None) -> None:
 
 def write_sharing(rows: dict[str, str], setting: str, target: Path | None) -> None:
     """Prints the section about one user beside others, and puts it into the page where `target` names one."""
+    _write_rows(SHARING, BEHIND_SHARING, rows, setting, target)
+
+
+def write_turns(rows: dict[str, str], setting: str, target: Path | None) -> None:
+    """Prints the section about turns with a model, and puts it into the page where `target` names one."""
+    _write_rows(TURNS, BEHIND_TURNS, rows, setting, target)
+
+
+def _write_rows(heading: str, text: str, rows: dict[str, str], setting: str, target: Path | None) -> None:
     table = ["| measured over HTTP, one process on SQLite files | |", "|---|---|"]
     table += [f"| {name} | {value} |" for name, value in rows.items()]
-    section = "\n".join([SHARING, BEHIND_SHARING, *table, "", f"{setting}.", ""])
+    section = "\n".join([heading, text, *table, "", f"{setting}.", ""])
     print("\n" + section)
     if target is not None:
         target.write_text(with_section(target.read_text(), section))

@@ -57,7 +57,8 @@ def reading(port: int, path: str, readers: int) -> AbstractAsyncContextManager[N
     return _process("-m", "bench.readers", str(port), path, str(readers))
 
 
-async def _answering(port: int, path: str) -> None:
+async def answering(port: int, path: str) -> None:
+    """Returns once a server answers with JSON."""
     async with asyncio.timeout(30):
         while True:
             try:
@@ -69,13 +70,21 @@ async def _answering(port: int, path: str) -> None:
 
 
 @asynccontextmanager
+async def program(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> AsyncGenerator[int]:
+    """A module of the bench that serves on the port that is its first argument; its port."""
+    port = free_port()
+    async with _process("-m", module, str(port), *arguments, environment=environment):
+        yield port
+
+
+@asynccontextmanager
 async def peer(kind: str) -> AsyncGenerator[int]:
     """The SDK's server with its `memory` or `sqlite` store; its port."""
     port = free_port()
     folder = Path(tempfile.mkdtemp())
     try:
         async with _process("-m", "bench.peer", str(port), kind, str(folder / "peer.db")):
-            await _answering(port, "/.well-known/agent-card.json")
+            await answering(port, "/.well-known/agent-card.json")
             yield port
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -115,7 +124,7 @@ async def started(
     port = free_port()
     command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), *where)
     async with _process(*program, *command, log=log, python=python, environment=environment):
-        await _answering(port, "/.well-known/agent-card.json")
+        await answering(port, "/.well-known/agent-card.json")
         yield port
 
 
@@ -158,7 +167,7 @@ def serving(
 
 async def ready(gateway: int) -> None:
     """Returns once sends are answered."""
-    await _answering(gateway, "/.well-known/agent-card.json")
+    await answering(gateway, "/.well-known/agent-card.json")
     await _warm(gateway)
 
 

@@ -87,8 +87,8 @@ async def _queue() -> Rows:
         await asyncio.gather(*[queue() for _ in range(QUEUED)])
         beside = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
     return {
-        "`hello`, nobody else waits": _shown(alone),
-        f"`hello` of one user, {QUEUED:,} tasks of another one queued, of half a second each": _shown(beside),
+        "`hello`, nobody else waits": shown(alone),
+        f"`hello` of one user, {QUEUED:,} tasks of another one queued, of half a second each": shown(beside),
     }
 
 
@@ -101,14 +101,14 @@ async def _readers() -> Rows:
             async with servers.reading(http.base_url.port or 0, path, readers):
                 await asyncio.sleep(1.0)
                 hellos = await _times(lambda: _send(http, "bob", "hello"), HELLOS)
-            rows[f"`hello` beside {readers} readers of a log of {EVENTS:,} events"] = _shown(hellos)
+            rows[f"`hello` beside {readers} readers of a log of {EVENTS:,} events"] = shown(hellos)
     return rows
 
 
 async def _turns() -> Rows:
     async with _plane() as (http, _):
         taken = await _times(lambda: _send(http, "ann", "hello", "session"), TURNS)
-    return {f"a turn of one session, turns {at - 99:,} to {at:,}": _shown(taken[at - 100 : at]) for at in (110, TURNS)}
+    return {f"a turn of one session, turns {at - 99:,} to {at:,}": shown(taken[at - 100 : at]) for at in (110, TURNS)}
 
 
 async def _imports() -> Rows:
@@ -116,15 +116,15 @@ async def _imports() -> Rows:
         await _send(http, "ann", f"chunks {_MEGABYTES} {1024 * 1024}", "large")
         headers = {"X-User-Id": "ann"}
         body = (await http.get("/api/sessions/large/export", headers=headers)).content
-        before = await asyncio.to_thread(_memory, folder)
+        before = await asyncio.to_thread(memory, folder)
         headers |= {"content-type": "application/x-ndjson"}
         answers = await asyncio.gather(
             *[http.post(f"/api/sessions/import?id={uuid4().hex}", content=body, headers=headers) for _ in range(6)]
         )
         done = sum(answer.status_code == 201 for answer in answers)
-        peak = await asyncio.to_thread(_memory, folder, peak=True)
+        peak = await asyncio.to_thread(memory, folder, peak=True)
         await asyncio.sleep(2.0)
-        after = await asyncio.to_thread(_memory, folder)
+        after = await asyncio.to_thread(memory, folder)
     name = f"memory, six imports of a task of {_MEGABYTES} MB at once"
     return {name: f"{before} MB before, {peak} at most, {after} after; {done} imported, {6 - done} told to come again"}
 
@@ -141,19 +141,19 @@ async def _stalled() -> Rows:
             await reader.readuntil(b"\r\n\r\n")
             return writer
 
-        before = await asyncio.to_thread(_memory, folder)
+        before = await asyncio.to_thread(memory, folder)
         writers = await asyncio.gather(*[stall() for _ in range(_STALLED)])
         await asyncio.sleep(10.0)
-        during = await asyncio.to_thread(_memory, folder)
+        during = await asyncio.to_thread(memory, folder)
         for writer in writers:
             writer.transport.abort()
         await asyncio.sleep(2.0)
-        after = await asyncio.to_thread(_memory, folder)
+        after = await asyncio.to_thread(memory, folder)
     name = f"memory, {_STALLED} readers of a log of {EVENTS:,} events that do not read"
     return {name: f"{before} MB before, {during} while they stay, {after} after"}
 
 
-def _memory(folder: Path, *, peak: bool = False) -> int:
+def memory(folder: Path, *, peak: bool = False) -> int:
     """Megabytes of the process that has files of this folder open."""
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -165,6 +165,6 @@ def _memory(folder: Path, *, peak: bool = False) -> int:
     return 0
 
 
-def _shown(taken: list[float]) -> str:
+def shown(taken: list[float]) -> str:
     ordered = sorted(taken)
     return f"p50 {statistics.median(ordered):.1f} ms, p99 {ordered[int(0.99 * (len(ordered) - 1))]:.1f} ms"

@@ -13,9 +13,10 @@ def test_artifacts_are_listed_and_saved_by_id_and_name(url: str, tmp_path: Path)
     names = [one["name"] for one in listed]
     assert names == ["Words", "Figures", "Table"]
     lines = taskplane("artifact", "list", task, "--url", url).stdout.splitlines()
-    assert lines[0].split() == ["ARTIFACT", "NAME", "UPDATED"]
+    assert lines[0].split() == ["ARTIFACT", "NAME", "UPDATED", "VERSIONS"]
     assert [line.split()[0] for line in lines[1:]] == [one["artifactId"] for one in listed]
     for named in ("Words", listed[0]["artifactId"]):
+        assert taskplane("artifact", "get", task, named, "--version", "1", "--url", url).stdout == "A few words."
         assert taskplane("artifact", "get", task, named, "--url", url).stdout == "A few words."
     file = tmp_path / "figures.json"
     done = taskplane("artifact", "get", task, "Figures", "--file", str(file), "--url", url)
@@ -36,8 +37,9 @@ def test_an_artifact_that_is_not_there_or_not_the_only_one_is_no_file(url: str, 
         (many, "Nothing", "ARTIFACT_NOT_FOUND", 5),
         (none, "", "ARTIFACT_NOT_FOUND", 5),
         ("x" * 32, "a", "TASK_NOT_FOUND", 5),
+        (many, "Words --version 2", "VERSION_NOT_FOUND", 5),
     ):
-        arguments = ["artifact", "get", task, *([name] if name else []), "--file", str(file)]
+        arguments = ["artifact", "get", task, *name.split(), "--file", str(file)]
         refused = taskplane(*arguments, "--url", url, "-o", "json")
         assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (exit_code, code)
     assert not file.exists()

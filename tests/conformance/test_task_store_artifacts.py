@@ -37,19 +37,19 @@ def data(value: float) -> a2a.Part:
     return made
 
 
-async def read(plane: Plane, row: Row, artifact_id: str, small: int) -> tuple[Any, list[a2a.Part]]:
+async def read(plane: Plane, row: Row, artifact_id: str, small: int, version: int = 0) -> tuple[Any, list[a2a.Part]]:
     """The head, and the parts put together again."""
-    head, pieces = await read_from(plane, row, artifact_id, small, 0)
+    head, pieces = await read_from(plane, row, artifact_id, small, 0, version)
     return head, [with_content(part, content) for part, content in pieces]
 
 
 async def read_from(
-    plane: Plane, row: Row, artifact_id: str, small: int, offset: int
+    plane: Plane, row: Row, artifact_id: str, small: int, offset: int, version: int = 0
 ) -> tuple[Any, list[tuple[a2a.Part, bytes]]]:
     """The head, and each part with what is sent of its content."""
     head: Any = None
     parts: list[tuple[a2a.Part, bytes]] = []
-    async for response in ArtifactReader(plane.log, small=small).stream(ADA, row.id, artifact_id, offset):
+    async for response in ArtifactReader(plane.log, small=small).stream(ADA, row.id, artifact_id, offset, version):
         if response.HasField("head"):
             head = response.head
         for one in response.pieces.pieces:
@@ -107,7 +107,8 @@ async def worked(plane: Plane) -> Row:
     )
     await plane.append(row, piece("text", part(text="a"), part(text="é")), status(WORKING, message("x", "m3")))
     for number in range(5):
-        text = piece("text", part(text=f"{number}\U0001f600"), append=True, name=f"n{number}")
+        about = {"name": f"n{number}", "extensions": ["urn:x", f"urn:{number}"], "metadata": {f"k{number % 2}": number}}
+        text = piece("text", part(text=f"{number}\U0001f600"), append=True, **about)
         await plane.append(row, text, piece("raw", part(raw=b"\0"), append=True))
     return row
 
@@ -119,6 +120,8 @@ async def test_an_artifact_is_read_as_the_folded_task_has_it(plane: Plane) -> No
     for artifact_id, form, size in (("raw", pb.ARTIFACT_FORM_RAW, 400_006), ("text", pb.ARTIFACT_FORM_TEXT, 28)):
         head, _ = await read(plane, row, artifact_id, LOGGED)
         assert (head.form, head.size) == (form, size)
+    assert head.artifact.extensions == ["urn:x", *(f"urn:{number}" for number in range(5))]
+    assert dict(head.artifact.metadata) == {"k0": 4, "k1": 3}
     ended = await plane.complete(row)
     await check(plane, row)
     await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=ended.last_generation))
@@ -152,6 +155,40 @@ async def test_a_run_that_begins_again_begins_its_artifacts_anew(plane: Plane) -
         assert [part.text for part in parts] == ["again"]
         with pytest.raises(NotFound):
             await read(plane, row, "raw", small)
+
+
+async def test_each_version_of_an_artifact_is_read_while_the_log_has_it(plane: Plane) -> None:
+    """P7: as it was before it was replaced, with its own name; a number that names none is told so."""
+    row = await worked(plane)
+    for small in (FOLDED, LOGGED):
+        head, parts = await read(plane, row, "text", small, 1)
+        assert (head.artifact.name, head.version, head.versions) == ("old", 1, 2)
+        assert parts == [part(text="first version")]
+        newest = await read(plane, row, "text", small)
+        assert await read(plane, row, "text", small, 2) == newest and newest[0].version == 2
+        with pytest.raises(NotFound) as missing:
+            await read(plane, row, "text", small, 3)
+        assert missing.value.reason == "VERSION_NOT_FOUND"
+    await plane.put("d1", "a draft")
+    ended = await plane.complete(row)
+    await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=ended.last_generation))
+    await plane.log.submit(commands.Trim(task_uid=row.uid, ended_before=LATER, at_most=500))
+    for version in (1, 2):
+        with pytest.raises(NotFound) as missing:
+            await read(plane, row, "text", FOLDED, version)
+        assert missing.value.reason == "VERSION_NOT_FOUND"
+    head, _ = await read(plane, row, "text", FOLDED)
+    assert head.digest == newest[0].digest
+
+
+async def test_versions_of_a_lost_attempt_do_not_count(plane: Plane) -> None:
+    """P7, C9: a run that begins again begins to count again."""
+    row = await worked(plane)
+    await plane.orphan(row)
+    await plane.claim(row)
+    await plane.append(row, status(WORKING), chunk("again", "text"))
+    head, _ = await read(plane, row, "text", LOGGED, 1)
+    assert (head.version, head.versions) == (1, 1)
 
 
 async def test_a_document_is_read_as_it_is_shown(plane: Plane) -> None:

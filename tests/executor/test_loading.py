@@ -93,7 +93,7 @@ def test_without_any_the_demo_agent_is_loaded() -> None:
         ("{module}:Blank", "its card has no name", "AgentCard(name="),
         ("{module}:Fixed", "`policy` is a Policy, not a method", "def policy(self, turn)"),
         ("{module}:Slow", "`policy` is a coroutine", "def policy(self, turn)"),
-        ("{module}:Quitter", "it could not be made: SystemExit", "without arguments"),
+        ("{module}:Quitter", "it could not be made: SystemExit", "raise SystemExit"),
         ("{module}:Coroutine", "`run` is a coroutine", "yield"),
         ("a/b={module}:greeter", "'a/b' is not a name", "letters"),
     ],

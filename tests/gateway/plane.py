@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from tests.executor.plane import Stores, open_stores
@@ -20,6 +20,7 @@ from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.runtime import growing_text
 from taskplane.runtime.channel import InProcessChannel
 from taskplane.runtime.services import Services
 
@@ -107,6 +108,10 @@ class Plane:
         """All events of a stream that ends."""
         async with asyncio.timeout(20), self.stream(method, params, path=path, **headers) as found:
             return [event async for event in found]
+
+
+GROWING: Final = {"A2A_Extensions": growing_text.EXTENSION}
+"""The header that asks for the pieces of growing texts."""
 
 
 def fresh() -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from tests.executor.scripted import Scripted
-from tests.gateway.plane import Event, Json, Plane, open_all, said, said_0_3
+from tests.gateway.plane import GROWING, Event, Json, Plane, open_all, said, said_0_3
 
-from taskplane.executor.agent import Change, Complete, Text, Turn
+from taskplane.executor.agent import AskInput, Change, Complete, Fail, Say, Text, Turn, Working
+from taskplane.runtime import growing_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -101,7 +102,7 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
         old = version == "0.3"
         sent: Any = {"message": (said_0_3 if old else said)("go")}
         method = "message/stream" if old else "SendStreamingMessage"
-        async with asyncio.timeout(20), plane.stream(method, sent) as events:
+        async with asyncio.timeout(20), plane.stream(method, sent, **GROWING) as events:
             task = opened(await anext(events))[1]
             grown = ""
             last: Json = {}
@@ -123,6 +124,60 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
                     go_on.set()
         assert grown == words(last) == "Half a sentence."
         assert await histories(plane, task) == [["go"], ["go"], ["go", grown], ["go", grown]]
+
+
+@both_versions
+async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_path: Path, version: str) -> None:
+    """T1: whole, whichever way the agent says it; by the path of kagent it grows as ever."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Working("Thinking")
+        yield Text("Half ")
+        yield Text("a sentence.")
+        match turn.text:
+            case "open":
+                return
+            case "whole":
+                yield Complete("Half a sentence.")
+            case "other":
+                yield Complete("Something else.")
+            case "say":
+                yield Say("Half a sentence.")
+            case "ask":
+                yield AskInput("Who?")
+            case _:
+                yield Fail("No idea.")
+
+    async with open_all(tmp_path, ("a", Scripted(script))) as plane:
+        old = version == "0.3"
+        method = "message/stream" if old else "SendStreamingMessage"
+        for text, last in (
+            ("open", []),
+            ("whole", []),
+            ("other", ["Something else."]),
+            ("say", []),
+            ("ask", ["Who?"]),
+            ("fail", ["No idea."]),
+        ):
+            sent: Any = {"message": (said_0_3 if old else said)(text)}
+            told = [words(message) for event in await plane.streamed(method, sent) if (message := said_in(event))]
+            assert told == ["Thinking", "Half a sentence.", *last], text
+        (agent,) = (await plane.http.get("/.well-known/agent-card.json")).json()["capabilities"]["extensions"]
+        assert agent["uri"] == growing_text.EXTENSION and not agent.get("required")
+        grown = await plane.streamed(method, {"message": (said_0_3 if old else said)("whole")}, path="/api/a2a/any/a")
+        assert any(is_partial(message) for message in map(said_in, grown) if message is not None)
+
+
+@both_versions
+async def test_a_plain_stream_goes_on_where_it_was_cut_without_a_gap(plane: Plane, version: str) -> None:
+    """T6: after each of its events, what follows is what followed."""
+    old = version == "0.3"
+    whole = await streamed(plane, version, "echo one two")
+    subscribe, key = ("tasks/resubscribe", "taskId") if old else ("SubscribeToTask", "taskId")
+    task = next(held.get("id") or held[key] for kind, held in map(opened, whole) if kind != "message")
+    for index, event in enumerate(whole[:-1]):
+        rest = await plane.streamed(subscribe, {"id": task}, Last_Event_ID=event.id)
+        assert [each.result for each in rest] == [each.result for each in whole[index + 1 :]]
 
 
 async def histories(plane: Plane, task: Json) -> list[list[str]]:

@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.executor.plane import until
 from tests.executor.scripted import Scripted
 from tests.gateway.api.conversing import INVOCATION, REWIND, WAYS, Way, data, flat, name_of, payload, state_of, texts
-from tests.gateway.plane import Event, Plane, fresh, open_all
+from tests.gateway.plane import GROWING, Event, Plane, fresh, open_all
 
 from taskplane.cli.chat import Chat
 from taskplane.cli.client.failures import Failure
@@ -244,7 +244,7 @@ async def test_a_new_message_may_interrupt_the_work_on_the_one_before(plane: Pla
     client = Client(plane, way, "interrupt")
     one, two, _ = client.words
     client.agent.gates[two].set()
-    async with asyncio.timeout(20), plane.stream(way.method, client.params(one), path=client.path) as seen:
+    async with asyncio.timeout(20), plane.stream(way.method, client.params(one), path=client.path, **GROWING) as seen:
         async for event in seen:
             if words(event) == "half ":
                 break

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.gateway.plane import Event, Plane, fresh, said, said_0_3
+from tests.gateway.plane import GROWING, Event, Plane, fresh, said, said_0_3
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -78,7 +78,7 @@ async def test_the_stream_of_a_send_ends_at_a_question_and_stays_open_at_a_login
 
 async def test_the_answer_to_a_question_streams_the_task_as_it_is_and_then_only_what_is_new(plane: Plane) -> None:
     asked = await plane.send("ask")
-    events = await plane.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])})
+    events = await plane.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])}, **GROWING)
     assert events[0].result["task"]["id"] == asked["id"]
     assert states(events)[-1] == "COMPLETED"
     assert sum("task" in event.result for event in events) == 1

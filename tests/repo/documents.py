@@ -26,6 +26,7 @@ ROOMS: Final[dict[str, str]] = {
     "executor": "services/taskplane/executor/settings.py",
     "gateway": "gateway/taskplane/gateway/settings.py",
     "worker": "services/taskplane/worker/settings.py",
+    "llm": "services/taskplane/executor/agents/llm/settings.py",
 }
 
 _PROMISES_HEAD: Final = """# Promises and the tests that verify them
@@ -111,7 +112,8 @@ def settings() -> str:
     """Return the text of docs/settings.md: every setting of every room with its variable, default and meaning."""
     lines = [_SETTINGS_HEAD]
     for room, path in ROOMS.items():
-        prefix: str = import_module(f"taskplane.{room}.settings").PREFIX
+        module = path.partition("/")[2].removesuffix(".py").replace("/", ".")
+        prefix: str = import_module(module).PREFIX
         lines += [f"## {room}\n", "| variable | default | meaning |", "|---|---|---|"]
         lines += [
             f"| `{prefix}{field.upper()}` | {default} | {words} |" for field, default, words in fields_of(ROOT / path)

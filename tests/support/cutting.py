@@ -20,7 +20,11 @@ class CuttingProxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
-        server_reader, server_writer = await asyncio.open_connection(*self._target)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
         self._writers |= {writer, server_writer}
         try:
             async with asyncio.TaskGroup() as group:
@@ -32,6 +36,10 @@ class CuttingProxy:
             for each in (writer, server_writer):
                 self._writers.discard(each)
                 each.close()
+
+    def aim(self, host: str, port: int) -> None:
+        """Leads connections from now on to another server."""
+        self._target = (host, port)
 
     def cut(self) -> None:
         """Breaks every connection there is, as a network does: without a word."""

@@ -148,6 +148,7 @@ TASK_STORE: Final[dict[str, Row]] = {
     "ExportTask": _task(),
     "ReadArtifact": (
         *_task(artifact_id="{artifact}"),
+        *_task(artifact_id="{artifact}", version=1),
         Cell({"task_id": "{mine_task}", "artifact_id": "{artifact}"}, "NOT_FOUND ARTIFACT_NOT_FOUND"),
     ),
     "StageImport": _import("OK", number=1, data="AAAA"),

@@ -6,6 +6,7 @@ capabilities, then the operation itself.
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import orjson
@@ -20,7 +21,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.validation import parse_json
-from taskplane.runtime import tracing
+from taskplane.runtime import growing_text, tracing
 from taskplane.runtime.errors import (
     Internal,
     Invalid,
@@ -51,11 +52,14 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         _check_version(request, method.dialect)
         path = agent_name(request)
         agent = plane.agents.fresh(path) or await _agent_of(plane, path, method)
-        echo = _check_extensions(request, agent, method.dialect)
+        extensions = request.extensions
+        echo = _check_extensions(extensions, agent, method.dialect)
         if method.writes and not caller.may_write:
             raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
         params = envelope.get("params")
-        call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo)
+        # The paths with a namespace are those of kagent, whose clients know growing texts without naming them.
+        grows = "namespace" in request.arguments or growing_text.EXTENSION in extensions
+        call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo, grows)
         reply = await method.serve(call)
         answered(name)
     except PlaneError as error:
@@ -155,11 +159,10 @@ async def _agent_of(plane: Plane, name: str, method: Method) -> Agent | None:
         return known
 
 
-def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -> Headers:
+def _check_extensions(asked: Collection[str], agent: Agent | None, dialect: Dialect) -> Headers:
     """Return the header that echoes the extensions in use (A2A 1.0 section 3.2.6)."""
     if agent is None:
         return []
-    asked = request.extensions
     if not (asked or agent.required_extensions):
         return []
     missing = agent.required_extensions.difference(asked)
@@ -169,6 +172,6 @@ def _check_extensions(request: Request, agent: Agent | None, dialect: Dialect) -
             reason="EXTENSION_SUPPORT_REQUIRED",
             suggestion="name it in A2A-Extensions",
         )
-    used = ", ".join(uri for uri in asked if uri in agent.extensions)
+    used = ", ".join(uri for uri in asked if uri in agent.extensions or uri == growing_text.EXTENSION)
     name = b"a2a-extensions" if dialect is V1_0 else b"x-a2a-extensions"
     return [(name, used.encode("latin-1"))] if used else []

@@ -15,6 +15,7 @@ from taskplane.gateway.errors import error_0_3, error_1_0
 from taskplane.gateway.follow import Item, PayloadStream, cursor_of, total_bytes
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.metrics import EVENTS
+from taskplane.gateway.plain_text import PlainText
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Send, TaskQuery, Wait
@@ -44,6 +45,8 @@ class Call:
     params: Any
     id: bytes
     echo: Headers
+    # Streams have the pieces of texts that grow.
+    growing_text: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +109,16 @@ async def _events(call: Call, flow: PayloadStream, history_length: int | None) -
         )
 
     length = None if flow.whole else history_length
+    plain = None if call.growing_text else PlainText()
     try:
-        async for items in flow:
-            EVENTS.inc(len(items))
-            yield await call.plane.worker.run(total_bytes(items), written, items, length)
-            length = history_length
+        async for batch in flow:
+            items = batch if plain is None else plain.take(batch)
+            if items:
+                EVENTS.inc(len(items))
+                yield await call.plane.worker.run(total_bytes(items), written, items, length)
+                length = history_length
+        if plain is not None and (left := plain.rest()):
+            yield written(left, length)
     except PlaneError as error:
         yield _error_event(call, error)
     finally:

@@ -57,13 +57,28 @@ def dev(
         Literal["reject", "create"] | None,
         typer.Option(help="create: an unknown task id of a 0.3 client begins a task; for clients that make ids."),
     ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Load the agents anew when their files here change; running tasks go on.")
+    ] = False,
 ) -> None:
     """Run the whole plane in this process."""
     from taskplane.cli.dev import DevOptions
     from taskplane.cli.dev import dev as command
 
-    options = DevOptions(tuple(agent or ()), host, port, grpc_port, data, database_url, client_task_ids)
+    options = DevOptions(tuple(agent or ()), host, port, grpc_port, data, database_url, client_task_ids, reload)
     raise typer.Exit(command(options))
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it is not there; it names the agent.")] = Path(
+        "."
+    ),
+) -> None:
+    """Write a small agent with its test into a folder, and print what to do next."""
+    from taskplane.cli.init import init as command
+
+    raise typer.Exit(command(folder))
 
 
 @app.command()

@@ -11,7 +11,7 @@ from taskplane.cli.output_file import opened, unusable
 from taskplane.cli.render import one_line, print_list
 from taskplane.cli.report import note, report_error
 
-_HEADER: Final = ["ARTIFACT", "NAME", "UPDATED"]
+_HEADER: Final = ["ARTIFACT", "NAME", "UPDATED", "VERSIONS"]
 
 
 def list_artifacts(options: Options, task_id: str) -> int:
@@ -25,12 +25,13 @@ def list_artifacts(options: Options, task_id: str) -> int:
     return run(options, main)
 
 
-def get_artifact(options: Options, task_id: str, name: str, file: Path | None) -> int:
-    """Write an artifact to a file, or to stdout; without a `name` the only one of the task."""
+def get_artifact(options: Options, task_id: str, name: str, file: Path | None, version: int = 0) -> int:
+    """Write an artifact to a file, or to stdout; without a `name` the only one of the task. `version`: from 1; 0: the
+    newest one."""
 
     async def main(connection: Connection) -> int:
         task = await connection.task_id(task_id)
-        async with connection.artifacts.content(task, name) as (title, pieces):
+        async with connection.artifacts.content(task, name, version) as (title, pieces):
             if file is None:
                 async for piece in pieces:
                     sys.stdout.buffer.write(piece)
@@ -50,4 +51,9 @@ def get_artifact(options: Options, task_id: str, name: str, file: Path | None) -
 
 def _row(artifact: dict[str, Any]) -> list[str]:
     updated = str(artifact.get("updatedAt", ""))[:19].replace("T", " ")
-    return [artifact["artifactId"], one_line(str(artifact.get("name") or ""), 40), updated]
+    return [
+        artifact["artifactId"],
+        one_line(str(artifact.get("name") or ""), 40),
+        updated,
+        str(artifact.get("versions", 1)),
+    ]

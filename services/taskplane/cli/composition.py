@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.loading import Agents
 from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
@@ -46,6 +47,10 @@ class Plane:
         self.grpc = grpc
         self.agents = executor.agents.names
         self._executor = executor
+
+    def replace(self, newer: Agents) -> None:
+        """Serve `newer` in place of the agents with the same names."""
+        self._executor.replace(newer)
 
     @property
     def running(self) -> int:

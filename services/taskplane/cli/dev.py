@@ -3,6 +3,8 @@
 import asyncio
 import platform
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +19,13 @@ from taskplane.runtime.errors import Invalid, PlaneError
 
 if TYPE_CHECKING:
     from taskplane.cli.composition import Plane, PlaneSettings
+    from taskplane.executor.loading import Agents
+    from taskplane.executor.reloading import Reloader
 
 GRPC_HOST: Final = "127.0.0.1"
 DEMO: Final = "demo"
+LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at the files of the agents with --reload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class DevOptions:
     data: Path | None = None
     database_url: str = ""
     client_task_ids: str | None = None
+    reload: bool = False
 
 
 def dev(options: DevOptions) -> int:
@@ -55,9 +62,10 @@ def _run(options: DevOptions) -> int:
 
     settings = plane_settings(options)
     logs.setup(settings.tasks.log_level)
+    reloader = _reloader(settings) if options.reload else None
 
     async def main(stop: asyncio.Event) -> None:
-        async with open_plane(settings) as plane:
+        async with open_plane(settings) as plane, reloading(reloader, plane):
             _print_start(settings, plane)
             await stop.wait()
             if plane.running:
@@ -65,6 +73,35 @@ def _run(options: DevOptions) -> int:
 
     drain = settings.executor.drain_timeout + settings.executor.cancel_grace + settings.tasks.drain_timeout + 5.0
     return process.run(main, drain=drain)
+
+
+def _reloader(settings: "PlaneSettings") -> "Reloader":
+    from taskplane.executor.reloading import Reloader
+
+    executor = settings.executor
+    return Reloader(executor.agents, Path.cwd(), every=LOOK_EVERY, allow_crash=executor.allow_crash)
+
+
+@asynccontextmanager
+async def reloading(reloader: "Reloader | None", plane: "Plane") -> AsyncGenerator[None]:
+    """Serve new code of the agents as soon as their files have changed, and say so; None: never."""
+    if reloader is None:
+        yield
+        return
+
+    def loaded(newer: "Agents") -> None:
+        plane.replace(newer)
+        note(f"✓ {', '.join(newer.names)} loaded anew; tasks that run go on with the code they began with")
+
+    def failed(error: PlaneError) -> None:
+        report_error(error)
+        note("  The agent as it was before is still served.")
+
+    watching = asyncio.create_task(reloader.watch(loaded, failed), name="reload")
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 def plane_settings(options: DevOptions) -> "PlaneSettings":
@@ -94,7 +131,8 @@ def plane_settings(options: DevOptions) -> "PlaneSettings":
         tasks=replace(tasks, internal_secret=secret),
         sessions=replace(sessions, internal_secret=secret),
         executor=replace(executor, internal_secret=secret, agents=_with_demo(executor.agents)),
-        gateway=replace(gateway, internal_secret=secret),
+        # A card that is loaded anew is served at once.
+        gateway=replace(gateway, internal_secret=secret, card_age=0.0 if options.reload else gateway.card_age),
         grpc_listen=f"{GRPC_HOST}:{options.grpc_port}",
     )
 

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from taskplane.executor.agents.llm.settings import PREFIX as LLM
+from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.settings import PREFIX as EXECUTOR
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.settings import PREFIX as GATEWAY
@@ -19,6 +21,7 @@ KNOWN: Final[tuple[tuple[type[Any], str], ...]] = (
     (ExecutorSettings, EXECUTOR),
     (GatewaySettings, GATEWAY),
     (WorkerSettings, WORKER),
+    (LlmSettings, LLM),
 )
 # Read by the command itself: the server of `chat`, `tail`, `task` and `session`.
 ALSO: Final = ("TASKPLANE_URL",)

@@ -30,6 +30,7 @@ __all__ = [
     "AskInput",
     "Change",
     "Checkpoint",
+    "Closing",
     "Complete",
     "Fail",
     "Final",
@@ -71,6 +72,10 @@ class TurnCalls(Protocol):
 
     async def referenced(self) -> list[Task]:
         """Implement `Turn.referenced`."""
+        ...
+
+    async def ended(self) -> bool:
+        """Implement `Turn.ended`."""
         ...
 
     async def session_events(self) -> list[dict[str, Any]]:
@@ -122,7 +127,8 @@ class Turn:
     `task_id` is, while a Router decides, the id the task would have. `message` carries the invocation id of the turn in
     its metadata. `history` is what the conversation shows without `message`, oldest first. `task` is the task as the
     turn began, None while a Router decides. `attempt` counts the processes that worked on this input, from 1. `fence`
-    grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled.
+    grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled,
+    which then has `cancel_grace` seconds to clean up.
 
     `metadata`, `output_modes` (media types that the client takes; none: any) and `extensions` (URIs that it activated)
     are those of the request that brought `message`. `checkpoint` is the data of the task's newest Checkpoint, also of
@@ -144,6 +150,7 @@ class Turn:
     output_modes: Sequence[str] = ()
     extensions: Sequence[str] = ()
     checkpoint: Any = None
+    cancel_grace: float = 10.0
 
     @property
     def text(self) -> str:
@@ -168,6 +175,13 @@ class Turn:
         Those that the caller may not see, or that are gone, are left out.
         """
         return await self.calls.referenced()
+
+    async def ended(self) -> bool:
+        """Return whether the task has ended, as one that was canceled has.
+
+        False for a run that is stopped while its task goes on elsewhere: its lease was lost, or its process ends.
+        """
+        return await self.calls.ended()
 
 
 class AgentError(Exception):
@@ -280,7 +294,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What the agent needs to go on from here: JSON, at most 64 KiB, seen by no client.
+    """The place from which the agent can go on: JSON, at most 64 KiB, seen by no client.
 
     The task's newest one is `turn.checkpoint` of every later run. ValueError, TypeError: it is no JSON, or too large.
     """
@@ -426,10 +440,8 @@ class Agent(Protocol):
     def run(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
         """Work on one turn, as an async generator, or as a plain generator, which runs in a thread.
 
-        Ends with a final change, or completes by returning; an exception fails the task.
-
-        The user is shown the text of an AgentError; any other exception is told with a plain sentence and goes to the
-        log.
+        Ends with a final change, or completes by returning; an exception fails the task. The user is shown the text of
+        an AgentError; any other exception is told with a plain sentence and goes to the log.
 
         Nothing may be yielded after a final change. The iterator is closed when the task is cancelled or its lease is
         lost; what it still yields then is discarded. It waits at a `yield` while the log cannot keep up.
@@ -481,12 +493,21 @@ class StatusWriter(Protocol):
 class ArtifactMaker(Protocol):
     """An agent that makes an artifact of what it has done when its run made none."""
 
-    def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
+    def make_artifact(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
         """Yield the chunks of an artifact, or nothing; called when `run` has completed and made none in this turn.
 
         Its last message was said by then, and the task has not ended. `turn.history` goes on with `turn.message` and
         what the run has said since. It may yield ArtifactChunk, Working and Usage, and Fail. It runs where `run` does.
         """
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """An agent that holds something open, such as connections."""
+
+    async def aclose(self) -> None:
+        """Close it. Called when the executor ends, after the last run; what it raises goes to the log."""
         ...
 
 

@@ -11,7 +11,7 @@ from google.protobuf.struct_pb2 import Value
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
-from taskplane.runtime import message_times
+from taskplane.runtime import growing_text, message_times
 
 INVOCATION: Final = "kagent_invocation_id"
 PARTIAL: Final = "kagent_adk_partial"
@@ -100,11 +100,13 @@ class MessageFactory:
 
 @dataclass(slots=True)
 class Status:
-    """A change to `state`; `reason` becomes `metadata.reason` of the event, `usage` its `metadata[USAGE]`."""
+    """A change to `state`; `reason` becomes `metadata.reason` of the event, `usage` its `metadata[USAGE]`. `ends`: the
+    end or pause of the run follows with the same message."""
 
     state: "a2a.TaskState.ValueType"
     message: a2a.Message | None = None
     reason: str = ""
+    ends: bool = False
     usage: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def size(self) -> int:
@@ -119,6 +121,8 @@ class Status:
             update.status.message.CopyFrom(self.message)
         if self.reason:
             update.metadata.fields["reason"].string_value = self.reason
+        if self.ends:
+            update.metadata.fields[growing_text.ENDS].bool_value = True
         if self.usage:
             update.metadata.fields[USAGE].struct_value.update(self.usage)
 

@@ -53,6 +53,7 @@ class ExecutorRoom:
         group: asyncio.TaskGroup,
     ) -> None:
         self.agents = agents
+        self._processes = runs.ports.processes
         self.runs = runs
         self.appender = runs.ports.appender
         self.background = background
@@ -75,6 +76,12 @@ class ExecutorRoom:
         """Cancel what was started beside the runs."""
         for task in self._beside:
             task.cancel()
+
+    def replace(self, newer: Agents) -> None:
+        """Serve `newer` in place of the agents with the same names. Runs at work keep their agent and its process."""
+        for hosted in self.agents.replace(newer):
+            self._processes.retire(hosted)
+        self._processes.prepare(self.agents.by_name[name] for name in newer.names if name in self.agents.by_name)
 
     async def ready(self) -> bool:
         """Return whether messages may be sent here: both stores are connected, and no drain has begun."""
@@ -178,6 +185,7 @@ async def open_runs(
         processes=processes,
         actor=identity.actor,
         run_limit=settings.run_limit,
+        cancel_grace=settings.cancel_grace,
         status_interval=settings.status_interval,
         strict=settings.strict_agents,
     )
@@ -216,6 +224,8 @@ async def open_runs(
             await room.drain()
             await background.dismiss(settings.cancel_grace)
             await processes.close()
+            for hosted in agents.by_name.values():
+                await hosted.close()
             room.stop()
     if failure is not None:
         raise failure

@@ -1,11 +1,14 @@
 """An agent as an executor holds it: its name, and which optional powers it has, found once."""
 
 import inspect
+import logging
 from dataclasses import dataclass
 from typing import Final
 
-from taskplane.executor.agent import Agent, ArtifactMaker, Policied, Policy, Router, StatusWriter, Turn
+from taskplane.executor.agent import Agent, ArtifactMaker, Closing, Policied, Policy, Router, StatusWriter, Turn
 from taskplane.executor.elsewhere import Elsewhere
+
+log = logging.getLogger(__name__)
 
 _DEFAULT: Final = Policy()
 
@@ -14,7 +17,7 @@ class PolicyFailed(Exception):
     """The policy of an agent raised, or is none; the cause says which."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Hosted:
     """An agent with its name and its optional powers. `of` makes it."""
 
@@ -36,6 +39,9 @@ class Hosted:
     def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
         """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
+        if isolation in ("thread", "process") and getattr(agent, "routes_by_running", False):
+            # Its router does what is to be done there.
+            router = None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
         return cls(
             name=name,
@@ -63,3 +69,12 @@ class Hosted:
             raise TypeError(f"policy returns a Policy, not a {type(found).__name__}")
         except BaseException as error:
             raise PolicyFailed(f"the policy of agent {self.name} could not be read") from error
+
+    async def close(self) -> None:
+        """Close what the agent holds open; what it raises goes to the log."""
+        if not isinstance(self.agent, Closing):
+            return
+        try:
+            await self.agent.aclose()
+        except Exception:
+            log.exception("agent %s could not be closed", self.name)

@@ -10,10 +10,11 @@ _MAX_EXACT: Final = 2.0**53
 
 def to_dict(struct: Struct) -> dict[str, Any]:
     """Return the JSON object of a Struct. Whole numbers are ints."""
-    return {key: _to_json(value) for key, value in struct.fields.items()}
+    return {key: to_json(value) for key, value in struct.fields.items()}
 
 
-def _to_json(value: Value) -> Any:
+def to_json(value: Value) -> Any:
+    """Return the JSON of a Value. Whole numbers are ints."""
     match value.WhichOneof("kind"):
         case "string_value":
             return value.string_value
@@ -25,6 +26,6 @@ def _to_json(value: Value) -> Any:
         case "struct_value":
             return to_dict(value.struct_value)
         case "list_value":
-            return [_to_json(inner) for inner in value.list_value.values]
+            return [to_json(inner) for inner in value.list_value.values]
         case _:
             return None

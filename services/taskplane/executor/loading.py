@@ -12,9 +12,13 @@ from taskplane.executor.adapters.detection import advice, detect, is_url
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
+from taskplane.executor.agents.llm.settings import PREFIX as LLM
+from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
+from taskplane.executor.sources import at, described, line_of, place_of
 from taskplane.runtime.errors import NotFound
+from taskplane.runtime.settings import load
 
 _WORKER: Final = "worker:"
 _NAMED: Final = re.compile(r"[^=:]*=")
@@ -47,6 +51,16 @@ class Agents:
         # All but those whose tasks are left in the queue for workers elsewhere.
         self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)
 
+    def replace(self, newer: "Agents") -> list[Hosted]:
+        """Take the agents of `newer` in the places of those with the same names, for what begins from now on.
+
+        Return those that were replaced.
+        """
+        names = [name for name in newer.by_name if name in self.by_name]
+        replaced = [self.by_name[name] for name in names]
+        self.by_name.update((name, newer.by_name[name]) for name in names)
+        return replaced
+
     def named(self, name: str) -> Hosted:
         """Return the agent of that name, or the default one for "". NotFound `AGENT_NOT_FOUND`."""
         name = name or self.names[0]
@@ -69,7 +83,7 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
     the working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: what becomes of a task
     whose worker is lost. Invalid: says what could not be loaded, why, and what was perhaps meant.
     """
-    shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash)}
+    shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash), "llm": _language_model}
     agents: dict[str, Agent] = {}
     isolations: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -89,6 +103,14 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
         isolations[name] = isolation
         sources[name] = target
     return Agents(agents, isolations, sources)
+
+
+def _language_model() -> Agent:
+    try:
+        from taskplane.executor.agents.llm import LanguageModel
+    except ImportError as error:
+        raise bad_agent("llm", str(error), "install the extra, or name another agent") from error
+    return LanguageModel.of(load(LlmSettings, LLM))
 
 
 def _isolation(spec: str) -> tuple[str, str]:
@@ -140,9 +162,13 @@ def _module(spec: str, name: str) -> Any:
             near = _did_you_mean(name, files) or f"is it in {here}, or installed?"
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install what it needs"
-        raise bad_agent(spec, f"module {name!r} could not be imported: {error}", install) from error
+        raise bad_agent(
+            spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install
+        ) from error
     except (Exception, SystemExit) as error:
-        raise bad_agent(spec, f"module {name!r} could not be imported: {type(error).__name__}: {error}", "") from error
+        problem = f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}"
+        near = (advice(error) if isinstance(error, ImportError) else "") or line_of(error)
+        raise bad_agent(spec, problem, near) from error
 
 
 def _attribute(spec: str, module: Any, path: str) -> Any:

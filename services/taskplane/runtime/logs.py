@@ -20,6 +20,7 @@ from taskplane.runtime import tracing
 
 request_id: ContextVar[str] = ContextVar("taskplane_request_id", default="")
 task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
+agent: ContextVar[str] = ContextVar("taskplane_agent", default="")
 
 FIELDS: Final = (
     "task_id",
@@ -94,6 +95,8 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
         found["request_id"] = request
     if task := task_id.get():
         found["task_id"] = task
+    if name_of_agent := agent.get():
+        found["agent"] = name_of_agent
     if "trace_id" not in record.__dict__ and (trace := tracing.trace_id()):
         found["trace_id"] = trace
     for name in FIELDS:

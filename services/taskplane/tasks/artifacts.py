@@ -11,7 +11,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, Exhausted, NotFound, OutOfRange
 from taskplane.tasks.domain.artifacts import Outline, Parts, Piece, Rest, pages
 from taskplane.tasks.domain.task import ARTIFACT, Row, Scope, content_size
-from taskplane.tasks.store import ReadLog
+from taskplane.tasks.store import ArtifactVersion, ReadLog
 
 PIECE: Final = 256 * 1024
 """Bytes of a response, and of a page of the log."""
@@ -37,37 +37,41 @@ class ArtifactReader:
         self._held = 0
 
     async def stream(
-        self, scope: Scope, task_id: str, artifact_id: str, offset: int
+        self, scope: Scope, task_id: str, artifact_id: str, offset: int, version: int = 0
     ) -> AsyncGenerator[pb.ReadArtifactResponse, None]:
         """Yield the head, then the content from `offset` on; the contract (`TaskStore.ReadArtifact`) says more.
 
         NotFound; Conflict `TRIMMED_MEANWHILE`; Exhausted `TOO_MANY_READS`.
         """
-        row, beginning = await self._log.artifact_beginning(scope, task_id, artifact_id)
+        row, found = await self._log.artifact_version(scope, task_id, artifact_id, version)
         size = content_size(row)
-        if size > self._small and beginning > row.trimmed_generation:
+        if row.trimmed_generation:
+            if version:
+                raise NotFound("the log of the task was trimmed, and its versions with it", reason="VERSION_NOT_FOUND")
+            found = found if found is not None and found.first > row.trimmed_generation else None
+        if found is not None and (size > self._small or found.last):
             outline = Outline()
-            async for pieces in self._logged(row, artifact_id, beginning, outline):
+            async for pieces in self._logged(row, artifact_id, found, outline):
                 for piece in pieces:
                     outline.add(piece)
-            yield _head(outline)
+            yield _head(outline, found)
             rest = _rest(outline, offset)
-            async for pieces in self._logged(row, artifact_id, beginning):
+            async for pieces in self._logged(row, artifact_id, found):
                 for response in _responses(rest.of(pieces)):
                     yield response
             return
         with self._holding(size if size > self._small else 0):
             outline, whole = await self._folded(scope, task_id, artifact_id)
-            yield _head(outline)
+            yield _head(outline, found)
             for response in _responses(_rest(outline, offset).of(whole)):
                 yield response
 
     async def _logged(
-        self, row: Row, artifact_id: str, beginning: int, outline: Outline | None = None
+        self, row: Row, artifact_id: str, version: ArtifactVersion, outline: Outline | None = None
     ) -> AsyncIterator[Iterable[Piece]]:
         """Yield the pieces of the artifact, page by page; tell the outline, if there is one, what else is in them."""
         parts = Parts()
-        async for updates in self._updates(row, artifact_id, beginning):
+        async for updates in self._updates(row, artifact_id, version):
             for update in updates:
                 if outline is not None:
                     outline.describe(update.artifact, append=update.append)
@@ -83,16 +87,18 @@ class ArtifactReader:
         raise NotFound(f"the task has no artifact {artifact_id[:100]}", reason="ARTIFACT_NOT_FOUND")
 
     async def _updates(
-        self, row: Row, artifact_id: str, beginning: int
+        self, row: Row, artifact_id: str, version: ArtifactVersion
     ) -> AsyncIterator[list[a2a.TaskArtifactUpdateEvent]]:
-        """Yield the updates of the artifact from `beginning` on, up to the generation of `row`, in pages."""
-        place = beginning - 1
-        while place < row.generation:
-            place, updates = await self._page(row, artifact_id, place)
+        """Yield the updates of the version, up to the generation of `row`, in pages."""
+        place, last = version.first - 1, version.last or row.generation
+        while place < last:
+            place, updates = await self._page(row, artifact_id, place, last)
             yield updates
 
-    async def _page(self, row: Row, artifact_id: str, place: int) -> tuple[int, list[a2a.TaskArtifactUpdateEvent]]:
-        """Return the place after the next page of the log, and the updates of the artifact in it."""
+    async def _page(
+        self, row: Row, artifact_id: str, place: int, last: int
+    ) -> tuple[int, list[a2a.TaskArtifactUpdateEvent]]:
+        """Return the place after the next page of the log, and the updates of the artifact in it up to `last`."""
         try:
             page = await self._log.read_after(row.uid, place, _PAGE_EVENTS, PIECE)
         except OutOfRange as error:
@@ -103,7 +109,7 @@ class ArtifactReader:
             ) from error
         updates: list[a2a.TaskArtifactUpdateEvent] = []
         for event in page.events:
-            if event.kind == ARTIFACT and event.generation <= row.generation:
+            if event.kind == ARTIFACT and event.generation <= last:
                 update = a2a.StreamResponse.FromString(event.payload).artifact_update
                 if update.artifact.artifact_id == artifact_id:
                     updates.append(update)
@@ -145,7 +151,7 @@ def _rest(outline: Outline, offset: int) -> Rest:
     return Rest(offset if offset >= 0 else max(outline.size + offset, 0))
 
 
-def _head(outline: Outline) -> pb.ReadArtifactResponse:
+def _head(outline: Outline, version: ArtifactVersion | None) -> pb.ReadArtifactResponse:
     head = pb.ArtifactHead(
         artifact=outline.artifact,
         form=_form(outline),
@@ -153,6 +159,8 @@ def _head(outline: Outline) -> pb.ReadArtifactResponse:
         filename=outline.filename,
         media_type=outline.media_type,
         digest=outline.digest(),
+        version=version.number if version is not None else 1,
+        versions=version.versions if version is not None else 1,
     )
     return pb.ReadArtifactResponse(head=head)
 

@@ -291,7 +291,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     def ReadArtifact(self, request: pb.ReadArtifactRequest, context: Context) -> AsyncIterator[pb.ReadArtifactResponse]:
         validation.check(request)
-        return self._artifacts.stream(_scope(), request.task_id, request.artifact_id, request.offset)
+        return self._artifacts.stream(_scope(), request.task_id, request.artifact_id, request.offset, request.version)
 
     async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
         validation.stage_import(request)

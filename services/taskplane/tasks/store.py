@@ -116,6 +116,19 @@ class WriteLog(Protocol):
         ...
 
 
+class ArtifactVersion(NamedTuple):
+    """A version of an artifact in the log."""
+
+    number: int
+    """From 1."""
+    versions: int
+    """The number of versions that there are."""
+    first: int
+    """The generation of the event that began it."""
+    last: int
+    """The generation before the event that began the next one; 0: it is the newest one."""
+
+
 class ReadLog(Protocol):
     """Reads of single tasks and their events."""
 
@@ -130,10 +143,13 @@ class ReadLog(Protocol):
         """Return the row alone; cheap. NotFound."""
         ...
 
-    async def artifact_beginning(self, scope: Scope, task_id: str, artifact_id: str) -> tuple[Row, int]:
-        """Return the row, and the generation of the event that began the artifact as it is, or replaced it.
+    async def artifact_version(
+        self, scope: Scope, task_id: str, artifact_id: str, version: int
+    ) -> tuple[Row, ArtifactVersion | None]:
+        """Return the row, and where a version of the artifact stands in the log; 0: the newest one.
 
-        0: the log has none, since it was trimmed, the task is a document, or there is no such artifact. NotFound.
+        None: the log has none of it, since it was trimmed, the task is a document, or there is no such artifact.
+        NotFound `TASK_NOT_FOUND`, `VERSION_NOT_FOUND`.
         """
         ...
 

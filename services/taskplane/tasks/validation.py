@@ -180,7 +180,7 @@ _RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
         _names("context_ids"),
     ),
     pb.ExportTaskRequest: (_name("task_id"), _at_least("generation")),
-    pb.ReadArtifactRequest: (_name("task_id"),),
+    pb.ReadArtifactRequest: (_name("task_id"), _at_least("version")),
     pb.StageImportRequest: _ONE_IMPORT,
     pb.CommitImportRequest: _ONE_IMPORT,
     pb.FinishImportRequest: _ONE_IMPORT,

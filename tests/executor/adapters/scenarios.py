@@ -134,7 +134,9 @@ async def ask(adapter: Adapter, directory: Path) -> None:
         answered = await plane.run("Ann", task_id=asked.id, context_id=asked.context_id)
         assert answered.id == asked.id and answered.status.state == a2a.TASK_STATE_COMPLETED
         assert text(answered.status.message) == "Hello, Ann."
-        assert await plane.conversation(asked.context_id) == ["ask", QUESTION, "Ann", "Hello, Ann."]
+        # A tool that asks is a call beside the question.
+        spoken = [words for words in await plane.conversation(asked.context_id) if words]
+        assert spoken == ["ask", QUESTION, "Ann", "Hello, Ann."]
 
 
 async def cancel(adapter: Adapter, directory: Path) -> None:

@@ -100,29 +100,32 @@ async def test_a_graph_shows_its_messages_once_with_calls_results_and_usage_betw
 
 async def test_two_models_at_once_are_shown_one_after_the_other(stores: Stores) -> None:
     """P3: pieces of two texts are not mixed, one of them in a subgraph; what a model says to itself is not shown."""
-    begun = asyncio.Event()
+    begun, spoken = asyncio.Event(), asyncio.Event()
 
     class Held(GenericFakeChatModel):
         async def _astream(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
             async for piece in super()._astream(*args, **more):
                 yield piece
-                await begun.wait()
+                begun.set()
+                await spoken.wait()
 
     async def first(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await Held(messages=iter(["one two three"])).ainvoke("go")]}
 
     async def second(state: MessagesState) -> dict[str, Any]:
-        begun.set()
+        await begun.wait()
         quiet = GenericFakeChatModel(messages=iter(["to itself"])).with_config(tags=["nostream"])
         await quiet.ainvoke("go")
-        return {"messages": [await GenericFakeChatModel(messages=iter(["four five six"])).ainvoke("go")]}
+        said = await GenericFakeChatModel(messages=iter(["four five six"])).ainvoke("go")
+        spoken.set()
+        return {"messages": [said]}
 
     built = Graph(MessagesState).add_node("first", graph(first)).add_node(second)
     built.add_edge(START, "first").add_edge(START, "second")
     async with open_plane(stores, ("a", adapt(built, "a"))) as plane:
         task = await plane.run("go")
         conversation = await plane.conversation(task.context_id)
-    assert conversation[0] == "go" and sorted(conversation[1:]) == ["four five six", "one two three"]
+    assert conversation == ["go", "one two three", "four five six"]
 
 
 async def test_only_what_the_thread_does_not_have_is_passed_to_it(tmp_path: Path) -> None:

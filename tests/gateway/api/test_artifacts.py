@@ -4,15 +4,18 @@ import asyncio
 import hashlib
 import json
 import socket
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.gateway.plane import Plane, fresh
+from tests.executor.scripted import Scripted
+from tests.gateway.plane import Plane, fresh, open_all
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.agent import ArtifactChunk, Change, Complete, Turn
 from taskplane.tasks import artifacts
 from taskplane.tasks.artifacts import PIECE
 from taskplane.tasks.domain.artifacts import Piece
@@ -128,7 +131,7 @@ async def test_the_json_of_an_artifact_is_that_of_its_task(plane: Plane, parts: 
     task_id = await stored(plane, *parts, data, data, name="n", description="d", metadata={"m": {"x": "y"}})
     (shown,) = await listed(plane, task_id)
     found = json.loads((await plane.http.get(f"/api/tasks/{task_id}/artifacts/a")).content)
-    assert found == {name: value for name, value in shown.items() if name not in ("createdAt", "updatedAt")}
+    assert found == {name: value for name, value in shown.items() if name not in ("createdAt", "updatedAt", "versions")}
 
 
 async def test_an_artifact_that_a_client_has_is_not_sent_again(plane: Plane) -> None:
@@ -188,6 +191,32 @@ async def test_a_range_that_cannot_be_sent_is_told_so_or_left_out(plane: Plane) 
     head = await plane.http.head(path)
     assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "10")
     await plane.at_zero('taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/ReadArtifact"}')
+
+
+async def test_an_older_version_of_an_artifact_is_downloaded_by_its_number(tmp_path: Path) -> None:
+    """P7, P10: and the list tells how many there are."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield ArtifactChunk("a", text="one ", mergeable=False)
+        yield ArtifactChunk("a", text="more", append=True, mergeable=False)
+        yield ArtifactChunk("a", text="two", mergeable=False)
+        yield Complete()
+
+    async with open_all(tmp_path, ("a", Scripted(script))) as plane:
+        task = await plane.send("go")
+        path = f"/api/tasks/{task['id']}/artifacts"
+        assert [one["versions"] for one in await listed(plane, task["id"])] == [2]
+        for query, version, content in (
+            ("", "2/2", "two"),
+            ("?version=1", "1/2", "one more"),
+            ("?version=2", "2/2", "two"),
+        ):
+            reply = await plane.http.get(f"{path}/a{query}")
+            assert (reply.text, reply.headers["taskplane-artifact-version"]) == (content, version)
+        reply = await plane.http.get(f"{path}/a?version=1", headers={"range": "bytes=4-"})
+        assert (reply.status_code, reply.text) == (206, "more")
+        for query, status in (("3", 404), ("0", 400), ("-1", 400), ("x", 400), (str(2**63), 400)):
+            assert (await plane.http.get(f"{path}/a?version={query}")).status_code == status, query
 
 
 MEBIBYTES = 62

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
-from tests.gateway.plane import Json, Plane, fresh, open_all, said_0_3
+from tests.gateway.plane import GROWING, Json, Plane, fresh, open_all, said_0_3
 
 TIME = "taskplane.dev/time"
 SEND = Way("1.0", False)
@@ -96,7 +96,9 @@ async def test_a_message_that_is_pushed_back_keeps_its_time(plane: Plane) -> Non
 async def test_streams_tell_the_times_of_whole_messages(plane: Plane) -> None:
     """T11: live as in the log; pieces of a text that still grows have none."""
     context = fresh()
-    streamed = await plane.streamed("message/stream", {"message": said_0_3("echo one two three", contextId=context)})
+    streamed = await plane.streamed(
+        "message/stream", {"message": said_0_3("echo one two three", contextId=context)}, **GROWING
+    )
     log = [event.result for event in streamed]
     messages = [event["status"]["message"] for event in log if "message" in event.get("status", {})]
     assert len(messages) > 2

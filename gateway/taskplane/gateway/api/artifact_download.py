@@ -13,10 +13,13 @@ from taskplane.gateway.http import JSON, Content, Headers, Reply, Request, attac
 from taskplane.gateway.piecewise import PieceStream
 from taskplane.gateway.plane import Plane
 from taskplane.runtime import logs
-from taskplane.runtime.errors import OutOfRange
+from taskplane.runtime.errors import Invalid, OutOfRange
 
 # The forms whose content is sent as it is, so that a range of it can be.
 _CONTIGUOUS: Final = frozenset({pb.ARTIFACT_FORM_TEXT, pb.ARTIFACT_FORM_RAW})
+
+# A task has fewer events.
+_MOST_VERSIONS: Final = 2**31 - 1
 
 _Responses = AsyncIterator[pb.ReadArtifactResponse]
 
@@ -24,17 +27,19 @@ _Responses = AsyncIterator[pb.ReadArtifactResponse]
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return the content of one artifact under its own media type, with headers that keep a browser from rendering it.
 
-    Texts or bytes are joined, and a range of them may be asked for; a single data part is JSON, and so is the whole
-    artifact in every other case. Raise NotFound; Exhausted `TOO_MANY_STREAMS`, `TOO_MANY_READS`.
+    `version` names an older one by its number, from 1. Texts or bytes are joined, and a range of them may be asked for;
+    a single data part is JSON, and so is the whole artifact in every other case. Raise NotFound; Exhausted
+    `TOO_MANY_STREAMS`, `TOO_MANY_READS`.
     """
     with ExitStack() as held:
         held.callback(plane.streams.take(caller.principal).release)
+        version = _version(request)
         asked = ranges.parse(request.header(b"range"))
-        head, responses = await _read(plane, request, held, asked.offset if asked is not None else 0)
+        head, responses = await _read(plane, request, held, version, asked.offset if asked is not None else 0)
         tag = f'"{head.digest.hex()[:32]}"'.encode()
         if asked is not None and (head.form not in _CONTIGUOUS or request.raw(b"if-range") not in (b"", tag)):
             asked = None
-            head, responses = await _read(plane, request, held, 0)
+            head, responses = await _read(plane, request, held, version, 0)
             tag = f'"{head.digest.hex()[:32]}"'.encode()
         headers = _headers(head, tag)
         if etags.is_current(request, tag):
@@ -67,10 +72,22 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         )
 
 
-async def _read(plane: Plane, request: Request, held: ExitStack, offset: int) -> tuple[pb.ArtifactHead, _Responses]:
+def _version(request: Request) -> int:
+    """Return the number of the version that is asked for; 0: the newest one. Raise Invalid."""
+    if "version" not in request.query:
+        return 0
+    version = request.number("version", 0)
+    if not 1 <= version <= _MOST_VERSIONS:
+        raise Invalid("a version is a number from 1 on", fields={"version": "must be a number from 1 on"})
+    return version
+
+
+async def _read(
+    plane: Plane, request: Request, held: ExitStack, version: int, offset: int
+) -> tuple[pb.ArtifactHead, _Responses]:
     """Begin to read the artifact from an offset; the reading ends when `held` is closed."""
     asked = pb.ReadArtifactRequest(
-        task_id=request.arguments["task"], artifact_id=request.arguments["artifact"], offset=offset
+        task_id=request.arguments["task"], artifact_id=request.arguments["artifact"], offset=offset, version=version
     )
     call = plane.tasks.ReadArtifact(asked)
     held.callback(call.cancel)
@@ -98,5 +115,6 @@ def _headers(head: pb.ArtifactHead, tag: bytes) -> Headers:
         (b"x-content-type-options", b"nosniff"),
         (b"content-security-policy", b"sandbox; default-src 'none'"),
         (b"etag", tag),
+        (b"taskplane-artifact-version", b"%d/%d" % (head.version, head.versions)),
         *etags.PRIVATE,
     ]

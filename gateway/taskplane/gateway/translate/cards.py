@@ -7,6 +7,7 @@ from typing import Any, Final
 from google.protobuf.json_format import MessageToDict
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime import growing_text
 
 Card = dict[str, Any]
 
@@ -42,6 +43,9 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
             skill.tags.append(name)
     if not whole.capabilities.HasField("streaming"):
         whole.capabilities.streaming = True
+    extensions = whole.capabilities.extensions
+    if all(one.uri != growing_text.EXTENSION for one in extensions):
+        extensions.add(uri=growing_text.EXTENSION, description="Streams have the pieces of a text while it grows.")
     whole.capabilities.push_notifications = False
     whole.capabilities.extended_agent_card = False
     if takes_keys:

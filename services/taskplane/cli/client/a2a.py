@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import orjson
@@ -28,6 +28,9 @@ from taskplane.cli.client.failures import Ended, Failure, Unreachable, failure_o
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
+from taskplane.runtime import growing_text
+
+_HEADERS: Final = {"A2A-Version": "1.0", "A2A-Extensions": growing_text.EXTENSION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +226,7 @@ class A2AClient:
         self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
     ) -> AsyncGenerator[Received]:
         body = self._envelope(method, params)
-        async with self._http.stream(
-            "POST", self._path, body=body, headers={"A2A-Version": "1.0", **headers}
-        ) as stream:
+        async with self._http.stream("POST", self._path, body=body, headers={**_HEADERS, **headers}) as stream:
             async for event in stream.events:
                 result = _result(orjson.loads(event.data))
                 yield Received(event.id, result, classify(result))
@@ -241,7 +242,7 @@ class A2AClient:
             "POST",
             self._path,
             body=self._envelope(method, params),
-            headers={"A2A-Version": "1.0", **(headers or {})},
+            headers={**_HEADERS, **(headers or {})},
             timeout=timeout,
         )
         if not isinstance(response, dict):

@@ -39,19 +39,23 @@ class ArtifactsClient:
         return found[0]
 
     @asynccontextmanager
-    async def content(self, task_id: str, name: str) -> AsyncGenerator[tuple[str, AsyncIterator[bytes]]]:
+    async def content(
+        self, task_id: str, name: str, version: int = 0
+    ) -> AsyncGenerator[tuple[str, AsyncIterator[bytes]]]:
         """Open an artifact as a file, and yield what it is called and its pieces; it is found as `named` finds it, and
-        by its id without a list. Raise `Missing`; Declined `WHICH_ARTIFACT`."""
+        by its id without a list. `version`: from 1; 0: the newest one. Raise `Missing`; Declined `WHICH_ARTIFACT`."""
+        query = f"?version={version}" if version else ""
         async with AsyncExitStack() as stack:
             pieces: AsyncIterator[bytes] | None = None
             title = name
             if name:
                 with suppress(Missing):
-                    pieces = await stack.enter_async_context(self._http.download(_path(task_id, name)))
+                    pieces = await stack.enter_async_context(self._http.download(_path(task_id, name) + query))
             if pieces is None:
                 found = await self.named(task_id, name)
                 title = str(found.get("name") or found["artifactId"])
-                pieces = await stack.enter_async_context(self._http.download(_path(task_id, found["artifactId"])))
+                path = _path(task_id, found["artifactId"]) + query
+                pieces = await stack.enter_async_context(self._http.download(path))
             yield title, pieces
 
 

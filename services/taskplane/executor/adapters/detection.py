@@ -4,6 +4,7 @@ To serve agents of a further library: a line in `LIBRARIES`, and a module with `
 """
 
 import importlib
+import importlib.util
 import inspect
 import re
 from collections.abc import Callable
@@ -13,8 +14,14 @@ from typing import Any, Final
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import Agent, Policy
+from taskplane.executor.sources import at, defined_at, described, line_of, place_of
 
 _ADAPTERS: Final = "taskplane.executor.adapters"
+OLD_SDK: Final = (
+    "code for a2a-sdk 0.3 runs on its own server in an environment of its own, and is served here as a remote agent:"
+    " NAME=URL"
+)
+"""What to do with it."""
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _CARD: Final = "AgentCard(name=..., description=..., version=...)"
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -47,7 +54,7 @@ LIBRARIES: Final = (
     Library(("pydantic_ai", "openai", "mcp"), ("pydantic_ai.agent:AbstractAgent",), "pydantic_ai", "llm"),
     Library(
         ("google.adk", "google.genai"),
-        ("google.adk.agents:BaseAgent", "google.adk.runners:Runner", "google.adk.apps:App"),
+        ("google.adk.workflow:BaseNode", "google.adk.runners:Runner", "google.adk.apps:App"),
         "adk",
         "adk",
     ),
@@ -105,12 +112,15 @@ def is_url(target: str) -> bool:
     return bool(_URL.match(target))
 
 
-def advice(error: ModuleNotFoundError) -> str:
-    """Return what to install for a module that is missing; empty if no extra has it."""
+def advice(error: ImportError) -> str:
+    """Return what to do about an import that failed; empty if that is not known."""
     missing = error.name or ""
-    for library in LIBRARIES:
-        if library.has(missing):
-            return f"pip install 'taskplane[{library.extra}]'"
+    if missing.partition(".")[0] == "a2a" and importlib.util.find_spec("a2a") is not None:
+        return f"is it written for a2a-sdk 0.3? {OLD_SDK}"
+    if isinstance(error, ModuleNotFoundError):
+        for library in LIBRARIES:
+            if library.has(missing):
+                return f"pip install 'taskplane[{library.extra}]'"
     return ""
 
 
@@ -162,19 +172,22 @@ def _made(make: Callable[[], Any], spec: str) -> Any:
     try:
         return make()
     except (Exception, SystemExit) as error:
-        text = f"{type(error).__name__}: {error}"
-        raise bad_agent(spec, f"it could not be made: {text}", "make it callable without arguments") from error
+        problem = f"it could not be made: {described(error)}{at(place_of(error))}"
+        raise bad_agent(spec, problem, line_of(error) or "make it callable without arguments") from error
 
 
 def _checked(agent: Agent, spec: str) -> Agent:
     card: Any = agent.card
+    place = at(defined_at(agent))
     if not isinstance(card, AgentCard):
-        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}"
+        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
         raise bad_agent(spec, problem, f"take AgentCard from taskplane.executor.agent: {_CARD}")
     if not card.name.strip():
-        raise bad_agent(spec, "its card has no name", f"give it one: {_CARD}")
+        raise bad_agent(spec, f"its card has no name{place}", f"give it one: {_CARD}")
     if inspect.iscoroutinefunction(agent.run):
-        raise bad_agent(spec, "`run` is a coroutine, not a generator", "yield changes in it instead of returning")
+        raise bad_agent(
+            spec, f"`run` is a coroutine, not a generator{place}", "yield changes in it instead of returning"
+        )
     policy: object = getattr(agent, "policy", None)
     if policy is not None and not callable(policy):
         raise bad_agent(spec, f"`policy` is a {type(policy).__name__}, not a method", _POLICY)

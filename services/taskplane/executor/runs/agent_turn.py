@@ -20,6 +20,7 @@ from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Outbox
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall
+from taskplane.executor.sources import standing_at
 from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 _NO_REASON: Final = "The agent failed and gave no reason."
 _REJECTED: Final = "The agent rejected the task and gave no reason."
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
-# What an ArtifactMaker may yield.
+# The changes that an ArtifactMaker may yield.
 _OF_ARTIFACT: Final = (port.ArtifactChunk, port.Working, port.Usage, port.Fail)
 
 
@@ -72,7 +73,7 @@ class AgentTurn:
             end = self.end_of(final if final is not None else port.Complete())
             if end[0] == a2a.TASK_STATE_COMPLETED and await self._lacks_artifact():
                 if final is None:
-                    # What it used is free for what follows, such as its process.
+                    # So that its process, for instance, is free for the maker.
                     await shut(changes)
                 failure = await self._make_artifact(acting)
                 end = self.end_of(failure) if failure is not None else end
@@ -95,8 +96,7 @@ class AgentTurn:
                 case port.Reject(reason):
                     return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
                 case port.AskInput(given) | port.AskAuth(given):
-                    asked = buffer.message(given)
-                    buffer.say(asked)
+                    asked = buffer.last_message(given)
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:
@@ -161,7 +161,7 @@ class AgentTurn:
                     return change
                 self._buffer.take(change)
             except (ValueError, TypeError, AttributeError, JsonError) as error:
-                raise failed(error, self._turn.task_id) from error
+                raise failed(error, self._turn.task_id, standing_at(changes)) from error
             if outbox.blocked:
                 try:
                     await outbox.room()
@@ -181,7 +181,11 @@ class AgentTurn:
                 raise
             log.exception("the agent of task %s raised after its final change", self._turn.task_id)
             return
-        text = f"the agent of task {self._turn.task_id} yielded {extra!r} after its final change; it is discarded"
+        at = standing_at(changes)
+        place = f" at {at}" if at else ""
+        text = (
+            f"the agent of task {self._turn.task_id} yielded {extra!r}{place} after its final change; it is discarded"
+        )
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)

@@ -23,6 +23,10 @@ class AskedCalls:
         """Implement `TurnCalls.referenced`."""
         return await self._ask("referenced")  # type: ignore[no-any-return]
 
+    async def ended(self) -> bool:
+        """Implement `TurnCalls.ended`."""
+        return await self._ask("ended")  # type: ignore[no-any-return]
+
     async def session_events(self) -> list[dict[str, Any]]:
         """Implement `TurnCalls.session_events`."""
         return await self._ask("session_events")  # type: ignore[no-any-return]

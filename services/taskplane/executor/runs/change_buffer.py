@@ -112,7 +112,7 @@ class ChangeBuffer:
         return message
 
     def last_message(self, given: str | a2a.Message | None) -> a2a.Message | None:
-        """Return the message a task completes with, and say it unless it was said.
+        """Return the message with which a task completes or pauses, and say it unless it was said last.
 
         Without `given`, the open text or None.
         """
@@ -123,11 +123,11 @@ class ChangeBuffer:
         else:
             return None
         if message.message_id != self._last_said:
-            self.say(message)
+            self.say(message, ends=True)
         return message
 
-    def say(self, message: a2a.Message) -> None:
-        """Put a message. It ends the open text if it has its id."""
+    def say(self, message: a2a.Message, *, ends: bool = False) -> None:
+        """Put a message. It ends the open text if it has its id. `ends`: the run ends with the same message."""
         if message.message_id == self._open_id:
             self._open_id = ""
             self._open_text.clear()
@@ -136,7 +136,7 @@ class ChangeBuffer:
         self.spoke = True
         if self._remembers:
             self._said.append(message)
-        self._outbox.put(Status(a2a.TASK_STATE_WORKING, message), message)
+        self._outbox.put(Status(a2a.TASK_STATE_WORKING, message, ends=ends), message)
 
     def _grow(self, delta: str) -> None:
         if not self._open_id:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from taskplane.executor import agent as port
+from taskplane.executor.sources import described, place_of, trimmed
 from taskplane.runtime import logs
 
 log = logging.getLogger(__name__)
@@ -60,15 +61,20 @@ def is_ours(error: BaseException) -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def failed(error: BaseException, task_id: str) -> AgentFailed:
-    """Return the failure of a run whose agent raised `error`.
+def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
+    """Return the failure of a run whose agent raised `error`, or is told of it. `at`: the `file:line` of the author's
+    code, if it is not where the error was raised.
 
     Its text may have secrets in it: it goes to the log, and to clients only that of an AgentError.
     """
     if isinstance(error, AgentProcessDied):
         log.error("the process of the agent of task %s ended: %s", task_id, error)
         return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", "AGENT_PROCESS_DIED")
-    log.error("the agent of task %s failed", task_id, exc_info=error)
+    # A change that is none was yielded where the agent stands, of which the traceback says nothing.
+    shown = (type(error), error, trimmed(error)) if place_of(error) or not at else None
+    at = at or place_of(error)
+    place = f" at {at}" if at else ""
+    log.error("the agent of task %s failed%s: %s", task_id, place, described(error), exc_info=shown)
     if isinstance(error, port.AgentError) and str(error):
         return AgentFailed(_UNSTORABLE.sub("\ufffd", str(error)[:_MAX_ERROR]))
     return AgentFailed(unexpected(task_id))

@@ -131,6 +131,7 @@ class Run:
     async def work(self) -> None:
         """Run the agent to the end or pause of the task. Raises only what is a bug."""
         logs.task_id.set(self.task_id)
+        logs.agent.set(self.agent)
         attributes: dict[str, str | int] = {
             "taskplane.task.id": self.task_id,
             "taskplane.invocation.id": self._record.invocation_id,
@@ -296,6 +297,7 @@ class Run:
             output_modes=tuple(given.options.accepted_output_modes),
             extensions=tuple(given.options.extensions),
             checkpoint=self._change_buffer.checkpoint,
+            cancel_grace=self._ports.cancel_grace,
         )
 
     def _working_on(self, given: Input, turn: port.Turn, begun: RouterCall | None = None) -> AgentTurn:
@@ -380,7 +382,7 @@ class Run:
         if reason:
             message.metadata.fields["reason"].string_value = reason
         self._change_buffer.end_turn()
-        ended = Status(state, message, reason, self._change_buffer.usage)
+        ended = Status(state, message, reason, usage=self._change_buffer.usage)
         await self.outbox.finish(ended, message, consumed=self._inputs.consumed)
         await self._session.copy_at_rest()
 

@@ -65,6 +65,8 @@ class RunElsewhere(AsyncIterator[port.Change]):
         self._begin = begin
         self._context = contextvars.copy_context()
         self._changes: AsyncIterator[port.Change] | None = None
+        # What the agent yields from.
+        self.yielding: object = None
         self._watching: asyncio.Task[None] | None = None
         # The task there that waits for the next change.
         self._stepping: asyncio.Task[Any] | None = None
@@ -100,6 +102,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
         try:
             if self._changes is None:
                 changes = self._begin(self._turn())
+                self.yielding = getattr(changes, "yielding", changes)
                 self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
             return await anext(self._changes, _END)
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:

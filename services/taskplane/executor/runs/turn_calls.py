@@ -12,6 +12,7 @@ from taskplane.executor import agent as port
 from taskplane.executor.changes import MAX_MESSAGE_BYTES
 from taskplane.executor.json_values import to_dict
 from taskplane.executor.runs.ports import Ports
+from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.principal import Principal, acting_as
@@ -51,6 +52,15 @@ class Calls:
                 continue
             found.append(response.record.task)
         return found
+
+    async def ended(self) -> bool:
+        """Implement `TurnCalls.ended`."""
+        get = partial(self.ports.store.GetTask, tasks.GetTaskRequest(task_id=self.task_id, history_length=0))
+        try:
+            response = await self._as_caller(get)
+        except NotFound:
+            return True
+        return response.record.state in TERMINAL
 
     async def session_events(self) -> list[dict[str, Any]]:
         """Implement `TurnCalls.session_events`."""

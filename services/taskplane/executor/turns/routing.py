@@ -60,6 +60,7 @@ class Proposal:
             metadata=to_dict(self.options.metadata),
             output_modes=tuple(self.options.accepted_output_modes),
             extensions=tuple(self.options.extensions),
+            cancel_grace=self.ports.cancel_grace,
         )
 
 

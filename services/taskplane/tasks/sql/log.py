@@ -41,7 +41,7 @@ from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.sql.writing import Writing
-from taskplane.tasks.store import Claimable, Held, OpenTasks, Renewed, Session, Unfinished
+from taskplane.tasks.store import ArtifactVersion, Claimable, Held, OpenTasks, Renewed, Session, Unfinished
 from taskplane.tasks.tables import task_import
 
 
@@ -117,9 +117,11 @@ class SqlTaskLog:
         folded = content.stored if whole else content.folded
         return row, await asyncio.to_thread(folded) if content_size(row) > _LARGE else folded()
 
-    async def artifact_beginning(self, scope: Scope, task_id: str, artifact_id: str) -> tuple[Row, int]:
-        """Implement `TaskLog.artifact_beginning`."""
-        return await self._engine.read(reads.artifact_beginning, scope, task_id, artifact_id)
+    async def artifact_version(
+        self, scope: Scope, task_id: str, artifact_id: str, version: int
+    ) -> tuple[Row, ArtifactVersion | None]:
+        """Implement `TaskLog.artifact_version`."""
+        return await self._engine.read(reads.artifact_version, scope, task_id, artifact_id, version)
 
     async def row(self, scope: Scope, task_id: str) -> Row:
         """Implement `TaskLog.row`."""

@@ -5,7 +5,7 @@ from typing import Final, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, text, tuple_
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.errors import Invalid, NotFound
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import STATUS_TEXT, Event, Row, Scope, content_size
@@ -14,6 +14,7 @@ from taskplane.tasks.sql.contents import Content, contents
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
+from taskplane.tasks.store import ArtifactVersion
 from taskplane.tasks.tables import STATUS_TEXTS, event, task
 
 Ts = TypeVarTuple("Ts")
@@ -51,20 +52,35 @@ def get_content(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, Cont
     return row, contents(conn, [row.uid])[row.uid]
 
 
-_BEGINNING: Final = select(func.max(event.c.generation)).where(
+_BEGUN: Final = (
     event.c.task_uid == bindparam("uid"),
     event.c.artifact_id == bindparam("artifact_id"),
     event.c.artifact_id.is_not(None),
+    event.c.generation > bindparam("after"),
+)
+_VERSIONS: Final = select(func.count()).where(*_BEGUN)
+_BEGINNINGS: Final = (
+    select(event.c.generation).where(*_BEGUN).order_by(event.c.generation).offset(bindparam("older")).limit(2)
 )
 
 
-def artifact_beginning(conn: Connection, scope: Scope, task_id: str, artifact_id: str) -> tuple[Row, int]:
-    """Implement `TaskLog.artifact_beginning`."""
+def artifact_version(
+    conn: Connection, scope: Scope, task_id: str, artifact_id: str, version: int
+) -> tuple[Row, ArtifactVersion | None]:
+    """Implement `TaskLog.artifact_version`."""
     row = get_row(conn, scope, task_id)
-    if has_nul(artifact_id):
-        return row, 0
-    found: int | None = conn.execute(_BEGINNING, {"uid": row.uid, "artifact_id": artifact_id}).scalar_one()
-    return row, found if found is not None and found > row.restart_generation else 0
+    versions = 0
+    # What an attempt that was lost had made is none of its versions.
+    begun = {"uid": row.uid, "artifact_id": artifact_id, "after": row.restart_generation}
+    if not has_nul(artifact_id):
+        versions = conn.execute(_VERSIONS, begun).scalar_one()
+    if not versions and version in (0, 1):
+        return row, None
+    if version > versions:
+        raise NotFound(f"the artifact has no version {version}", reason="VERSION_NOT_FOUND")
+    number = version or versions
+    first, *later = conn.execute(_BEGINNINGS, {**begun, "older": number - 1}).scalars()
+    return row, ArtifactVersion(number, versions, first, later[0] - 1 if later else 0)
 
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:

@@ -60,7 +60,9 @@ class _OnOrphanEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOrphan.Val
     ON_ORPHAN_RERUN: _OnOrphan.ValueType  # 2
     """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
     ON_ORPHAN_RESUME: _OnOrphan.ValueType  # 3
-    """As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint."""
+    """As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint. The status
+    event that queues it has `taskplane.dev/resumed_attempt`, that of a RERUN `taskplane.dev/lost_attempt`.
+    """
 
 class OnOrphan(_OnOrphan, metaclass=_OnOrphanEnumTypeWrapper):
     """The policy for a task whose executor is lost after it had begun."""
@@ -71,7 +73,9 @@ ON_ORPHAN_FAIL: OnOrphan.ValueType  # 1
 ON_ORPHAN_RERUN: OnOrphan.ValueType  # 2
 """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
 ON_ORPHAN_RESUME: OnOrphan.ValueType  # 3
-"""As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint."""
+"""As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint. The status
+event that queues it has `taskplane.dev/resumed_attempt`, that of a RERUN `taskplane.dev/lost_attempt`.
+"""
 Global___OnOrphan: _TypeAlias = OnOrphan  # noqa: Y015
 
 class _Strategy:
@@ -275,7 +279,7 @@ class Event(_message.Message):
     traceparent: _builtins.str
     """The W3C traceparent of the call or run that wrote it; empty: nobody traced it."""
     checkpoint: _builtins.bytes
-    """Of a CHECKPOINT event; for services only."""
+    """Of a CHECKPOINT event; for services only. Not exported."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the store wrote it, UTC."""
@@ -284,7 +288,7 @@ class Event(_message.Message):
     def event(self) -> _a2a_pb2.StreamResponse: ...
     @_builtins.property
     def options(self) -> Global___TurnOptions:
-        """Of a CREATED or MESSAGE event; for services only."""
+        """Of a CREATED or MESSAGE event; for services only. Not exported."""
 
     def __init__(
         self,
@@ -454,7 +458,9 @@ class Change(_message.Message):
 
     @_builtins.property
     def status_text(self) -> _a2a_pb2.TaskStatusUpdateEvent:
-        """A text that says what the agent is doing: state WORKING, with a message. Becomes a STATUS_TEXT event."""
+        """A text that says what the agent is doing: state WORKING, with a whole message (NOT_A_STATUS_TEXT), which the store
+        marks with `metadata.kind` `status-message`. Becomes a STATUS_TEXT event.
+        """
 
     def __init__(
         self,
@@ -2729,20 +2735,24 @@ class ReadArtifactRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     ARTIFACT_ID_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     artifact_id: _builtins.str
     offset: _builtins.int
     """The number of bytes of the content to leave out; negative: all but so many. Beyond the end nothing follows the head."""
+    version: _builtins.int
+    """0: the newest one."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         artifact_id: _builtins.str = ...,
         offset: _builtins.int = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_id", b"artifact_id", "offset", b"offset", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_id", b"artifact_id", "offset", b"offset", "task_id", b"task_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2758,6 +2768,8 @@ class ArtifactHead(_message.Message):
     FILENAME_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     form: Global___ArtifactForm.ValueType
     size: _builtins.int
     """Bytes of the whole content."""
@@ -2767,6 +2779,12 @@ class ArtifactHead(_message.Message):
     """The first well-formed one that a part has; empty: none has one."""
     digest: _builtins.bytes
     """SHA-256 of the artifact: it is another one for other content, parts or fields."""
+    version: _builtins.int
+    """The number of the version, from 1; each chunk with `append` false begins one. 1 of 1 for a document, and where the log
+    was trimmed.
+    """
+    versions: _builtins.int
+    """The number of versions."""
     @_builtins.property
     def artifact(self) -> _a2a_pb2.Artifact:
         """The artifact without its parts."""
@@ -2780,10 +2798,12 @@ class ArtifactHead(_message.Message):
         filename: _builtins.str = ...,
         media_type: _builtins.str = ...,
         digest: _builtins.bytes = ...,
+        version: _builtins.int = ...,
+        versions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "digest", b"digest", "filename", b"filename", "form", b"form", "media_type", b"media_type", "size", b"size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "digest", b"digest", "filename", b"filename", "form", b"form", "media_type", b"media_type", "size", b"size", "version", b"version", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

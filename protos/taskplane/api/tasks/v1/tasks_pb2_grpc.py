@@ -369,8 +369,10 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReadArtifact(self, request, context):
-        """Reads one artifact of a task as it was when the call began, as a file: a head, then its content in pieces of at most
-        256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`, `ARTIFACT_NOT_FOUND`.
+        """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
+        pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
+        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, and there is only the newest
+        one, which no number names.
         ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
         `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
         """

@@ -39,6 +39,7 @@ from taskplane.executor.runs.processes.frames import (
     send,
 )
 from taskplane.executor.runs.threads import RunElsewhere, end, wind_down
+from taskplane.executor.sources import place_of, standing_at, trimmed
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.loops import complete
 
@@ -133,7 +134,9 @@ class _Talk:
         except BaseException as error:
             if is_ours(error):
                 raise
-            answer = Raised(_trace(error), str(error) if isinstance(error, port.AgentError) else "")
+            public = str(error) if isinstance(error, port.AgentError) else ""
+            at = place_of(error) or (standing_at(self._run) if isinstance(error, TypeError) else "")
+            answer = Raised(_trace(error), public, at)
         send(self._writer, answer)
 
     async def _begin(self) -> RunElsewhere:
@@ -213,7 +216,7 @@ def _pickled(change: object) -> bytes:
 
 
 def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)).rstrip()
+    return "".join(traceback.format_exception(type(error), error, trimmed(error))).rstrip()
 
 
 if __name__ == "__main__":

@@ -89,10 +89,12 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The agent raised. `trace` is for its author; `public`, the text of an AgentError, for clients."""
+    """The agent raised. `trace` is for its author, as is `at`, its file and line; `public`, the text of an AgentError,
+    for clients."""
 
     trace: str
     public: str
+    at: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import weakref
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any
@@ -10,7 +11,8 @@ from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.faults import AgentProcessDied
-from taskplane.executor.runs.processes.process import AgentProcess, RaisedThere
+from taskplane.executor.runs.processes.process import AgentProcess
+from taskplane.executor.sources import RaisedElsewhere
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +26,8 @@ class AgentProcesses:
         self._keep = idle
         self._grace = grace
         self._allow_crash = allow_crash
-        self._idle: defaultdict[str, list[AgentProcess]] = defaultdict(list)
+        self._idle: defaultdict[Hosted, list[AgentProcess]] = defaultdict(list)
+        self._retired: weakref.WeakSet[Hosted] = weakref.WeakSet()
         self._all: set[AgentProcess] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -45,9 +48,15 @@ class AgentProcesses:
             if self._keep and hosted.isolation == "process":
                 self._start(self._prepare(hosted))
 
+    def retire(self, hosted: Hosted) -> None:
+        """Keep no process for an agent that is not served any more. Those at work end with their run."""
+        self._retired.add(hosted)
+        for process in self._idle.pop(hosted, ()):
+            process.dismiss()
+
     async def take(self, hosted: Hosted) -> AgentProcess:
         """Return a process without a run, a new one if there is none. OSError: it cannot be started."""
-        idle = self._idle[hosted.name]
+        idle = self._idle[hosted]
         while idle:
             process = idle.pop()
             if process.alive:
@@ -81,12 +90,15 @@ class AgentProcesses:
 
     async def _prepare(self, hosted: Hosted) -> None:
         try:
-            self._idle[hosted.name].append(await self.take(hosted))
+            process = await self.take(hosted)
+            if hosted in self._retired:
+                process.dismiss()
+            else:
+                self._idle[hosted].append(process)
         except OSError as error:
             log.warning("no process could be started for agent %s: %s", hosted.name, error)
 
     async def _end(self, hosted: Hosted, process: AgentProcess) -> None:
-        idle = self._idle[hosted.name]
         try:
             async with asyncio.timeout(self._grace):
                 trace = await process.close()
@@ -96,12 +108,12 @@ class AgentProcesses:
             return
         except AgentProcessDied:
             return
-        if len(idle) < self._keep:
-            idle.append(process)
+        if hosted not in self._retired and len(self._idle[hosted]) < self._keep:
+            self._idle[hosted].append(process)
         else:
             process.dismiss()
         if trace:
-            raise RaisedThere(trace)
+            raise RaisedElsewhere(trace)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -111,8 +123,8 @@ class AgentProcesses:
 
     def _gone(self, hosted: Hosted, process: AgentProcess) -> None:
         self._all.discard(process)
-        if process in self._idle[hosted.name]:
-            self._idle[hosted.name].remove(process)
+        if process in (idle := self._idle.get(hosted, [])):
+            idle.remove(process)
         metrics.PROCESSES.labels(hosted.name).dec()
 
 

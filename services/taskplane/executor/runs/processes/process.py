@@ -32,20 +32,18 @@ from taskplane.executor.runs.processes.frames import (
     receive,
     send,
 )
+from taskplane.executor.sources import RaisedElsewhere
 from taskplane.runtime import logs, tracing
 
 log = logging.getLogger(__name__)
 
 # -u: what the agent prints is seen at once. -P: no file of the working directory hides a module of the library.
-_PROGRAM: Final = (sys.executable, "-u", "-P", "-m", "taskplane.executor.runs.processes.child")
+_OPTIONS: Final = ("-u", "-P")
+_PROGRAM: Final = ("-m", "taskplane.executor.runs.processes.child")
 _STDERR: Final = 2
 # Seconds that the last frames of a process that has ended may take to arrive.
 _SHORTLY: Final = 2.0
 _NOT_DATA: Final = frozenset({"cancelled", "calls"})
-
-
-class RaisedThere(Exception):
-    """An exception of an agent in its process; the text is the traceback of that."""
 
 
 class AgentProcess:
@@ -77,8 +75,9 @@ class AgentProcess:
         process: asyncio.subprocess.Process | None = None
         try:
             with theirs:
+                options = (*_OPTIONS, "-B") if sys.dont_write_bytecode else _OPTIONS
                 process = await asyncio.create_subprocess_exec(
-                    *_PROGRAM, hosted.name, stdin=theirs.fileno(), stdout=_STDERR
+                    sys.executable, *options, *_PROGRAM, hosted.name, stdin=theirs.fileno(), stdout=_STDERR
                 )
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except BaseException:
@@ -115,8 +114,8 @@ class AgentProcess:
         ]
 
     async def next(self) -> port.Change:
-        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedThere, AgentProcessDied; TypeError:
-        it cannot be read."""
+        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied;
+        TypeError: it cannot be read."""
         answer = await self._ask(Next())
         match answer:
             case Yielded():
@@ -127,10 +126,10 @@ class AgentProcess:
                 return change
             case Ended():
                 raise StopAsyncIteration
-            case Raised(trace, public) if public:
-                raise port.AgentError(public) from RaisedThere(trace)
-            case Raised(trace, _):
-                raise RaisedThere(trace)
+            case Raised(trace, public, at) if public:
+                raise port.AgentError(public) from RaisedElsewhere(trace, at)
+            case Raised(trace, _, at):
+                raise RaisedElsewhere(trace, at)
             case _:
                 raise TypeError(f"the process of an agent says no {answer!r}")
 

@@ -1,0 +1,73 @@
+"""A model behind an OpenAI-compatible API, which says when it says each token.
+
+    python -m bench.model PORT
+
+The name of the model tells what it does: `50x0.1` streams 50 tokens, one each 0.1 seconds. A token is the monotonic
+time at which it is sent, in nanoseconds. `/open` tells how many connections are open, and the most that were.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+
+async def complete(request: Request) -> StreamingResponse:
+    """Stream a chat completion."""
+    count, interval = (await request.json())["model"].split("x")
+    return StreamingResponse(_chunks(int(count), float(interval)), media_type="text/event-stream")
+
+
+async def _chunks(count: int, interval: float) -> AsyncGenerator[bytes]:
+    for _ in range(count):
+        await asyncio.sleep(interval)
+        yield _chunk({"content": f"{time.monotonic_ns()} "}, None)
+    yield _chunk({}, "stop")
+    yield b"data: [DONE]\n\n"
+
+
+def _chunk(delta: dict[str, Any], finish_reason: str | None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "bench", "choices": [choice]}
+    return b"data: " + orjson.dumps(chunk) + b"\n\n"
+
+
+def main(argv: list[str]) -> None:
+    """Serve until killed."""
+    most = 0
+    config: uvicorn.Config
+
+    async def connections(_: Request) -> JSONResponse:
+        return JSONResponse({"now": len(server.server_state.connections), "most": most})
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, len(server.server_state.connections))
+            await asyncio.sleep(0.05)
+
+    async def serve() -> None:
+        watching = asyncio.create_task(watch())
+        try:
+            await server.serve()
+        finally:
+            watching.cancel()
+
+    routes = [Route("/v1/chat/completions", complete, methods=["POST"]), Route("/open", connections)]
+    config = uvicorn.Config(
+        Starlette(routes=routes), host="127.0.0.1", port=int(argv[1]), log_level="warning", access_log=False
+    )
+    server = uvicorn.Server(config)
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main(sys.argv)

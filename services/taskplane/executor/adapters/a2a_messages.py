@@ -1,0 +1,184 @@
+"""Conversion of the messages and statuses of an A2A agent to changes."""
+
+import secrets
+from collections.abc import Iterable
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.agent import AskAuth, AskInput, Change, Complete, Fail, Reject, Say, Text, Working, text_of
+from taskplane.executor.changes import PARTIAL_KEYS, STATUS_TEXT
+from taskplane.executor.states import TERMINAL
+
+ENDS: Final = "taskplane.dev/ends"
+"""The key in the metadata of a status update whose message comes again with the end or pause that follows."""
+
+_PAUSED: "Final[dict[a2a.TaskState.ValueType, tuple[type[AskInput] | type[AskAuth], str]]]" = {
+    a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
+    a2a.TASK_STATE_AUTH_REQUIRED: (AskAuth, "The agent waits until you have authenticated."),
+}
+_CANCELED: Final = "The agent canceled the task."
+
+
+class Spoken:
+    """What an agent said on its task: each message becomes a change once, its pieces a text that grows.
+
+    A question, and the whole message at the end of a growing text, are held back until something follows, since they
+    may be, or come again with, the end of the run.
+    """
+
+    def __init__(self, before: Iterable[a2a.Message] = ()) -> None:
+        """`before`: what was said on the task before."""
+        # The pause that the newest status asks for.
+        self.pause: AskInput | AskAuth | None = None
+        mine = [message for message in before if message.role == a2a.ROLE_AGENT]
+        self._said = {message.message_id for message in mine}
+        # Ends of growing texts have other ids there than here.
+        self._texts = {text_of(message) for message in mine}
+        self._open_id = ""
+        self._open_text = ""
+        self._held: a2a.Message | None = None
+        self._held_id = ""
+
+    def status(self, status: a2a.TaskStatus, *, ends: bool = False) -> list[Change]:
+        """Return the changes of a status. The last one is final if the state is terminal; a pause is left in `pause`.
+        `ends`: the message comes again with the end or pause, which follows."""
+        self.pause = None
+        message = status.message if status.HasField("message") else None
+        if status.state in TERMINAL:
+            said, last = self._last(message)
+            return [*said, _final(status.state, last)]
+        if status.state not in _PAUSED:
+            return [] if message is None else self.message(message, ends=ends)
+        ask, plain = _PAUSED[status.state]
+        known = message is not None and message.message_id in self._said and message.message_id != self._held_id
+        said, last = self._last(message)
+        self.pause = ask(plain if last is None else last)
+        if last is None or known:
+            return said
+        assert message is not None
+        self._said.add(message.message_id)
+        if ask is AskAuth and last.message_id:
+            # At once, since many agents wait for that without a pause.
+            return [*said, Say(last)]
+        self._held, self._held_id = last, message.message_id
+        return said
+
+    def message(self, message: a2a.Message, *, ends: bool = False) -> list[Change]:
+        """Return the changes of a message that is not the last one. `ends` as in `status`."""
+        if _kind(message) == STATUS_TEXT:
+            text = text_of(message)
+            return [Working(text)] if text else []
+        if is_piece(message):
+            return self._grow(message.message_id, text_of(message))
+        if message.message_id:
+            if message.message_id in self._said:
+                return []
+            self._said.add(message.message_id)
+        said = self.flush()
+        if self._ends_text(message):
+            said += self._rest(message)
+            self._held, self._held_id = _without_id(message), message.message_id
+            return said
+        self._close()
+        if ends:
+            self._held, self._held_id = message, message.message_id
+            return said
+        return [*said, Say(message)]
+
+    def snapshot(self, task: a2a.Task) -> list[Change]:
+        """Return what a snapshot of the task says that was not said yet, without its status."""
+        said: list[Change] = []
+        for message in task.history:
+            if message.role != a2a.ROLE_AGENT or _kind(message) == STATUS_TEXT or is_piece(message):
+                continue
+            if text_of(message) in self._texts:
+                self._said.add(message.message_id)
+            else:
+                said += self.message(message)
+        return said
+
+    def piece(self, message: a2a.Message) -> list[Change]:
+        """Return the rest of a text that grows, of which a snapshot has what there is so far."""
+        known = self._open_text if message.message_id == self._open_id else ""
+        whole = text_of(message)
+        return self._grow(message.message_id, whole[len(known) :]) if whole.startswith(known) else []
+
+    def flush(self) -> list[Change]:
+        """Return what was held back, since something follows."""
+        held, self._held, self._held_id = self._held, None, ""
+        if held is None:
+            return []
+        self._close()
+        return [Say(held)]
+
+    def _last(self, message: a2a.Message | None) -> tuple[list[Change], a2a.Message | None]:
+        """Return what is to be said before the last message of a run, and that message: without an id if it ends the
+        text that grows."""
+        if message is None:
+            return self.flush(), None
+        if self._held is not None and message.message_id == self._held_id:
+            held, self._held = self._held, None
+            return [], held
+        said = self.flush()
+        if self._ends_text(message):
+            said += self._rest(message)
+            self._close()
+            return said, _without_id(message)
+        self._close()
+        if not message.message_id:
+            message.message_id = secrets.token_hex(16)
+        return said, message
+
+    def _grow(self, message_id: str, delta: str) -> list[Change]:
+        if not delta or message_id in self._said:
+            return []
+        said = self.flush()
+        self._open_id = message_id
+        self._open_text += delta
+        return [*said, Text(delta)]
+
+    def _ends_text(self, message: a2a.Message) -> bool:
+        """Return whether a message is the whole of the text that grows."""
+        if not self._open_text:
+            return False
+        text = text_of(message)
+        same = bool(message.message_id) and message.message_id == self._open_id and text.startswith(self._open_text)
+        return same or text.strip() == self._open_text.strip()
+
+    def _rest(self, message: a2a.Message) -> list[Change]:
+        """Return the end of the text that grows, if pieces of it were lost."""
+        rest = text_of(message)[len(self._open_text) :]
+        self._open_text += rest
+        return [Text(rest)] if rest.strip() else []
+
+    def _close(self) -> None:
+        self._open_id = self._open_text = ""
+
+
+def is_piece(message: a2a.Message) -> bool:
+    """Return whether a message is a piece of a text that grows."""
+    fields = message.metadata.fields
+    return any(key in fields and fields[key].bool_value for key in PARTIAL_KEYS)
+
+
+def _kind(message: a2a.Message) -> str:
+    fields = message.metadata.fields
+    return fields["kind"].string_value if "kind" in fields else ""
+
+
+def _without_id(message: a2a.Message) -> a2a.Message:
+    """Return a copy that takes the id of the text it ends."""
+    copy = a2a.Message()
+    copy.CopyFrom(message)
+    copy.ClearField("message_id")
+    return copy
+
+
+def _final(state: "a2a.TaskState.ValueType", message: a2a.Message | None) -> Change:
+    if state == a2a.TASK_STATE_COMPLETED:
+        return Complete(message)
+    if state == a2a.TASK_STATE_REJECTED:
+        return Reject("" if message is None else message)
+    if state == a2a.TASK_STATE_CANCELED:
+        return Fail(_CANCELED if message is None else message)
+    return Fail("" if message is None else message)

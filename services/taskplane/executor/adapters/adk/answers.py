@@ -1,0 +1,82 @@
+"""The questions of long-running tools, and the user's answers to them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from google.genai import types
+
+from taskplane.executor.adapters.adk.content import kind_of
+from taskplane.executor.adapters.adk.events import Call
+from taskplane.executor.agent import AskAuth, AskInput, Message, text_of
+from taskplane.executor.json_values import to_dict
+
+# The calls by which ADK itself asks its user.
+_CONFIRMATION: Final = "adk_request_confirmation"
+_CREDENTIAL: Final = "adk_request_credential"
+_YES: Final = frozenset({"y", "yes", "ok", "okay", "true", "confirm", "confirmed", "approve", "approved"})
+_QUESTIONS: Final = ("question", "message", "hint")
+
+
+def question(waiting: Sequence[Call], said: str | Message | None) -> AskInput | AskAuth:
+    """Return the pause in which the user is asked for the answers to `waiting`.
+
+    `said`: what the agent said last, if that is the question.
+    """
+    asks_auth = any(call.name == _CREDENTIAL for _, call in waiting)
+    asked = said if said is not None else "\n".join(_question(call) for _, call in waiting)
+    return AskAuth(asked) if asks_auth else AskInput(asked)
+
+
+def _question(call: types.FunctionCall) -> str:
+    args: Mapping[str, Any] = call.args or {}
+    if call.name == _CREDENTIAL:
+        address = _at(args, "authConfig", "exchangedAuthCredential", "oauth2", "authUri")
+        return f"Please authenticate at {address}" if address else "Please authenticate."
+    if call.name == _CONFIRMATION:
+        hint = _at(args, "toolConfirmation", "hint")
+        return hint or f"May {_at(args, 'originalFunctionCall', 'name') or 'the tool'} be called?"
+    return next((_at(args, key) for key in _QUESTIONS if _at(args, key)), f"{call.name} waits for an answer.")
+
+
+def _at(args: Any, *path: str) -> str:
+    for key in path:
+        args = args.get(key) if isinstance(args, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return args if isinstance(args, str) else ""
+
+
+def answer(message: Message, waiting: Sequence[Call]) -> types.Content:
+    """Return the user's message as the responses to calls that wait for one.
+
+    Data parts that are marked as function responses answer the calls that they name by id; without any, the words, or
+    the one data part, answer all calls.
+    """
+    parts = [
+        types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
+        for call, response in _responses(message, waiting)
+    ]
+    return types.Content(role="user", parts=parts)
+
+
+def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[types.FunctionCall, dict[str, Any]]]:
+    named: dict[str, Any] = {}
+    data: list[dict[str, Any]] = []
+    for part in message.parts:
+        if not part.data.HasField("struct_value"):
+            continue
+        fields = to_dict(part.data.struct_value)
+        if kind_of(part) == "function_response":
+            named[str(fields.get("id", ""))] = fields.get("response")
+        else:
+            data.append(fields)
+    words = text_of(message)
+    answers_all = not any(call.id in named for _, call in waiting)
+    for _, call in waiting:
+        if call.id in named:
+            response = named[call.id]
+            yield call, response if isinstance(response, dict) else {"result": response}
+        elif answers_all and len(data) == 1:
+            yield call, data[0]
+        elif answers_all and call.name == _CONFIRMATION:
+            yield call, {"confirmed": words.strip().strip(".!").lower() in _YES}
+        elif answers_all:
+            yield call, {"result": words}

@@ -1,0 +1,102 @@
+"""Conversion between the messages of A2A and the contents of ADK."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from google.genai import types
+
+from taskplane.executor.agent import ArtifactChunk, Message, Part
+from taskplane.executor.json_values import to_json
+
+_TYPES: Final = ("adk_type", "kagent_type")
+_RAW_PIECE: Final = 1024 * 1024
+# A character takes at most four bytes.
+_TEXT_PIECE: Final = _RAW_PIECE // 4
+
+
+def kind_of(part: Part) -> str:
+    """Return `function_call` or `function_response` for a data part that is marked so, else ""."""
+    if not part.HasField("metadata"):
+        return ""
+    marks = part.metadata.fields
+    return next((marks[key].string_value for key in _TYPES if key in marks), "")
+
+
+def content_of(message: Message, role: str) -> types.Content:
+    """Return a message as ADK has it: texts and files as they are, data as JSON text.
+
+    What an agent told of its tools is left out.
+    """
+    parts: list[types.Part] = []
+    for part in message.parts:
+        if part.HasField("text"):
+            parts.append(types.Part(text=part.text))
+        elif part.HasField("raw"):
+            media_type = part.media_type or "application/octet-stream"
+            blob = types.Blob(data=part.raw, mime_type=media_type, display_name=part.filename or None)
+            parts.append(types.Part(inline_data=blob))
+        elif part.HasField("url"):
+            file = types.FileData(file_uri=part.url, mime_type=part.media_type or None)
+            parts.append(types.Part(file_data=file))
+        elif part.HasField("data") and not (role == "model" and kind_of(part)):
+            parts.append(types.Part(text=json.dumps(to_json(part.data), ensure_ascii=False)))
+    return types.Content(role=role, parts=parts)
+
+
+def visible(content: types.Content | None) -> Sequence[types.Part]:
+    """Return the parts of a content that are no thoughts of the model."""
+    parts = (content.parts if content else None) or []
+    return [part for part in parts if not part.thought or part.function_call or part.function_response]
+
+
+def text_in(content: types.Content | None) -> str:
+    """Return what a content says, in one piece."""
+    return "".join(part.text for part in visible(content) if part.text)
+
+
+def message_of(content: types.Content | None) -> Message | None:
+    """Return the text and the files of a content as a message; None if it has none."""
+    message = Message()
+    if text := text_in(content):
+        message.parts.add(text=text)
+    for part in visible(content):
+        if part.inline_data and part.inline_data.data:
+            blob = part.inline_data
+            message.parts.add(raw=blob.data, media_type=blob.mime_type or "", filename=blob.display_name or "")
+        elif part.file_data and part.file_data.file_uri:
+            message.parts.add(url=part.file_data.file_uri, media_type=part.file_data.mime_type or "")
+    return message if message.parts else None
+
+
+def artifact_chunks(name: str, version: int, part: types.Part) -> Iterator[ArtifactChunk]:
+    """Yield a version of an ADK artifact as that of a task's artifact, in pieces that may be appended."""
+    begun = False
+    for content, last in _pieces(part):
+        yield ArtifactChunk(
+            name,
+            **content,
+            name=name,
+            filename=None if "text" in content else name,
+            media_type=_media_type(part),
+            metadata={"adk_version": version},
+            append=begun,
+            last=last,
+        )
+        begun = True
+
+
+def _pieces(part: types.Part) -> Iterator[tuple[dict[str, Any], bool]]:
+    if part.file_data and part.file_data.file_uri:
+        yield {"url": part.file_data.file_uri}, True
+        return
+    whole: str | bytes = (part.inline_data.data or b"") if part.inline_data else part.text or ""
+    key, size = ("text", _TEXT_PIECE) if isinstance(whole, str) else ("raw", _RAW_PIECE)
+    for start in range(0, max(len(whole), 1), size):
+        yield {key: whole[start : start + size]}, start + size >= len(whole)
+
+
+def _media_type(part: types.Part) -> str | None:
+    if part.inline_data:
+        return part.inline_data.mime_type
+    return part.file_data.mime_type if part.file_data else None

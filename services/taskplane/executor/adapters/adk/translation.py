@@ -1,0 +1,132 @@
+"""The translation of the events of ADK's runner to changes."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+from google.adk.events.event import Event
+from pydantic import BaseModel
+
+from taskplane.executor.adapters.adk.content import message_of, text_in, visible
+from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, Usage
+
+log = logging.getLogger(__name__)
+
+_Source = tuple[str, str | None]
+
+# Its arguments have the secrets of the client that authenticates.
+_CREDENTIAL: Final = "adk_request_credential"
+
+
+class Translation:
+    """The changes of one run.
+
+    A streamed text is repeated whole by the event that ends it. It is held back until something else follows, so that
+    it can be the last word of the task; until then its pieces show it. Agents that work in parallel stream one after
+    the other: what the others say meanwhile follows.
+    """
+
+    def __init__(self) -> None:
+        # Reasons of failures by author and branch, without those that went on.
+        self._errors: dict[_Source, str] = {}
+        # The last message, if nothing followed it.
+        self.last: Message | None = None
+        self._is_held = False
+        # The result of the newest node of a workflow, if nothing was said after it.
+        self._output: Any = None
+        # The author and branch of the text that grows, and the events of others that came meanwhile.
+        self._streams: _Source | None = None
+        self._queue: list[Event] = []
+
+    @property
+    def error(self) -> str:
+        """Return why the run failed; empty: it did not."""
+        return next(iter(self._errors.values()), "")
+
+    @property
+    def held(self) -> Message | None:
+        """Return what was said last, if it is only known by its pieces yet and nothing followed."""
+        return self.last if self._is_held else None
+
+    @property
+    def end(self) -> Message | str | None:
+        """Return the last word: what was said last, or the result of a workflow, as text or JSON."""
+        if self.last is not None or self._output is None:
+            return self.last
+        return self._output if isinstance(self._output, str) else json.dumps(self._output, ensure_ascii=False)
+
+    def take(self, event: Event) -> Iterator[Change]:
+        """Yield the changes for the next event."""
+        source = (event.author, event.branch)
+        if self._streams not in (None, source):
+            self._queue.append(event)
+            return
+        if event.partial:
+            if text := text_in(event.content):
+                yield from self._release()
+                self._streams = source
+                yield Text(text)
+            return
+        yield from self._whole(event, source)
+        yield from self._queued()
+
+    def rest(self) -> Iterator[Change]:
+        """Yield what still waits when the run is over, but not what is `held`."""
+        if self._streams is not None:
+            self._errors[self._streams] = "The answer of the model was cut off."
+        self._streams = None
+        yield from self._queued()
+
+    def _queued(self) -> Iterator[Change]:
+        while self._queue and self._streams is None:
+            waiting, self._queue = self._queue, []
+            for event in waiting:
+                yield from self.take(event)
+
+    def _whole(self, event: Event, source: _Source) -> Iterator[Change]:
+        streamed = self._streams is not None
+        self._streams = None
+        if event.error_code or event.error_message:
+            log.error("the model of %s ended with %s: %s", event.author, event.error_code, event.error_message)
+            # The text of a provider is for the log.
+            self._errors[source] = f"The model ended with the error {event.error_code or 'of no code'}."
+        elif event.content is not None:
+            # It was tried again.
+            self._errors.pop(source, None)
+        if event.usage_metadata is not None:
+            used = event.usage_metadata
+            yield Usage(
+                {
+                    "requests": 1,
+                    "input_tokens": used.prompt_token_count or 0,
+                    "output_tokens": (used.candidates_token_count or 0) + (used.thoughts_token_count or 0),
+                }
+            )
+        if event.output is not None:
+            self._output = _json(event).get("output")
+        message = message_of(event.content)
+        if message is not None:
+            yield from self._release()
+            if not streamed:
+                message.message_id = event.id
+                yield Say(message)
+            self.last, self._is_held = message, streamed
+        for part in visible(event.content):
+            if (call := part.function_call) is not None and call.name != _CREDENTIAL:
+                yield from self._release()
+                yield ToolCall(call.id or "", call.name or "", _json(call).get("args", {}))
+            elif (response := part.function_response) is not None:
+                yield from self._release()
+                yield ToolResult(response.id or "", response.name or "", _json(response).get("response", {}))
+
+    def _release(self) -> Iterator[Change]:
+        """Say what is held back, since something follows."""
+        if self._is_held and self.last is not None:
+            yield Say(self.last)
+        self.last, self._is_held = None, False
+
+
+def _json(given: BaseModel) -> dict[str, Any]:
+    """Return what ADK stores of something: arguments and results may hold objects of the tools."""
+    return given.model_dump(mode="json", exclude_none=True)

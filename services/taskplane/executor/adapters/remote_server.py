@@ -1,0 +1,108 @@
+"""Calls to the server of a remote A2A agent, by the SDK's client, and what its errors mean to a user."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import httpx
+from a2a.client import A2AClientError, Client, ClientCallContext
+from a2a.extensions.common import HTTP_EXTENSION_HEADER
+from a2a.types import a2a_pb2 as sdk
+from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, TaskNotFoundError
+from google.protobuf.json_format import ParseError
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.agent import AgentError
+
+GROWING_TEXT: Final = "https://taskplane.dev/extensions/growing-text/v1"
+"""The extension by which a server sends the pieces of a text while it grows."""
+_CALL_SECONDS: Final = 30.0
+_REFUSED: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+_TRANSIENT: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The server of one agent. Its calls raise A2AError, of which A2AClientError is a failure of the connection.
+
+    `silence`, `patience`: seconds without an event after which it is asked how a task stands, and seconds in which it
+    must answer that.
+    """
+
+    client: Client
+    card: sdk.AgentCard
+    silence: float
+    patience: float
+
+    def send(
+        self, request: a2a.SendMessageRequest, *, key: str, extensions: Iterable[str]
+    ) -> AsyncIterator[sdk.StreamResponse]:
+        """Send a message, and iterate over the events that answer it. One that does not stream answers at once, with
+        the task. `key`: makes a repetition known to servers that look for one."""
+        given = sdk.SendMessageRequest.FromString(request.SerializeToString())
+        given.configuration.return_immediately = not self.card.capabilities.streaming
+        headers = {"Idempotency-Key": key, **self._extensions(extensions)}
+        return self.client.send_message(given, context=ClientCallContext(service_parameters=headers))
+
+    async def task(self, task_id: str) -> a2a.Task:
+        """Return a task as it is now."""
+        found = await self.client.get_task(
+            sdk.GetTaskRequest(id=task_id), context=ClientCallContext(timeout=_CALL_SECONDS)
+        )
+        return a2a.Task.FromString(found.SerializeToString())
+
+    def subscribe(self, task_id: str, extensions: Iterable[str]) -> AsyncIterator[sdk.StreamResponse]:
+        """Iterate over the events of a task from now on, which begin with the task. NotImplementedError: the server
+        does not stream."""
+        context = ClientCallContext(service_parameters=self._extensions(extensions))
+        return self.client.subscribe(sdk.SubscribeToTaskRequest(id=task_id), context=context)
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel a task."""
+        await self.client.cancel_task(
+            sdk.CancelTaskRequest(id=task_id), context=ClientCallContext(timeout=_CALL_SECONDS)
+        )
+
+    def _extensions(self, wanted: Iterable[str]) -> dict[str, str]:
+        offered = {one.uri for one in self.card.capabilities.extensions}
+        used = sorted(offered.intersection((*wanted, GROWING_TEXT)))
+        return {HTTP_EXTENSION_HEADER: ", ".join(used)} if used else {}
+
+
+def never_sent(error: BaseException) -> bool:
+    """Return whether a call failed before the server had any of it."""
+    return isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether a call that changes nothing may succeed when it is repeated."""
+    if not isinstance(error, A2AClientError):
+        return False
+    cause = error.__cause__
+    if not isinstance(cause, httpx.HTTPStatusError):
+        return True
+    return cause.response.is_server_error or cause.response.status_code in _TRANSIENT
+
+
+def readable(error: BaseException) -> AgentError:
+    """Return the failure of a call as the user is told it; its cause is for the log."""
+    cause = error.__cause__
+    if isinstance(cause, httpx.HTTPStatusError):
+        status = cause.response.status_code
+        if status in _REFUSED:
+            return AgentError("The remote agent does not accept the credentials of this server.")
+        return AgentError(f"The remote agent's server answers with HTTP {status}.")
+    if never_sent(error):
+        return AgentError("The remote agent could not be reached.")
+    if isinstance(error, A2AClientError):
+        return AgentError("The connection to the remote agent was lost.")
+    if isinstance(error, TaskNotFoundError):
+        return AgentError("The remote agent no longer has the task.")
+    if isinstance(error, (InternalError, InvalidAgentResponseError)):
+        # Its text is that of any exception there.
+        return AgentError("The remote agent failed.")
+    if isinstance(error, A2AError):
+        return AgentError(f"The remote agent refused the message: {error.message}")
+    if isinstance(error, (ParseError, ValueError)):
+        return AgentError("The remote agent's answer could not be understood.")
+    raise error

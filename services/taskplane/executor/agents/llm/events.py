@@ -1,0 +1,125 @@
+"""Conversion of what pydantic-ai reports of a run to the changes of the port."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pydantic_core
+from pydantic_ai.messages import (
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    ModelResponse,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+)
+
+from taskplane.executor.agent import Change, Say, Text, ToolCall, ToolResult, Usage
+from taskplane.executor.agents.llm.artifact_stream import ArtifactStream
+from taskplane.executor.agents.llm.surrogates import Surrogates
+from taskplane.executor.changes import value_of
+
+# Characters of a tool's result that clients are shown.
+_LONGEST_RESULT: Final = 100_000
+
+
+class Events:
+    """The changes of one run: texts as they grow, calls of tools and their results, and artifacts.
+
+    `artifacts` gives the calls of the tool `artifact_tool` their ids; those of `hidden` are not told.
+    """
+
+    def __init__(
+        self,
+        *,
+        artifact_tool: str = "",
+        artifact_id: Callable[[], str] = str,
+        hidden: tuple[str, ...] = (),
+    ) -> None:
+        self.begun = False
+        self.made_artifact = False
+        self._artifact_tool = artifact_tool
+        self._artifact_id = artifact_id
+        self._untold = frozenset((artifact_tool, *hidden))
+        self._artifacts: dict[int, ArtifactStream] = {}
+        self._surrogates = Surrogates()
+        self._text: list[str] = []
+
+    def of(self, event: object) -> Iterator[Change]:
+        """Yield the changes of one event. AgentError: an artifact is cut off."""
+        match event:
+            case PartStartEvent(index=index, part=ToolCallPart(tool_name=name, args=arguments)) if (
+                name == self._artifact_tool
+            ):
+                self.begun = self.made_artifact = True
+                self._artifacts[index] = ArtifactStream(self._artifact_id())
+                yield from self._artifacts[index].take(arguments)
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=arguments)) if index in self._artifacts:
+                yield from self._artifacts[index].take(arguments)
+            case PartEndEvent(index=index, part=ToolCallPart()) if index in self._artifacts:
+                yield from self._artifacts.pop(index).end()
+            case PartStartEvent(part=TextPart(content=piece)):
+                self.begun = True
+                yield from self._close_text()
+                yield from self._grow(piece)
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=piece)):
+                yield from self._grow(piece)
+            case PartEndEvent(part=TextPart()):
+                yield from self._put(self._surrogates.end())
+            case PartStartEvent():
+                self.begun = True
+            case FunctionToolCallEvent(part=part) if part.tool_name not in self._untold:
+                self._text.clear()
+                yield ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict())
+            case FunctionToolResultEvent(part=part) if part.tool_name not in self._untold:
+                yield ToolResult(part.tool_call_id, part.tool_name or "", _shown(part))
+            case _:
+                pass
+
+    def _grow(self, piece: str) -> Iterator[Change]:
+        yield from self._put(self._surrogates.join(piece))
+
+    def _put(self, text: str) -> Iterator[Change]:
+        if text:
+            self._text.append(text)
+            yield Text(text)
+
+    def _close_text(self) -> Iterator[Change]:
+        """End the text of an earlier answer, so that the next one is a message of its own."""
+        if self._text:
+            yield Say("".join(self._text))
+            self._text.clear()
+
+
+def usage(response: ModelResponse) -> Iterator[Usage]:
+    """Yield the figures of one model call, without those that it does not report."""
+    counted = response.usage
+    figures = {
+        "requests": 1,
+        "input_tokens": counted.input_tokens,
+        "cache_read_tokens": counted.cache_read_tokens,
+        "output_tokens": counted.output_tokens,
+    }
+    yield Usage({name: figure for name, figure in figures.items() if figure})
+
+
+def _shown(part: object) -> Any:
+    """Return the result of a tool as JSON that can be stored; what is too long or too deep as a text."""
+    if not isinstance(part, ToolReturnPart):
+        return {"error": str(getattr(part, "content", part))}
+    content: Any = pydantic_core.to_jsonable_python(part.content, serialize_unknown=True, bytes_mode="base64")
+    if part.outcome in ("failed", "retried"):
+        content = {"error": content}
+    encoded = json.dumps(content, ensure_ascii=False)
+    if len(encoded) > _LONGEST_RESULT:
+        return f"{encoded[:_LONGEST_RESULT]} [{len(encoded) - _LONGEST_RESULT} more characters]"
+    try:
+        value_of(content)
+    except ValueError:
+        return encoded
+    return content

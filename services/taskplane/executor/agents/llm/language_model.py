@@ -1,0 +1,269 @@
+"""The `llm` agent: a language model of any provider that pydantic-ai supports."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final, Literal
+
+from pydantic_ai import Agent
+from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded, UserError
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import DeferredToolRequests, Tool
+from pydantic_ai.usage import UsageLimits
+
+from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
+from taskplane.executor.agent import AgentError, ArtifactChunk, Change, Policy, Text, Turn, Usage, Working
+from taskplane.executor.agents.llm import prompts
+from taskplane.executor.agents.llm.artifact_stream import TOOL as ARTIFACT_TOOL
+from taskplane.executor.agents.llm.artifact_stream import artifact_ids
+from taskplane.executor.agents.llm.events import Events
+from taskplane.executor.agents.llm.history import messages_of
+from taskplane.executor.agents.llm.model_run import ModelRun
+from taskplane.executor.agents.llm.own_task import OwnTask
+from taskplane.executor.agents.llm.retries import Retries
+from taskplane.executor.agents.llm.settings import LlmSettings
+from taskplane.executor.agents.llm.tool_servers import open_servers
+from taskplane.runtime.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+# Less than the executor's route_timeout, so that a slow answer is streamed from its first word.
+_DIRECT_WITHIN: Final = 2.0
+# Model calls of one run.
+_REQUESTS: Final = 50
+_MOST_ANSWERED: Final = 1_000
+_NO_ARTIFACT: Final = (
+    "The language model made no artifact, though it was told to. A model that cannot be made to call a tool needs"
+    " TASKPLANE_LLM_ARTIFACT=auto."
+)
+
+
+class LanguageModel:
+    """An agent of a language model: routing, tools, status texts and artifacts.
+
+    Stages of a turn: `route` lets the model answer directly or ask for a task; `run` works on the task with the tools;
+    `make_artifact` makes the model write an artifact if it wrote none; `status_text` asks it what it is doing.
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        tools: Sequence[Callable[..., Any] | Tool[object]] = (),
+        prompt: str = "",
+        mcp: Sequence[str] = (),
+        artifact: Literal["always", "auto"] = "always",
+        run_limit: float = 600.0,
+        timeout: float = 120.0,
+        attempts: int = 3,
+        direct_within: float = _DIRECT_WITHIN,
+        card: AgentCard | None = None,
+    ) -> None:
+        """`model`: PROVIDER:NAME as pydantic-ai writes it, or a model of that library. `tools`: functions, whose names,
+        annotations and docstrings the model sees. The others are the settings of their names; `direct_within`: seconds
+        after which an answer that is not whole becomes a task. Invalid: there is no such model, or it lacks a setting.
+        """
+        self.card = card or _card()
+        self.settings: Final = LlmSettings(
+            prompt=prompt, mcp=tuple(mcp), artifact=artifact, run_limit=run_limit, timeout=timeout, attempts=attempts
+        )
+        self.model: Final = _inferred(model)
+        self._direct_within = direct_within
+        # Turns that became tasks only because their direct answer was slow, and get no artifact.
+        self._answered: dict[str, bool] = {}
+        # Repeated here and nowhere else: the SDK of a provider would repeat by itself.
+        quiet = ModelSettings(timeout=timeout, max_retries=0)
+        retries = Retries(attempts=attempts)
+        self._speaker: Final[Agent[object, str]] = Agent(
+            self.model, instructions=prompt or None, model_settings=quiet, capabilities=[retries]
+        )
+        self._worker: Final[Agent[object, str]] = Agent(
+            self.model,
+            instructions=prompt or None,
+            tools=[*tools, prompts.artifact_tool()],
+            model_settings=quiet,
+            capabilities=[retries],
+        )
+        self._tool_names = [each.name if isinstance(each, Tool) else each.__name__ for each in tools]
+
+    @classmethod
+    def of(cls, settings: LlmSettings) -> "LanguageModel":
+        """Return the agent that the settings describe. Invalid: they name no model, or none that there is."""
+        if not settings.model:
+            raise Invalid(
+                "TASKPLANE_LLM_MODEL is not set, which names the model of the agent llm",
+                reason="BAD_SETTING",
+                suggestion="for example TASKPLANE_LLM_MODEL=openai-chat:gpt-5-mini, with OPENAI_API_KEY",
+                fields={"TASKPLANE_LLM_MODEL": "is not set"},
+            )
+        return cls(
+            settings.model,
+            prompt=settings.prompt,
+            mcp=settings.mcp,
+            artifact=settings.artifact,
+            run_limit=settings.run_limit,
+            timeout=settings.timeout,
+            attempts=settings.attempts,
+        )
+
+    def policy(self, turn: Turn) -> Policy:
+        """Return a policy with the run limit."""
+        return Policy(run_limit=self.settings.run_limit)
+
+    async def route(self, turn: Turn) -> str | AsyncIterator[Change]:
+        """Return the model's direct answer, or the run of the task that it asks for, or of the answer if it is slow."""
+        changes = OwnTask(lambda: self._decide(turn))
+        taken: list[Change] = []
+        patience = asyncio.timeout(self._direct_within)
+        try:
+            async with patience:
+                async for change in changes:
+                    taken.append(change)
+                    if isinstance(change, Working):
+                        break
+                else:
+                    self._answered.pop(turn.invocation_id, False)
+                    return "".join(change.delta for change in taken if isinstance(change, Text))
+        except TimeoutError:
+            if not patience.expired():
+                raise
+        except BaseException:
+            await changes.aclose()
+            raise
+        changes.put_back(taken)
+        return changes
+
+    def run(self, turn: Turn) -> AsyncIterator[Change]:
+        """Work on a task with the tools of the agent."""
+        return OwnTask(lambda: self._work(turn, _events(turn)))
+
+    def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
+        """Make the model write an artifact, unless it is to do so by its own choice only."""
+        return OwnTask(lambda: self._force(turn))
+
+    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
+        """Return what the model says that it is doing."""
+        asked = ModelRequest(parts=[UserPromptPart(prompts.status(recent))])
+        messages = [*await messages_of(turn, tools=False), asked]
+        said = await self._speaker.run(message_history=messages, usage_limits=UsageLimits(request_limit=1))
+        return said.output.strip().strip("\"'.").strip() or None
+
+    async def aclose(self) -> None:
+        """Close the connections to the provider that are kept for further calls."""
+        async with self.model:
+            pass
+
+    async def _decide(self, turn: Turn) -> AsyncGenerator[Change, None]:
+        """Yield the direct answer; or Working, as soon as the model asks for a task, and then the work on it."""
+        events = _events(turn)
+        deciding = ModelRun(
+            self._speaker,
+            await messages_of(turn, tools=True),
+            events,
+            instructions=prompts.routing(self._tool_names),
+            toolsets=[prompts.task_toolset()],
+            output_type=[str, DeferredToolRequests],
+            usage_limits=UsageLimits(request_limit=_REQUESTS),
+        )
+        async with aclosing(deciding.changes()) as changes:
+            async for change in changes:
+                if isinstance(change, (Text, Usage)):
+                    yield change
+        if not isinstance(deciding.output, DeferredToolRequests):
+            self._remember_answered(turn.invocation_id)
+            return
+        log.info("the model asks for a task: %s", deciding.output.calls[0].args_as_dict().get("reason", ""))
+        yield Working()
+        # The task goes on after the call that asked for it.
+        returns = [
+            ToolReturnPart(call.tool_name, prompts.TASK_CREATED, call.tool_call_id) for call in deciding.output.calls
+        ]
+        begun = [*deciding.new_messages, ModelRequest(parts=returns)]
+        async with aclosing(self._work(turn, events, begun)) as changes:
+            async for change in changes:
+                yield change
+
+    async def _work(
+        self, turn: Turn, events: Events, begun: Sequence[ModelMessage] = ()
+    ) -> AsyncGenerator[Change, None]:
+        """Yield the work on a task. `begun`: what was said about it after the user's message."""
+        messages = [*await messages_of(turn, tools=True), *begun]
+        async with open_servers(self.settings.mcp) as toolsets:
+            working = ModelRun(
+                self._worker,
+                messages,
+                events,
+                incoming=turn,
+                instructions=prompts.working(),
+                toolsets=toolsets,
+                usage_limits=UsageLimits(request_limit=_REQUESTS),
+            )
+            async with aclosing(working.changes()) as changes:
+                async for change in changes:
+                    yield change
+
+    async def _force(self, turn: Turn) -> AsyncGenerator[Change, None]:
+        """Yield an artifact that the model must write; nothing after a direct answer."""
+        if self.settings.artifact == "auto" or self._answered.pop(turn.invocation_id, False):
+            return
+        asked = ModelRequest(parts=[UserPromptPart(prompts.forced())])
+        events = _events(turn)
+        writing = ModelRun(
+            self._speaker,
+            [*await messages_of(turn, tools=False), asked],
+            events,
+            output_type=prompts.artifact_output(),
+            usage_limits=UsageLimits(request_limit=1),
+        )
+        try:
+            async with aclosing(writing.changes()) as changes:
+                async for change in changes:
+                    if isinstance(change, (ArtifactChunk, Usage)):
+                        yield change
+        except AgentError as error:
+            raise error if events.made_artifact or not _lacks_tool(error) else AgentError(_NO_ARTIFACT) from error
+
+    def _remember_answered(self, invocation_id: str) -> None:
+        self._answered[invocation_id] = True
+        if len(self._answered) > _MOST_ANSWERED:
+            del self._answered[next(iter(self._answered))]
+
+
+def _events(turn: Turn) -> Events:
+    return Events(artifact_tool=ARTIFACT_TOOL, artifact_id=artifact_ids(turn), hidden=(prompts.TASK_TOOL,))
+
+
+def _lacks_tool(error: AgentError) -> bool:
+    """Return whether a model answered, but not with the tool that it was to call."""
+    return isinstance(error.__cause__, (UnexpectedModelBehavior, UsageLimitExceeded))
+
+
+def _inferred(model: str | Model) -> Model:
+    try:
+        return infer_model(model)
+    except (UserError, ImportError, ValueError) as error:
+        raise Invalid(
+            f"the language model {model!r} cannot be used: {error}",
+            reason="BAD_SETTING",
+            suggestion="name it PROVIDER:NAME, for example openai-chat:gpt-5-mini or ollama:qwen3, and set what its"
+            " provider needs, for example OPENAI_API_KEY",
+            fields={"TASKPLANE_LLM_MODEL": str(error)},
+        ) from error
+
+
+def _card() -> AgentCard:
+    return AgentCard(
+        name="llm",
+        description="A language model that answers, works on tasks with tools, and writes documents.",
+        version="1",
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[
+            AgentSkill(id="answer", name="Answers", description="Answers questions.", tags=["llm"]),
+            AgentSkill(id="write", name="Documents", description="Writes documents, code and tables.", tags=["llm"]),
+        ],
+    )

@@ -1,0 +1,42 @@
+"""MCP servers whose tools a model has during one run."""
+
+import logging
+import shlex
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from fastmcp.client.transports import StdioTransport
+from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.toolsets import AbstractToolset
+
+from taskplane.executor.agent import AgentError
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_servers(servers: Sequence[str]) -> AsyncGenerator[list[AbstractToolset[Any]], None]:
+    """Open servers by URL or command line, and close them whichever way the body ends; their processes end, too.
+
+    AgentError: one cannot be started or reached.
+    """
+    async with AsyncExitStack() as stack:
+        opened: list[AbstractToolset[Any]] = []
+        for server in servers:
+            toolset = _toolset(server)
+            try:
+                await stack.enter_async_context(toolset)
+            except Exception as error:
+                log.exception("the MCP server %r could not be opened", server)
+                raise AgentError("A tool server (MCP) of the agent could not be reached.") from error
+            opened.append(toolset)
+        yield opened
+
+
+def _toolset(server: str) -> MCPToolset[Any]:
+    if server.startswith(("http://", "https://")):
+        return MCPToolset(server)
+    command, *arguments = shlex.split(server)
+    # By default its process would outlive the run.
+    return MCPToolset(StdioTransport(command, arguments, keep_alive=False))

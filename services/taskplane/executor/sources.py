@@ -1,0 +1,121 @@
+"""Where in the code of an author something happened, as the author would say it: file and line."""
+
+import inspect
+import linecache
+import os
+import sysconfig
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Final
+
+_LIBRARIES: Final = tuple(
+    {
+        f"{path}{os.sep}"
+        for name, path in sysconfig.get_paths().items()
+        if name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
+_SITE: Final = f"{os.sep}site-packages{os.sep}"
+_OURS: Final = "taskplane"
+
+
+class RaisedElsewhere(Exception):
+    """An exception that was raised in another process; the text is its traceback, `at` its `file:line`."""
+
+    def __init__(self, trace: str, at: str = "") -> None:
+        super().__init__(trace)
+        self.at = at
+
+
+def described(error: BaseException) -> str:
+    """Return an error in one line: its type and its text."""
+    if isinstance(error, RaisedElsewhere):
+        return str(error).rpartition("\n")[2]
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def place_of(error: BaseException) -> str:
+    """Return `file:line` of the author's code where `error` came from: of a SyntaxError that which it names, otherwise
+    the innermost frame that is neither ours nor a library's. Empty: there is none, nor in its causes."""
+    found = _found_at(error)
+    return _place(*found) if isinstance(found, tuple) else found
+
+
+def at(place: str) -> str:
+    """Return a place as it stands at the end of a sentence; nothing for no place."""
+    return f" ({place})" if place else ""
+
+
+def line_of(error: BaseException) -> str:
+    """Return the line of code at `place_of`, or nothing."""
+    found = _found_at(error)
+    if not isinstance(found, tuple):
+        return ""
+    # The file may have changed since a line of it was read.
+    linecache.checkcache(found[0])
+    return linecache.getline(*found).strip()
+
+
+def _found_at(error: BaseException) -> tuple[str, int] | str:
+    """Return the file and the line of `place_of`, as a text where that is all that is known."""
+    if isinstance(error, RaisedElsewhere):
+        return error.at
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.filename, error.lineno or 0
+    lines = [(frame.f_code.co_filename, line) for frame, line in _frames(error.__traceback__) if is_author(frame)]
+    if lines:
+        return lines[-1]
+    cause = error.__cause__ or error.__context__
+    return _found_at(cause) if cause is not None else ""
+
+
+def defined_at(thing: object) -> str:
+    """Return `file:line` of a class or function of the author, or of the class of anything else; or nothing."""
+    kind = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
+    try:
+        return _place(inspect.getfile(kind), inspect.getsourcelines(kind)[1])
+    except (OSError, TypeError):
+        return ""
+
+
+def trimmed(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error from the author's first frame on; the whole one if it has none of the author.
+
+    None for one that was raised elsewhere, since its text is the traceback.
+    """
+    if isinstance(error, RaisedElsewhere):
+        return None
+    part = error.__traceback__
+    while part is not None and not is_author(part.tb_frame):
+        part = part.tb_next
+    return part if part is not None else error.__traceback__
+
+
+def standing_at(changes: object) -> str:
+    """Return `file:line` of the `yield` at which a generator stands, or one of which `changes` tells; or nothing."""
+    changes = getattr(changes, "yielding", changes)
+    frame: FrameType | None = getattr(changes, "ag_frame", None) or getattr(changes, "gi_frame", None)
+    return _place(frame.f_code.co_filename, frame.f_lineno) if frame is not None and is_author(frame) else ""
+
+
+def is_author(frame: FrameType) -> bool:
+    """Return whether a frame is of the code of an author, not of this program or of a library."""
+    file = frame.f_code.co_filename
+    if file.startswith(("<", *_LIBRARIES)) or _SITE in file:
+        return False
+    # A module that is run as a program has another name only here.
+    spec = frame.f_globals.get("__spec__")
+    name: str = spec.name if spec is not None else frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] != _OURS
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _place(file: str, line: int) -> str:
+    here = os.path.join(os.getcwd(), "")
+    return f"{file.removeprefix(here)}:{line}"

@@ -1,0 +1,17 @@
+"""Tests of agents: a turn is run in memory, without a plane, and what became of it is there to assert on.
+
+    from taskplane.executor.testing import run_turn_sync
+
+    def test_it_greets() -> None:
+        result = run_turn_sync(Greeter, "Ada")
+        assert result.state == "completed"
+        assert result.text == "Hello Ada"
+
+`run_turn` is the same for asynchronous tests, and `turn_of` goes through a turn step by step: up to a change, a cancel,
+a question and its answer.
+"""
+
+from taskplane.executor.testing.result import MadeArtifact, TurnResult
+from taskplane.executor.testing.turn import TurnRun, run_turn, run_turn_sync, turn_of
+
+__all__ = ["MadeArtifact", "TurnResult", "TurnRun", "run_turn", "run_turn_sync", "turn_of"]

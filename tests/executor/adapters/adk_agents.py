@@ -1,0 +1,162 @@
+"""ADK agents over a model that is none: it does what it is told, and keeps everything that it was shown."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import date
+from typing import Any
+
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+from pydantic import PrivateAttr
+
+Seen = list[tuple[str, str]]
+
+
+class Obedient(BaseLlm):
+    """Calls the tool that a message names, as in `remember key=a value=b`, and then says "noted" with its result.
+
+    `wait` says a word and then nothing for ever, and so does what follows a tool if it `waits_after_tools`. `refuse`
+    ends with an error, `break` with an exception; `empty` says nothing. It answers anything else with "heard" and the
+    words, in two pieces.
+    """
+
+    model: str = "obedient"
+    waits_after_tools: bool = False
+    _seen: list[Seen] = PrivateAttr(default_factory=list[Seen])
+    _waits: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
+    _left: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
+
+    @property
+    def seen(self) -> list[Seen]:
+        """What it was shown at each call: of each content the role and the parts, in a line."""
+        return self._seen
+
+    @property
+    def waits(self) -> asyncio.Event:
+        """It said a word and says no other."""
+        return self._waits
+
+    @property
+    def left(self) -> asyncio.Event:
+        """It was stopped while it waited."""
+        return self._left
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        self._seen.append([(content.role or "", shown(content)) for content in llm_request.contents])
+        last = (llm_request.contents[-1].parts or [types.Part()])[-1]
+        words = last.text or ""
+        name, *args = words.split(" ")
+        usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=3, candidates_token_count=2)
+        if name in llm_request.tools_dict:
+            call = types.Part.from_function_call(name=name, args=dict(arg.split("=", 1) for arg in args))
+            yield LlmResponse(content=types.ModelContent(parts=[call]), usage_metadata=usage)
+        elif name == "refuse":
+            yield LlmResponse(error_code="SAFETY", error_message="password=hunter2")
+        elif name == "break":
+            raise RuntimeError("password=hunter2")
+        elif name == "wait" or (not words and self.waits_after_tools):
+            yield LlmResponse(content=types.ModelContent(parts=[types.Part(text="begun ")]), partial=True)
+            self._waits.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._left.set()
+        elif name != "empty":
+            text = f"heard {words}" if words else f"noted {shown(llm_request.contents[-1])}"
+            for piece in (text[:3], text[3:]):
+                yield LlmResponse(content=types.ModelContent(parts=[types.Part(text=piece)]), partial=True)
+            whole = types.ModelContent(parts=[types.Part(text=text)])
+            yield LlmResponse(content=whole, partial=False, usage_metadata=usage)
+
+
+def shown(content: types.Content) -> str:
+    """The parts of a content; calls and results of tools as `name(...)` and `name: ...`."""
+    pieces: list[str] = []
+    for part in content.parts or []:
+        if part.function_call:
+            pieces.append(f"{part.function_call.name}({part.function_call.args})")
+        elif part.function_response:
+            pieces.append(f"{part.function_response.name}: {part.function_response.response}")
+        elif part.inline_data:
+            pieces.append(f"{part.inline_data.mime_type}: {part.inline_data.data!r}")
+        elif part.file_data:
+            pieces.append(part.file_data.file_uri or "")
+        else:
+            pieces.append(part.text or "")
+    return " ".join(pieces)
+
+
+def remember(key: str, value: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Puts a value into the state."""
+    tool_context.state[key] = value
+    tool_context.state["temp:scratch"] = value
+    tool_context.state["count"] = tool_context.state.get("count", 0) + 1
+    return {"kept": tool_context.state["temp:scratch"]}
+
+
+def recall(key: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Reads a value from the state."""
+    return {"found": tool_context.state.get(key)}
+
+
+async def save(name: str, text: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Saves an artifact; `text` may be a number of bytes."""
+    blob = types.Blob(data=b"x" * int(text) if text.isdigit() else text.encode(), mime_type="text/plain")
+    return {"version": await tool_context.save_artifact(name, types.Part(inline_data=blob))}
+
+
+async def load(name: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Loads the newest version of an artifact."""
+    part = await tool_context.load_artifact(name)
+    names = await tool_context.list_artifacts()
+    blob = part.inline_data if part else None
+    return {"text": (blob.data or b"").decode() if blob else None, "names": names}
+
+
+def ask(question: str) -> None:
+    """Asks the user."""
+
+
+def order(thing: str) -> dict[str, Any]:
+    """Begins what another must approve."""
+    return {"status": "pending", "thing": thing}
+
+
+def pay(amount: str) -> dict[str, Any]:
+    """Pays, and returns what JSON does not have."""
+    return {"paid": amount, "at": date(2026, 1, 2)}
+
+
+def flood(size: str) -> dict[str, Any]:
+    """Returns more than anybody can keep."""
+    return {"text": "x" * int(size)}
+
+
+def obedient() -> tuple[LlmAgent, Obedient]:
+    """An agent with all these tools, and its model."""
+    model = Obedient()
+    tools: list[Any] = [
+        remember,
+        recall,
+        save,
+        load,
+        flood,
+        LongRunningFunctionTool(ask),
+        LongRunningFunctionTool(order),
+        FunctionTool(pay, require_confirmation=True),
+    ]
+    kept: list[BaseTool | Any] = tools
+    return LlmAgent(name="obedient", model=model, description="Does what it is told.", tools=kept), model
+
+
+agent, _ = obedient()
+"""As an author of agents has it in a module."""

@@ -1,0 +1,73 @@
+"""The scenarios with an ADK agent, whose model follows the script."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+from tests.executor.adapters.scenarios import COUNTED, QUESTION, SECRET, Adapter, Gate, serving
+
+
+class Scripted(BaseLlm):
+    """A model without a network."""
+
+    model: str = "scripted"
+    gate: Path
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        part = (llm_request.contents[-1].parts or [types.Part()])[-1]
+        word, _, rest = (part.text or "").partition(" ")
+        if part.function_response is not None:
+            response = part.function_response.response or {}
+            for answer in said(f"Hello, {response['result']}." if "result" in response else "Saved."):
+                yield answer
+        elif word == "ask":
+            yield called("ask_user", question=QUESTION)
+        elif word == "artifact":
+            yield called("save")
+        elif word == "fail":
+            raise RuntimeError(SECRET)
+        elif word == "slow":
+            for partial in said("begun")[:1]:
+                yield partial
+            await Gate(self.gate).passed()
+            for answer in said("finished"):
+                yield answer
+        else:
+            for answer in said("one ", "two ", "three") if word == "count" else said(f"Hello, {rest}."):
+                yield answer
+
+
+def said(*pieces: str) -> list[LlmResponse]:
+    """Partial responses, and the one that repeats them."""
+    partial = [
+        LlmResponse(content=types.ModelContent(parts=[types.Part(text=piece)]), partial=True) for piece in pieces
+    ]
+    return [*partial, LlmResponse(content=types.ModelContent(parts=[types.Part(text="".join(pieces))]), partial=False)]
+
+
+def called(name: str, **args: str) -> LlmResponse:
+    return LlmResponse(content=types.ModelContent(parts=[types.Part.from_function_call(name=name, args=args)]))
+
+
+def ask_user(question: str) -> None:
+    """Asks the user."""
+
+
+async def save(tool_context: ToolContext) -> dict[str, int]:
+    """Saves the report."""
+    return {"version": await tool_context.save_artifact("Report", types.Part(text=COUNTED))}
+
+
+def make(gate: Gate) -> LlmAgent:
+    return LlmAgent(name="adk", model=Scripted(gate=gate.path), tools=[LongRunningFunctionTool(ask_user), save])
+
+
+ADAPTER = Adapter("adk", serving(make))

@@ -1,0 +1,230 @@
+"""The stages of the llm agent against a scripted model, without a plane."""
+
+import asyncio
+
+import pytest
+from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_of, turn
+from tests.executor.plane import said
+from tests.support.scripted_model import After, Cut, Delta, Failing, Finish, Until, calls, hang, refused, text
+
+from taskplane.executor.agent import AgentError, ArtifactChunk, Say, Text, ToolCall, ToolResult, Usage, Working
+
+REPORT = {"name": "Report", "description": "A report.", "content": 'One "two"\n\U0001f600 three ' * 20}
+
+
+def chunks(changes: list[object]) -> list[ArtifactChunk]:
+    return [change for change in changes if isinstance(change, ArtifactChunk)]
+
+
+async def test_a_text_is_the_direct_answer() -> None:
+    """P2: the model answers, and no task is made."""
+    async with open_agent() as (agent, server):
+        server.add(text("Good ", "morning"))
+        assert await agent.route(turn("hello")) == "Good morning"
+        (request,) = server.requests
+        assert request.tools == ["createTask"]
+        assert request.said == [("user", "hello")]
+
+
+async def test_a_task_goes_on_after_the_call_that_asked_for_it() -> None:
+    """P2: createTask makes a task, and the decision is not asked for again."""
+    async with open_agent() as (agent, server):
+        server.add(calls(("createTask", {"reason": "it is long"})), text("Done."))
+        changes = await agent.route(turn("write"))
+        assert not isinstance(changes, str)
+        found = await all_of(changes)
+        assert isinstance(found[1], Working)
+        assert text_of(found) == "Done."
+        decision, work = server.requests
+        assert "createTask" in decision.tools and "createTask" not in work.tools
+        roles = [message["role"] for message in work.body["messages"]]
+        assert roles == ["system", "user", "assistant", "tool"]
+
+
+async def test_words_before_a_task_are_a_message_of_their_own() -> None:
+    """P3: they do not run into the first words of the work."""
+    async with open_agent() as (agent, server):
+        server.add([*text("I will.", finish=None), *calls(("createTask", {"reason": "it is long"}))], text("Done."))
+        changes = await agent.route(turn("write"))
+        assert not isinstance(changes, str)
+        found = [change for change in await all_of(changes) if isinstance(change, (Text, Say))]
+        assert found == [Text("I will."), Say("I will."), Text("Done.")]
+
+
+async def test_a_slow_answer_goes_on_as_the_text_of_a_task_and_gets_no_artifact() -> None:
+    """P2: what was streamed is neither lost nor asked for again."""
+    go_on = asyncio.Event()
+    async with open_agent(direct_within=0.05) as (agent, server):
+        server.add([Delta("Once "), Until(go_on), Delta("upon"), Finish()])
+        given = turn("tell")
+        changes = await agent.route(given)
+        assert not isinstance(changes, str)
+        assert await anext(changes) == Text("Once ")
+        go_on.set()
+        assert text_of(await all_of(changes)) == "upon"
+        assert await all_of(agent.make_artifact(given)) == []
+        assert len(server.requests) == 1
+
+
+async def test_a_route_that_is_cancelled_closes_the_connection_of_its_model() -> None:
+    """P8: also before there is a task."""
+    async with open_agent(direct_within=30.0) as (agent, server):
+        server.add(hang())
+        routing = asyncio.create_task(agent.route(turn("hello")))
+        while not server.requests:
+            await asyncio.sleep(0.005)
+        routing.cancel()
+        await asyncio.wait((routing,))
+        async with asyncio.timeout(5):
+            await server.requests[0].closed.wait()
+
+
+async def test_tools_are_called_and_their_results_told() -> None:
+    """T1: a call and its result are changes, and the text after them is a message of its own."""
+
+    async def lookup(question: str) -> dict[str, int]:
+        """Look something up."""
+        return {"answer": 42}
+
+    def fails(number: int) -> str:
+        """Fail."""
+        raise AssertionError("never called")
+
+    async with open_agent(tools=[lookup, fails]) as (agent, server):
+        server.add([*text("Looking. ", finish=None), *calls(("lookup", {"question": "why"}))], text("It is 42."))
+        found = await all_of(agent.run(turn("why?")))
+        kinds = [change for change in found if not isinstance(change, Usage)]
+        assert kinds == [
+            Text("Looking. "),
+            ToolCall("call-0", "lookup", {"question": "why"}),
+            ToolResult("call-0", "lookup", {"answer": 42}),
+            Text("It is 42."),
+        ]
+        figures = [dict(change.figures) for change in found if isinstance(change, Usage)]
+        assert figures == [{"requests": 1, "input_tokens": 11, "output_tokens": 5}] * 2
+        assert set(server.requests[0].tools) == {"lookup", "fails", "createArtifact"}
+
+
+@pytest.mark.parametrize("piece", [1, 7, 10_000])
+async def test_an_artifact_is_streamed_while_the_model_writes_it(piece: int) -> None:
+    """P5: every piece of the content is a chunk; cut anywhere, escapes and surrogates are whole."""
+    async with open_agent() as (agent, server):
+        server.add(calls(("createArtifact", REPORT), piece=piece), text("It is done."))
+        given = turn("write")
+        found = await all_of(agent.run(given))
+        made = chunks([*found])
+        assert "".join(chunk.text or "" for chunk in made) == REPORT["content"]
+        assert {chunk.artifact_id for chunk in made} == {f"{given.invocation_id}-artifact-1"}
+        assert [chunk.append for chunk in made] == [False] + [True] * (len(made) - 1)
+        assert [chunk.last for chunk in made] == [False] * (len(made) - 1) + [True]
+        assert (made[0].name, made[0].description) == ("Report", "A report.")
+        assert not any(isinstance(change, (ToolCall, ToolResult)) for change in found)
+        assert text_of(found) == "It is done."
+        if piece == 1:
+            assert len(made) > 300
+
+
+async def test_an_artifact_is_forced_through_the_same_function() -> None:
+    """P6: its tool is the only choice, and its chunks are those of a natural one."""
+    async with open_agent() as (agent, server):
+        history = [said("write"), answered("I have it.")]
+        server.add(calls(("createArtifact", REPORT)))
+        made = chunks([*await all_of(agent.make_artifact(turn("write", message=history[0], history=history)))])
+        assert "".join(chunk.text or "" for chunk in made) == REPORT["content"]
+        assert made[-1].last
+        (request,) = server.requests
+        assert request.forced == "createArtifact" and request.tools == ["createArtifact"]
+        assert request.said[:2] == [("user", "write"), ("assistant", "I have it.")]
+
+
+async def test_no_artifact_is_forced_where_the_model_decides() -> None:
+    """P6: `auto`."""
+    async with open_agent(artifact="auto") as (agent, server):
+        assert await all_of(agent.make_artifact(turn("write"))) == []
+        assert not server.requests
+
+
+async def test_a_model_that_cannot_be_forced_fails_with_a_text_that_says_what_to_do() -> None:
+    """P9."""
+    async with open_agent() as (agent, server):
+        server.add(text("I would rather talk."))
+        with pytest.raises(AgentError, match="TASKPLANE_LLM_ARTIFACT=auto"):
+            await all_of(agent.make_artifact(turn("write")))
+        assert len(server.requests) == 1
+
+
+async def test_an_artifact_that_is_cut_off_fails() -> None:
+    """P9: neither a stream that ends too early nor bad arguments are taken for a whole artifact, or asked for twice."""
+    async with open_agent() as (agent, server):
+        for steps in (
+            calls(("createArtifact", '{"name": "n", "content": "abc'), finish="length"),
+            calls(("createArtifact", '{"name": "n", "content": "abc'), finish=None),
+        ):
+            for stage in (agent.run, agent.make_artifact):
+                server.add(steps)
+                with pytest.raises(AgentError, match="in the middle of an artifact"):
+                    await all_of(stage(turn("write")))
+        assert len(server.requests) == 4
+
+
+async def test_a_status_text_is_asked_for_without_tools() -> None:
+    """P4: with those that it must not repeat."""
+    async with open_agent(tools=[len]) as (agent, server):
+        server.add(text('"Reading sources."'))
+        assert await agent.status_text(turn("write"), ["Thinking", "Looking"]) == "Reading sources"
+        (request,) = server.requests
+        assert not request.tools
+        assert "Thinking" in request.said[-1][1] and "50 characters" in request.said[-1][1]
+
+
+async def test_messages_that_come_in_are_read_between_two_model_calls() -> None:
+    """I1: a message that arrives during a run is in the next request, also after a last answer."""
+
+    async def lookup() -> str:
+        """Look."""
+        return "found"
+
+    async with open_agent(tools=[lookup]) as (agent, server):
+        server.add(calls(("lookup", {})), text("First."), text("Second."))
+        found = await all_of(agent.run(turn("why?", calls=Given(["and how?"], ["and when?"]))))
+        assert ("user", "and how?") in server.requests[1].said
+        assert ("user", "and when?") in server.requests[2].said
+        texts = [change for change in found if isinstance(change, (Text, Say))]
+        assert texts == [Text("First."), Say("First."), Text("Second.")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (refused(429, retry_after=60), "takes no more requests"),
+        (refused(401), "credentials"),
+        (refused(404), "does not exist"),
+        (refused(400), "refused the request"),
+        ([Delta("half"), Cut()], "broke off"),
+        ([Delta("half"), Failing("secret-of-the-provider")], "has a fault"),
+        (text("half", finish=None), "broke off"),
+        ([After(1.0), *text("late")], "did not answer in time"),
+        ([Delta("half"), After(1.0), *text("late")], "broke off"),
+    ],
+)
+async def test_a_failure_is_told_in_words_that_are_not_the_provider_s(steps: list[object], words: str) -> None:
+    """P9: and nothing is repeated that cannot succeed, or that was begun."""
+    async with open_agent(attempts=1 if "in time" in words else 3, timeout=0.3) as (agent, server):
+        server.add(steps)  # type: ignore[arg-type]
+        with pytest.raises(AgentError, match=words) as raised:
+            await all_of(agent.run(turn("hello")))
+        assert "secret" not in str(raised.value)
+        assert len(server.requests) == 1
+
+
+async def test_a_call_is_repeated_before_its_first_token_in_one_place() -> None:
+    """P9: by this agent and by nobody else, and at most so many times."""
+    async with open_agent(attempts=3) as (agent, server):
+        server.add(refused(429, retry_after=0), [Delta(""), Cut()], text("At last."))
+        assert text_of(await all_of(agent.run(turn("hello")))) == "At last."
+        assert len(server.requests) == 3
+    async with open_agent(attempts=2) as (agent, server):
+        server.add(refused(500), refused(503), text("never"))
+        with pytest.raises(AgentError, match="not available"):
+            await all_of(agent.run(turn("hello")))
+        assert len(server.requests) == 2

@@ -1,0 +1,44 @@
+"""The filter of streams for clients that know nothing of growing texts."""
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.follow import Item
+from taskplane.gateway.plain_text import PlainText
+from taskplane.runtime import growing_text
+
+
+def status(cursor: str, state: "a2a.TaskState.ValueType", message_id: str, *, ends: bool = False) -> Item:
+    update = a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=state, message=a2a.Message(message_id=message_id)))
+    if ends:
+        update.metadata.fields[growing_text.ENDS].bool_value = True
+    return cursor, update
+
+
+LAST = status("i-2", a2a.TASK_STATE_WORKING, "m", ends=True)
+END = status("i-3", a2a.TASK_STATE_COMPLETED, "m")
+
+
+def test_the_last_message_of_a_run_comes_with_its_end_also_in_another_batch() -> None:
+    """T1."""
+    assert PlainText().take([LAST, END]) == [END]
+    plain = PlainText()
+    assert plain.take([LAST]) == []
+    assert plain.take([END]) == [END] and plain.rest() == []
+
+
+def test_a_message_that_was_sent_since_something_followed_does_not_come_again() -> None:
+    """T1: an artifact that the run is made to make stands between the two."""
+    chunk = ("i-3", a2a.TaskArtifactUpdateEvent())
+    plain = PlainText()
+    assert plain.take([LAST, chunk]) == [LAST, chunk]
+    ((_, end),) = plain.take([END])
+    assert isinstance(end, a2a.TaskStatusUpdateEvent)
+    assert end.status.state == a2a.TASK_STATE_COMPLETED and not end.status.HasField("message")
+
+
+def test_a_run_that_ends_otherwise_has_told_its_message() -> None:
+    """T1: nothing that was committed is kept back at the end of the stream."""
+    failed = status("i-3", a2a.TASK_STATE_FAILED, "reason")
+    assert PlainText().take([LAST, failed]) == [LAST, failed]
+    plain = PlainText()
+    plain.take([LAST])
+    assert plain.rest() == [LAST]

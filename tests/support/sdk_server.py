@@ -1,0 +1,105 @@
+"""The A2A SDK's own server around an executor, on a real socket in this event loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskStore
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the tests."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class _Recording:
+    def __init__(self, app: ASGIApp, calls: list[dict[str, str]]) -> None:
+        self._app = app
+        self._calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self._calls.append({":path": scope["path"], ":client": str(scope["client"][1]), **headers})
+        await self._app(scope, receive, send)
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, listening: socket.socket | None = None) -> AsyncGenerator["Serving"]:
+    """An application on a free port of loopback, or on a socket that listens."""
+    listening = listening or socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    server = _Server(config)
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    while not server.started:
+        await asyncio.sleep(0.005)
+    try:
+        yield Serving(listening.getsockname()[1], server)
+    finally:
+        server.should_exit = True
+        await running
+        listening.close()
+
+
+class Serving:
+    """A server that is up."""
+
+    def __init__(self, port: int, server: uvicorn.Server) -> None:
+        self.port = port
+        self._server = server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._server.server_state.connections)
+
+
+class SdkServer:
+    """A server of an executor. `calls` has the headers of each request, `store` its tasks."""
+
+    def __init__(self, serving: Serving, store: TaskStore, calls: list[dict[str, str]]) -> None:
+        self.serving = serving
+        self.store = store
+        self.calls = calls
+        self.url, self.port = serving.url, serving.port
+
+
+@asynccontextmanager
+async def sdk_server(
+    executor: AgentExecutor, *, streaming: bool = True, binding: str = "JSONRPC", through: int = 0
+) -> AsyncGenerator[SdkServer]:
+    """A server of the executor. `through`: the port of a proxy, which its card names instead of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = through or listening.getsockname()[1]
+    card = AgentCard(
+        name="Far away",
+        description="An agent of another server.",
+        version="7",
+        capabilities=AgentCapabilities(streaming=streaming),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="all", name="all", description="Everything.", tags=["test"])],
+        supported_interfaces=[
+            AgentInterface(url=f"http://127.0.0.1:{port}", protocol_binding=binding, protocol_version="1.0")
+        ],
+    )
+    store, calls = InMemoryTaskStore(), list[dict[str, str]]()
+    handler = DefaultRequestHandler(agent_executor=executor, task_store=store, agent_card=card)
+    routes = create_jsonrpc_routes(handler, "/") if binding == "JSONRPC" else create_rest_routes(handler)
+    app = Starlette(routes=[*create_agent_card_routes(card), *routes])
+    async with serving(_Recording(app, calls), listening) as up:
+        yield SdkServer(up, store, calls)
