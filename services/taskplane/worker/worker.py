@@ -40,9 +40,9 @@ class Worker:
         capacity: int | None = None,
         ops_listen: str | None = None,
     ) -> None:
-        """`agent`: what `taskplane.executor.adapters.adapt` takes. `name`: as the executor serves it. `tasks`, `sessions`: addresses of both stores. `secret`: the
-        `internal_secret` of the plane. `capacity`: number of runs at once. `ops_listen`: for /metrics, /healthz and
-        /readyz; "": none.
+        """`agent`: what `taskplane.executor.adapters.adapt` takes. `name`: as the executor serves it. `tasks`,
+        `sessions`: addresses of both stores. `secret`: the `internal_secret` of the plane. `capacity`: number of runs
+        at once. `ops_listen`: address for /metrics, /healthz and /readyz; "": none.
 
         What is not given, and every other setting, comes from TASKPLANE_WORKER_<FIELD>. Invalid: a setting is wrong.
         """
