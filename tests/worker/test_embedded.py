@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 from tests.cli.command import taskplane
 from tests.executor.plane import Plane, open_plane, open_stores, text
@@ -21,7 +22,9 @@ class Counter:
     card = AgentCard(name="counter", version="1")
 
     def policy(self, turn: Turn) -> Policy:
-        return Policy(run_limit=0.2 if turn.text == "for ever" else None, isolation="thread")
+        strategy: Literal["queue", "parallel"] = "queue" if turn.text == "in turn" else "parallel"
+        limit = 0.2 if turn.text == "for ever" else None
+        return Policy(run_limit=limit, isolation="thread", strategy=strategy)
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         yield Working("Counting")
@@ -62,8 +65,12 @@ async def test_c8_a_worker_in_a_program_runs_agents_under_their_own_policy(tmp_p
 async def test_c8_a_task_waits_until_a_worker_comes(tmp_path: Path) -> None:
     """C8: an executor neither claims nor runs the tasks of an agent of which it has only the card."""
     async with open_stores(tmp_path) as stores:
-        async with open_plane(stores, ("far", Elsewhere(AgentCard(name="far")))) as plane:
+        async with open_plane(stores, ("far", Elsewhere(AgentCard(name="far"))), ("near", Counter())) as plane:
             task_id = (await plane.submit("hello")).task.task_id
+            # One that is claimed from the queue, after the other one was passed over.
+            begun = await plane.run("in turn", agent="near")
+            later = [await plane.submit("in turn", agent="near", context_id=begun.context_id) for _ in range(2)]
+            assert (await plane.at_rest(later[-1])).status.state == a2a.TASK_STATE_COMPLETED
             record = await plane.record(task_id)
             assert record.state == a2a.TASK_STATE_SUBMITTED and record.fence == record.attempt == 0
         async with open_plane(stores, ("far", Counter())) as other:

@@ -17,7 +17,6 @@ export class Run {
     this.copied = BigInt(record.copied_generation);
     this.consumed = BigInt(record.consumed_generation); // the newest message of the user that was answered
     this.read = this.consumed; // the newest one that was read from the log
-    this.newest = 0n; // the newest one that the store told of
     this.inputs = [];
     this.number = 0;
     this.until = 0; // the time up to which the lease is certain; not before the first renewal
@@ -34,13 +33,8 @@ export class Run {
   }
 
   /** A renewal, sent at `sent`, said that the lease is ours for `ttl` seconds from then. */
-  renewed(sent, ttl, inputGeneration) {
+  renewed(sent, ttl) {
     this.until = sent + ttl * 800; // a fifth is left for clocks that differ
-    this.heard(inputGeneration);
-  }
-
-  heard(inputGeneration) {
-    if (BigInt(inputGeneration) > this.newest) this.newest = BigInt(inputGeneration);
   }
 
   /** Runs the agent to the end or pause of the task; returns whether it got there. */
@@ -95,7 +89,6 @@ export class Run {
     // The last message is an event, then in the session, then repeated by the end: who sees the end can read all of it.
     if (last) await this.append([status(WORKING, last)]);
     await this.copy();
-    if (this.newest > this.consumed) return false; // it is answered first
     const state = end.ask === undefined ? 'TASK_STATE_COMPLETED' : 'TASK_STATE_INPUT_REQUIRED';
     return this.append([status(state, last)], { consumed_generation: `${this.consumed}`, copied_generation: `${this.copied}` });
   }
@@ -116,7 +109,6 @@ export class Run {
       try {
         const reply = await this.plane.call(this.plane.store, 'AppendEvents', { items: [item] }, { timeout: 5 });
         const result = reply.results[0];
-        this.heard(result.input_generation);
         if (!result.refusal) return true;
         if (result.refusal.reason === 'PENDING_INPUT') return false;
         if (LEASE_GONE.includes(result.refusal.reason)) throw new Stopped();

@@ -95,7 +95,7 @@ export class Worker {
         const request = { process_id: this.id, leases: runs.map((run) => run.lease) };
         const reply = await this.plane.call(this.plane.queue, 'Renew', request, { timeout: 2 });
         reply.leases.forEach((lease, index) => {
-          if (lease.still_yours) runs[index].renewed(sent, reply.lease_ttl, lease.input_generation);
+          if (lease.still_yours) runs[index].renewed(sent, reply.lease_ttl);
           else if (lease.unknown) wait = 200;
           else runs[index].stop(); // canceled, ended, or another's
         });

@@ -4,10 +4,10 @@ import asyncio
 import logging
 import secrets
 from functools import partial
+from typing import Any
 
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
-from taskplane.executor.agent import Agent
 from taskplane.executor.composition import open_runs
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime import logs, process
@@ -31,7 +31,7 @@ class Worker:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Any,
         *,
         name: str,
         tasks: str | None = None,
@@ -40,9 +40,9 @@ class Worker:
         capacity: int | None = None,
         ops_listen: str | None = None,
     ) -> None:
-        """`name`: as the executor serves it. `tasks`, `sessions`: addresses of both stores. `secret`: the
-        `internal_secret` of the plane. `capacity`: number of runs at once. `ops_listen`: for /metrics, /healthz and
-        /readyz; "": none.
+        """`agent`: what `taskplane.executor.adapters.adapt` takes. `name`: as the executor serves it. `tasks`,
+        `sessions`: addresses of both stores. `secret`: the `internal_secret` of the plane. `capacity`: number of runs
+        at once. `ops_listen`: address for /metrics, /healthz and /readyz; "": none.
 
         What is not given, and every other setting, comes from TASKPLANE_WORKER_<FIELD>. Invalid: a setting is wrong.
         """
