@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Message, Part, Task
+from taskplane.executor.turn_session import TurnCalls, TurnSession
 from taskplane.runtime.principal import Principal
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "TurnCalls",
+    "TurnSession",
     "Usage",
     "Working",
     "text_of",
@@ -61,63 +63,6 @@ def text_of(message: Message) -> str:
     if len(parts) == 1:
         return parts[0].text
     return "\n".join([part.text for part in parts if part.HasField("text")])
-
-
-class TurnCalls(Protocol):
-    """The calls of a turn to the plane. Agents use the methods of `Turn`."""
-
-    async def incoming(self) -> list[Message]:
-        """Implement `Turn.incoming`."""
-        ...
-
-    async def referenced(self) -> list[Task]:
-        """Implement `Turn.referenced`."""
-        ...
-
-    async def ended(self) -> bool:
-        """Implement `Turn.ended`."""
-        ...
-
-    async def session_events(self) -> list[dict[str, Any]]:
-        """Implement `TurnSession.events`."""
-        ...
-
-    async def append_session_event(self, event: Mapping[str, Any]) -> None:
-        """Implement `TurnSession.append`."""
-        ...
-
-    async def session_state(self) -> dict[str, Any]:
-        """Implement `TurnSession.state`."""
-        ...
-
-
-class TurnSession:
-    """The session of a turn: its events, which agent runtimes keep there, and its state."""
-
-    def __init__(self, context_id: str, calls: TurnCalls) -> None:
-        self.id = context_id
-        self._calls = calls
-
-    async def events(self) -> list[dict[str, Any]]:
-        """Return the events in effect, oldest first, as they were appended: JSON objects."""
-        return await self._calls.session_events()
-
-    async def append(self, event: Mapping[str, Any]) -> None:
-        """Append an event, a JSON object of at most 3 MiB, to this turn. One is made for an event without an `id`.
-
-        Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message: what
-        clients are to see is yielded. The same event again changes nothing. ValueError: it is no JSON, or another one
-        has its id. PlaneError: it could not be stored.
-        """
-        await self._calls.append_session_event(event)
-
-    async def state(self) -> dict[str, Any]:
-        """Return the state: that of the session, of its user (keys `user:...`) and of the agent (keys `app:...`)."""
-        return await self._calls.session_state()
-
-    async def update_state(self, **delta: Any) -> None:
-        """Change the state by an event of its own, whose id is made; None deletes a key, `temp:` is not stored."""
-        await self._calls.append_session_event({"actions": {"state_delta": delta}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

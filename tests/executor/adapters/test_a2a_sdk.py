@@ -379,7 +379,7 @@ def test_code_of_an_older_sdk_is_refused_with_what_to_do(tmp_path: Path, monkeyp
         ("from a2a.types import TextPart", "from a2a.server.apps import A2AStarletteApplication")
     ):
         (tmp_path / f"written_for_0_3_{number}.py").write_text(f"{line}\n")
-        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
         with pytest.raises(Invalid, match="could not be imported") as refused:
             load_agents([f"written_for_0_3_{number}:agent"])
         assert "a2a-sdk 0.3" in refused.value.suggestion and "remote agent" in refused.value.suggestion

@@ -12,7 +12,7 @@ from taskplane.executor.states import TERMINAL
 ENDS: Final = "taskplane.dev/ends"
 """The key in the metadata of a status update whose message comes again with the end or pause that follows."""
 
-_PAUSED: "Final[dict[a2a.TaskState.ValueType, tuple[type[AskInput] | type[AskAuth], str]]]" = {
+_PAUSED: Final[dict["a2a.TaskState.ValueType", tuple[type[AskInput] | type[AskAuth], str]]] = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
     a2a.TASK_STATE_AUTH_REQUIRED: (AskAuth, "The agent waits until you have authenticated."),
 }
@@ -20,7 +20,7 @@ _CANCELED: Final = "The agent canceled the task."
 
 
 class Spoken:
-    """What an agent said on its task: each message becomes a change once, its pieces a text that grows.
+    """The words of an agent on its task: each message becomes a change once, its pieces a text that grows.
 
     A question, and the whole message at the end of a growing text, are held back until something follows, since they
     may be, or come again with, the end of the run.

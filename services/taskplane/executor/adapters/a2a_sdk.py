@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=ProtoMessage)
 
 Event = a2a.Message | a2a.Task | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
 
-_EVENTS: Final[dict[type, type[Event]]] = {
+_EVENTS: Final[dict[type[Any], type[Event]]] = {
     sdk.Message: a2a.Message,
     sdk.Task: a2a.Task,
     sdk.TaskStatusUpdateEvent: a2a.TaskStatusUpdateEvent,
@@ -107,7 +107,8 @@ class Execution(AsyncIterator[Change]):
         self._ended = False
 
     async def direct_answer(self) -> a2a.Message | None:
-        """Begin; return the message if that is all it sends. Otherwise None, and the changes begin with its first."""
+        """Return the message if that is all the executor sends. Otherwise None, and the changes begin with its first
+        event."""
         first = await self._next()
         if not isinstance(first, a2a.Message):
             self._take(first)
@@ -122,7 +123,7 @@ class Execution(AsyncIterator[Change]):
     async def __anext__(self) -> Change:
         while not self._changes:
             if self._ended:
-                # What it does after its last event is its own; the task has ended.
+                # The task has ended; it may still clean up.
                 while (event := await self._next()) is not None:
                     self._discard(event)
                 raise StopAsyncIteration
@@ -241,9 +242,10 @@ class Events(EventQueue):
     async def enqueue_event(self, event: Any) -> None:
         """Send an event, and wait until it is passed on. What comes after the end is discarded. TypeError: it is
         none of this version of the SDK."""
-        kind = _EVENTS.get(type(event))
+        found: type[Any] = type(event)
+        kind = _EVENTS.get(found)
         if kind is None:
-            raise TypeError(f"an executor sends a Message, a Task or an update of one, not {type(event)}; {OLD_SDK}")
+            raise TypeError(f"an executor sends a Message, a Task or an update of one, not {found}; {OLD_SDK}")
         if not self._is_open:
             return
         passed = asyncio.get_running_loop().create_future()
@@ -330,7 +332,7 @@ def _current_task(turn: Turn) -> sdk.Task | None:
     task = _snapshot(turn.task, sdk.Task())
     before = [message for message in task.history if message.message_id != turn.message.message_id]
     del task.history[:]
-    paused = turn.checkpoint if isinstance(turn.checkpoint, dict) else {}
+    paused = cast("dict[str, Any]", turn.checkpoint or {})
     if before and paused and _invocation(before[-1]) == paused.get("invocation"):
         task.status.state = sdk.TaskState.Value(paused["state"])  # type: ignore[assignment]
         task.status.message.CopyFrom(before.pop())

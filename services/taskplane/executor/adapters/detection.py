@@ -4,7 +4,6 @@ To serve agents of a further library: a line in `LIBRARIES`, and a module with `
 """
 
 import importlib
-import importlib.util
 import inspect
 import re
 from collections.abc import Callable
@@ -115,7 +114,8 @@ def is_url(target: str) -> bool:
 def advice(error: ImportError) -> str:
     """Return what to do about an import that failed; empty if that is not known."""
     missing = error.name or ""
-    if missing.partition(".")[0] == "a2a" and importlib.util.find_spec("a2a") is not None:
+    # Every version has `a2a.types`: one who misses that has none.
+    if missing.startswith("a2a.") and (missing != "a2a.types" or not isinstance(error, ModuleNotFoundError)):
         return f"is it written for a2a-sdk 0.3? {OLD_SDK}"
     if isinstance(error, ModuleNotFoundError):
         for library in LIBRARIES:

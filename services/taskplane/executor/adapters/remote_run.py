@@ -58,8 +58,8 @@ class RemoteRun:
         self._server = server
         self._context_key = context_key
         self._turn = turn
-        saved = turn.checkpoint if isinstance(turn.checkpoint, dict) else {}
-        self._saved: dict[str, Any] = saved
+        saved: dict[str, Any] = turn.checkpoint or {}
+        self._saved = saved
         self._task_id: str = saved.get("task", "")
         self._context_id = ""
         before = turn.task if turn.task is not None and self._task_id else a2a.Task()
@@ -162,7 +162,7 @@ class RemoteRun:
         message = a2a.Message()
         message.CopyFrom(turn.message)
         message.task_id, message.context_id = self._task_id, self._context_id
-        # What names something of this server means nothing to the other one.
+        # Ids of this server mean nothing to the other one.
         del message.reference_task_ids[:]
         for key in (INVOCATION, message_times.KEY):
             message.metadata.fields.pop(key, None)

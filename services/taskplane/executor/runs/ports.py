@@ -27,7 +27,7 @@ class Ports:
     run_limit: float
     # Between two calls of a StatusWriter.
     status_interval: float
-    # What an agent may take to clean up when its run is stopped.
+    # Time of an agent to clean up when its run is stopped.
     cancel_grace: float
     # A yield after the final change raises out of the run, instead of being logged only.
     strict: bool
