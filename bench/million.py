@@ -22,7 +22,7 @@ from taskplane.sessions.domain.session import Scope as SessionScope
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
 from taskplane.storage.engine import Engine, open_engine
-from taskplane.tasks.domain.task import COMPLETED, INPUT_REQUIRED, WORKING, Scope
+from taskplane.tasks.domain.task import COMPLETED, INPUT_REQUIRED, STATUS_TEXT, WORKING, Scope
 from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
 from taskplane.tasks.sql import SqlTaskLog
 
@@ -95,7 +95,7 @@ async def _multiply(database_url: str, tasks: int) -> None:
             "ended": ("n % {one} > 3", {}),
             "paused": ("n % {one} = 0", {}),
             "running": ("n % {one} = 1", {"lease_owner": "'p' || n % 50"}),
-            "queued": ("n % {one} = 2", {"ready_at": "created_at + n"}),
+            "queued": ("n % {one} = 2", {"ready_at": "created_at + n", "limit_at": f"created_at + n + {_HOUR}"}),
             "uncopied": ("n % {one} = 3", {"copied_generation": "0"}),
         }
         for kind, (where, changed) in kinds.items():
@@ -164,6 +164,9 @@ async def _of_tasks(log: SqlTaskLog) -> dict[str, _Query]:
         "ListTasks, paused": lambda: log.list(scope, TaskFilter(state=INPUT_REQUIRED, page_size=100)),
         "GetTask": lambda: log.get(scope, "t7"),
         "ListEvents": lambda: log.events(scope, "t7", EventFilter()),
+        "newest status texts": lambda: log.events(
+            scope, "t7", EventFilter(kinds=[STATUS_TEXT], newest_first=True, limit=5)
+        ),
         "task infos of a session": lambda: log.infos(scope, InfoFilter(context_id="s7")),
         "messages of a session": lambda: log.messages(scope, MessageFilter(context_id="s7")),
         "tasks of 100 sessions, counted": lambda: log.summaries(scope, names),
@@ -172,6 +175,7 @@ async def _of_tasks(log: SqlTaskLog) -> dict[str, _Query]:
         "claim": lambda: log.claimable(["demo"], 64),
         "tasks in turn": log.in_turn,
         "leases that ran out": lambda: log.expired(1000),
+        "tasks that waited too long": lambda: log.overdue(1000),
         "leases of a process": lambda: log.held("p7"),
         "uncopied tasks": lambda: log.uncopied(None, 100),
         "uncopied tasks of a session": lambda: log.uncopied((_TENANT, _OWNER, "s7"), 100),

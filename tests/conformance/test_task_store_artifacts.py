@@ -107,7 +107,8 @@ async def worked(plane: Plane) -> Row:
     )
     await plane.append(row, piece("text", part(text="a"), part(text="é")), status(WORKING, message("x", "m3")))
     for number in range(5):
-        text = piece("text", part(text=f"{number}\U0001f600"), append=True, name=f"n{number}")
+        about = {"name": f"n{number}", "extensions": ["urn:x", f"urn:{number}"], "metadata": {f"k{number % 2}": number}}
+        text = piece("text", part(text=f"{number}\U0001f600"), append=True, **about)
         await plane.append(row, text, piece("raw", part(raw=b"\0"), append=True))
     return row
 
@@ -119,6 +120,8 @@ async def test_an_artifact_is_read_as_the_folded_task_has_it(plane: Plane) -> No
     for artifact_id, form, size in (("raw", pb.ARTIFACT_FORM_RAW, 400_006), ("text", pb.ARTIFACT_FORM_TEXT, 28)):
         head, _ = await read(plane, row, artifact_id, LOGGED)
         assert (head.form, head.size) == (form, size)
+    assert head.artifact.extensions == ["urn:x", *(f"urn:{number}" for number in range(5))]
+    assert dict(head.artifact.metadata) == {"k0": 4, "k1": 3}
     ended = await plane.complete(row)
     await check(plane, row)
     await plane.log.submit(commands.MarkCopied(task_uid=row.uid, generation=ended.last_generation))

@@ -12,7 +12,7 @@ from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, s
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import COMPLETED, WORKING
+from taskplane.tasks.domain.task import COMPLETED, STATUS_TEXT, WORKING
 from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
 PARTIAL = "task_queued|lease_by_owner|task_uncopied|task_uncopied_in_context|task_trimmable"
@@ -276,6 +276,8 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         await plane.log.uncopied(("", "ada", "c1"), 10)
         await plane.log.claimable(["demo", "other"], 10)
         await plane.log.in_turn()
+        await plane.log.overdue(10)
+        await plane.log.events(ADA, row.id, EventFilter(kinds=[STATUS_TEXT], newest_first=True, limit=5))
         await plane.log.expired(10)
         await plane.log.held("p1")
         await plane.log.held()

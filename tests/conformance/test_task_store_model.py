@@ -8,12 +8,35 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
-from tests.conformance.task_log import ADA, HOUR, Plane, changed, chunk, message, only, status
+from tests.conformance.task_log import (
+    ADA,
+    HOUR,
+    Plane,
+    changed,
+    checkpoint,
+    chunk,
+    message,
+    only,
+    status,
+    status_text,
+)
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, TERMINAL, WORKING, Row
+from taskplane.tasks.domain.task import (
+    CANCELED,
+    COMPLETED,
+    FAIL_ON_ORPHAN,
+    FAILED,
+    INPUT_REQUIRED,
+    RERUN_ON_ORPHAN,
+    RESUME_ON_ORPHAN,
+    SUBMITTED,
+    TERMINAL,
+    WORKING,
+    Row,
+)
 from taskplane.tasks.store import Renewed
 
 T = TypeVar("T")
@@ -26,7 +49,7 @@ class Model:
     """The expected task, modelled as simply as possible."""
 
     row: Row
-    rerun: bool
+    policy: int
     state: int = SUBMITTED
     generation: int = 1
     fence: int = 0
@@ -41,6 +64,7 @@ class Model:
     artifacts: set[str] = dataclasses.field(default_factory=set[str])
     number: int = 0
     last: tuple[commands.Append, commands.Appended] | None = None
+    checkpoint: int | None = None
     superseded: bool = False
     steered: int = 0
     # Marks since its end.
@@ -81,18 +105,24 @@ class Life(RuleBasedStateMachine):
         (answer,) = self.wait(self.plane.log.submit_all([op]))
         return answer
 
-    @rule(target=tasks, leased=st.booleans(), rerun=st.booleans())
-    def create(self, leased: bool, rerun: bool) -> Any:
-        policy = pb.ON_ORPHAN_RERUN if rerun else pb.ON_ORPHAN_FAIL
+    @rule(
+        target=tasks,
+        leased=st.booleans(),
+        policy=st.sampled_from([FAIL_ON_ORPHAN, RERUN_ON_ORPHAN, RESUME_ON_ORPHAN]),
+        limited=st.booleans(),
+    )
+    def create(self, leased: bool, policy: int, limited: bool) -> Any:
         op = self.plane.creation(
             claim_for="p1" if leased else "",
             changes=[],
-            on_orphan=int(policy),
+            on_orphan=policy,
             max_attempts=MAX_ATTEMPTS,
+            queue_limit=1 if limited else None,
+            pause_limit=None if limited else 1,
         )
         # A session of its own, to be rewound alone.
         op = dataclasses.replace(op, context_id=op.task_id)
-        model = Model(only(commands.Created, self.submit(op)).row, rerun)
+        model = Model(only(commands.Created, self.submit(op)).row, policy)
         if leased:
             model.fence, model.holder, model.ready, model.attempt = 1, "p1", False, 1
         self.touched = model
@@ -128,6 +158,28 @@ class Life(RuleBasedStateMachine):
         said = message("so far", f"{model.row.id}-text", partial=not final)
         if self._item(model, [status(WORKING, said)]):
             model.state, model.open_text = WORKING, not final
+
+    @rule(model=tasks, text=st.booleans())
+    def tell(self, model: Model, text: bool) -> None:
+        change = status_text("at work", f"{model.row.id}-line") if text else checkpoint(b"here")
+        if self._item(model, [change]):
+            if text:
+                model.state = WORKING
+            else:
+                model.checkpoint = model.generation
+
+    @rule(model=tasks)
+    def time_out(self, model: Model) -> None:
+        queued, paused = model.ready, model.state == INPUT_REQUIRED
+        limit = model.row.queue_limit if queued else model.row.pause_limit if paused else None
+        found = self.wait(self.plane.log.overdue(1000))
+        assert (model.row.uid in found) == (limit is not None)
+        answer = self.submit(commands.TimeOut(task_uid=model.row.uid))
+        self.touched = model
+        assert (answer is not None) == (limit is not None)
+        if answer is not None:
+            model.lose()
+            model.end(FAILED)
 
     @rule(model=tasks, state=st.sampled_from([COMPLETED, FAILED, INPUT_REQUIRED]), reads=st.booleans())
     def rest(self, model: Model, state: int, reads: bool) -> None:
@@ -276,14 +328,15 @@ class Life(RuleBasedStateMachine):
         attempts = model.attempt - 1 if released else model.attempt
         started = model.started
         model.lose()
-        if (started and not model.rerun) or attempts >= MAX_ATTEMPTS:
+        if (started and model.policy == FAIL_ON_ORPHAN) or attempts >= MAX_ATTEMPTS:
             model.end(FAILED)
             return
         if started:
             model.close_text()
             model.generation += 1
             model.state = SUBMITTED
-            model.artifacts.clear()
+            if model.policy == RERUN_ON_ORPHAN:
+                model.artifacts.clear()
         model.attempt, model.ready, model.delayed = attempts, True, attempts > 1
 
     @invariant()
@@ -301,6 +354,9 @@ class Life(RuleBasedStateMachine):
         )
         assert (row.input_generation, row.ready_at is not None) == (model.said, model.ready)
         assert (row.partial_generation is not None) == model.open_text
+        assert row.checkpoint_generation == model.checkpoint
+        waits = row.queue_limit if model.ready else row.pause_limit if row.state == INPUT_REQUIRED else None
+        assert (row.limit_at is not None) == (waits is not None)
         _, task = self.wait(self.plane.log.get(ADA, row.id))
         assert {artifact.artifact_id for artifact in task.artifacts} == model.artifacts
         ended_at = model.generation - model.marks if model.state in TERMINAL else None
@@ -308,7 +364,7 @@ class Life(RuleBasedStateMachine):
 
 
 async def test_tasks_live_as_the_model_says(plane: Plane) -> None:
-    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, expire, release, send, rewind."""
+    """C1, C6, C7, C8, C9, C10, C11: claim, append, repeat, pause, answer, cancel, lose, time out, send, rewind."""
     loop_here = asyncio.get_running_loop()
 
     class Here(Life):

@@ -1,4 +1,4 @@
-"""What a run leaves for the next one of its task, and the figures that it ends with."""
+"""Checkpoints, from which the next run of a task goes on, and the figures that a run ends with."""
 
 import asyncio
 import json

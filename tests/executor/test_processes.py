@@ -293,7 +293,7 @@ def test_a_process_whose_executor_stands_still_beyond_its_lease_ends(tmp_path: P
         "caller": Principal("t", "ann", "ann"),
     }
     load = frames.Load(source=WORKER.partition("@")[0], allow_crash=False, path=sys.path, log_level="INFO")
-    begin = frames.Begin(turn=turn, until=time.monotonic(), request_id="", traceparent="")
+    begin = frames.Begin(turn=turn, method="run", until=time.monotonic(), request_id="", traceparent="")
     program = [sys.executable, "-m", "taskplane.executor.runs.processes.child", "a"]
     ours, theirs = socket.socketpair()
     with theirs, subprocess.Popen(program, stdin=theirs.fileno()) as process, ours:

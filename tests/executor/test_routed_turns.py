@@ -215,11 +215,17 @@ class Faulty(Deciding):
                 assert task is not None
                 task.cancel()
                 await asyncio.sleep(0)
+            case "cancels itself between":
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                yield Text("two")
+                yield Text("three")
             case _:
                 raise SystemExit(3)
 
 
-@pytest.mark.parametrize("fault", ["raises", "cancels itself", "exits"])
+@pytest.mark.parametrize("fault", ["raises", "cancels itself", "cancels itself between", "exits"])
 async def test_a_fault_in_what_a_router_began_fails_the_task(stores: Stores, fault: str) -> None:
     """P9: as it does in `run`, and ends nothing else."""
     async with open_plane(stores, ("a", Faulty())) as plane:

@@ -1,4 +1,4 @@
-"""What an agent says of itself while it works: at an interval, news only, and never after an artifact or the end."""
+"""Texts that an agent writes of itself: at an interval, news only, and never after an artifact or the end."""
 
 import asyncio
 import logging

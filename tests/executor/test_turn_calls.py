@@ -1,5 +1,6 @@
 """The calls of a turn to the plane, wherever its agent runs: the tasks that a message refers to, and the session."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -12,6 +13,7 @@ from tests.executor.scripted import Scripted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Turn
 from taskplane.executor.runs.asked_calls import AskedCalls
 from taskplane.executor.runs.turn_calls import Calls
@@ -52,6 +54,26 @@ async def test_a_turn_reads_the_tasks_that_its_message_refers_to(plane: Plane) -
     names = [two.id, foreign.id, "nothing", one.id]
     _, known = await told(plane, reference_task_ids=names)
     assert known["referenced"] == [[two.id, [f"by {two.id}"]], [one.id, [f"by {one.id}"]]]
+
+
+async def test_a_task_that_is_gone_is_left_out(stores: Stores) -> None:
+    """I3: also one that was there when the message was sent."""
+    deleted = asyncio.Event()
+    found: list[a2a.Task] = []
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.message.reference_task_ids:
+            await deleted.wait()
+            found.extend(await turn.referenced())
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        kept, gone = await plane.run("one"), await plane.run("two")
+        waiting = await plane.submit("go", reference_task_ids=[gone.id, kept.id])
+        await stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=gone.id))
+        deleted.set()
+        assert (await plane.at_rest(waiting)).status.state == a2a.TASK_STATE_COMPLETED
+    assert [task.id for task in found] == [kept.id]
 
 
 async def test_a_turn_keeps_events_and_state_in_its_session(plane: Plane) -> None:

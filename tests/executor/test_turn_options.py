@@ -1,4 +1,4 @@
-"""What of a request an agent is shown besides the message, whenever and wherever its turn is run."""
+"""Options of a request, which an agent is shown besides the message, whenever and wherever its turn is run."""
 
 import asyncio
 import json

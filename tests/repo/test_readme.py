@@ -142,7 +142,7 @@ def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
 
 
 def test_the_agent_of_the_guide_asks_and_then_makes_its_report(tmp_path: Path) -> None:
-    (source,) = blocks("python", (ROOT / "docs" / "agents.md").read_text())
+    source = blocks("python", (ROOT / "docs" / "agents.md").read_text())[0]
     (tmp_path / "reporting.py").write_text(source)
     with dev("--agent", "reporting:Reporter", cwd=tmp_path) as plane:
         assert taskplane("chat", "--url", plane.url, "-m", " ").stdout == "What shall the report be about?\n"

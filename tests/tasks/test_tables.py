@@ -12,7 +12,16 @@ from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
 from taskplane.storage.migrate import check, downgrade, upgrade
 from taskplane.storage.triggers import install, remove
-from taskplane.tasks.domain.task import COMPLETED, SUBMITTED, WORKING, Event, Row, Scope
+from taskplane.tasks.domain.task import (
+    CHECKPOINT,
+    COMPLETED,
+    STATUS_TEXT,
+    SUBMITTED,
+    WORKING,
+    Event,
+    Row,
+    Scope,
+)
 from taskplane.tasks.sql.infos import session_infos
 from taskplane.tasks.sql.writing import ITEM
 from taskplane.tasks.tables import event, metadata, task
@@ -146,6 +155,17 @@ async def test_what_the_version_before_could_never_show_again_is_not_migrated_ba
     await downgrade(dsn, ROOM, "0004")
     async with open_engine(dsn) as engine:
         assert await engine.read(turns) == [("document", None)]
+
+
+async def test_events_that_the_version_before_does_not_know_are_not_migrated_back(dsn: str) -> None:
+    """C2: it would take a status text or a checkpoint for something else."""
+    await upgrade(dsn, ROOM, "0001")
+    await run_alone(dsn, insert_as_of_0001)
+    await upgrade(dsn, ROOM)
+    for kind in (STATUS_TEXT, CHECKPOINT):
+        await run_alone(dsn, lambda conn: unguarded(conn, f"UPDATE event SET kind = {kind} WHERE generation = 2"))  # noqa: B023
+        with pytest.raises(ValueError, match="status texts or checkpoints"):
+            await downgrade(dsn, ROOM, "0010")
 
 
 def turns(conn: Connection) -> list[tuple[str, str | None]]:

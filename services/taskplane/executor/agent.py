@@ -280,7 +280,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What the agent needs to go on from here: JSON, at most 64 KiB, seen by no client.
+    """The place from which the agent can go on: JSON, at most 64 KiB, seen by no client.
 
     The task's newest one is `turn.checkpoint` of every later run. ValueError, TypeError: it is no JSON, or too large.
     """
@@ -426,10 +426,8 @@ class Agent(Protocol):
     def run(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
         """Work on one turn, as an async generator, or as a plain generator, which runs in a thread.
 
-        Ends with a final change, or completes by returning; an exception fails the task.
-
-        The user is shown the text of an AgentError; any other exception is told with a plain sentence and goes to the
-        log.
+        Ends with a final change, or completes by returning; an exception fails the task. The user is shown the text of
+        an AgentError; any other exception is told with a plain sentence and goes to the log.
 
         Nothing may be yielded after a final change. The iterator is closed when the task is cancelled or its lease is
         lost; what it still yields then is discarded. It waits at a `yield` while the log cannot keep up.
@@ -481,7 +479,7 @@ class StatusWriter(Protocol):
 class ArtifactMaker(Protocol):
     """An agent that makes an artifact of what it has done when its run made none."""
 
-    def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
+    def make_artifact(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
         """Yield the chunks of an artifact, or nothing; called when `run` has completed and made none in this turn.
 
         Its last message was said by then, and the task has not ended. `turn.history` goes on with `turn.message` and

@@ -61,7 +61,7 @@ _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     STATUS: ("status_update",),
     ARTIFACT: ("artifact_update",),
     STATUS_TEXT: ("status_update",),
-    # What it had is not exported: an agent must be able to trust what it finds there.
+    # Its data is not exported: an agent must be able to trust what it finds in one.
     CHECKPOINT: (None,),
 }
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _NO_REASON: Final = "The agent failed and gave no reason."
 _REJECTED: Final = "The agent rejected the task and gave no reason."
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
-# What an ArtifactMaker may yield.
+# The changes that an ArtifactMaker may yield.
 _OF_ARTIFACT: Final = (port.ArtifactChunk, port.Working, port.Usage, port.Fail)
 
 
@@ -72,7 +72,7 @@ class AgentTurn:
             end = self.end_of(final if final is not None else port.Complete())
             if end[0] == a2a.TASK_STATE_COMPLETED and await self._lacks_artifact():
                 if final is None:
-                    # What it used is free for what follows, such as its process.
+                    # So that its process, for instance, is free for the maker.
                     await shut(changes)
                 failure = await self._make_artifact(acting)
                 end = self.end_of(failure) if failure is not None else end

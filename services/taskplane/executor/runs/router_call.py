@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from taskplane.executor import agent as port
 from taskplane.executor.background import BackgroundTasks
@@ -16,7 +16,7 @@ _END: Final = object()
 
 
 class _Raised:
-    """What the agent raised in a step; a future would not take all of it."""
+    """An exception of the agent; a future would not take every kind."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -33,7 +33,7 @@ class RouterCall(AsyncIterator[port.Change]):
         self, route: Callable[["RouterCall"], Awaitable[object]], task_id: str, background: BackgroundTasks
     ) -> None:
         """`route` is given this call, which is no iterator yet."""
-        # Of the turn that the router was given.
+        # That of the turn which the router was given.
         self.cancelled = asyncio.Event()
         self.read: Callable[[], Awaitable[list[port.Message]]] = no_messages
         self._task_id = task_id
@@ -108,7 +108,7 @@ class RouterCall(AsyncIterator[port.Change]):
             tracing.describe({"taskplane.routing.reason": found.reason})
         self._decided.set_result(found)
         if isinstance(found, AsyncIterator):
-            await self._go_on(found)
+            await self._go_on(cast("AsyncIterator[port.Change]", found))
 
     def _ended(self, _: object) -> None:
         if not self._decided.done():

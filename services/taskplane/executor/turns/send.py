@@ -24,7 +24,7 @@ class Send:
     expected_version: int
     request: a2a.SendMessageRequest
     message: a2a.Message
-    # What an agent is shown besides the message.
+    # That which an agent is shown besides the message.
     options: tasks.TurnOptions
     task_id: str
     context_id: str

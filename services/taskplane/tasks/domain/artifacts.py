@@ -115,7 +115,9 @@ def merge_fields(artifact: a2a.Artifact, update: a2a.Artifact) -> None:
         artifact.description = update.description
     if update.HasField("metadata"):
         artifact.metadata.MergeFrom(update.metadata)
-    artifact.extensions.extend([uri for uri in update.extensions if uri not in artifact.extensions])
+    for uri in update.extensions:
+        if uri not in artifact.extensions:
+            artifact.extensions.append(uri)
 
 
 def pages(pieces: Iterable[Piece], most: int) -> Iterator[list[Piece]]:

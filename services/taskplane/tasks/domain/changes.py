@@ -27,7 +27,7 @@ class StatusUpdate:
     status_text: bool = False
     # It has its time.
     timed: bool = False
-    # Of its event: STATUS, or STATUS_TEXT, which makes a status text of any message.
+    # The kind of its event: STATUS, or STATUS_TEXT, which makes a status text of any message.
     kind: int = STATUS
 
     def update(self, field: str) -> a2a.TaskStatusUpdateEvent:
@@ -60,7 +60,7 @@ class ArtifactUpdate:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What an agent needs to go on: bytes that nobody else reads."""
+    """The data that an agent needs to go on: bytes that nobody else reads."""
 
     serialized: bytes
 

@@ -155,7 +155,7 @@ class Draft:
             self.new["state"] = SUBMITTED
             self.new["status_at"] = self._now
             self.new["attempt"] = 0
-            self.queue(self._ready)
+            self.enqueue(self._ready)
         else:
             payload = encoding.message_payload(message.serialized, self._ids, self._now)
         self._add(
@@ -274,8 +274,8 @@ class Draft:
         self.new["restart_generation"] = self.generation
         self._artifacts.clear()
 
-    def queue(self, ready_at: int) -> None:
-        """Queue the task; executors may take it from `ready_at` on. The time that it may wait begins now."""
+    def enqueue(self, ready_at: int) -> None:
+        """Add the task to the queue, for executors from `ready_at` on. The time that it may wait begins now."""
         self.new["ready_at"] = ready_at
         self.new["limit_at"] = self._after(self.row.queue_limit)
 

@@ -56,7 +56,7 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
         else:
             draft.restart(_requeued(row, LOST_ATTEMPT, found.lost_messages))
     draft.new["attempt"] = attempts
-    draft.queue(now + _backoff(row.uid, attempts))
+    draft.enqueue(now + _backoff(row.uid, attempts))
     new = draft.finished()
     return draft.write(new, commands.Done(row=new))
 
