@@ -1,0 +1,135 @@
+"""Conversion of what a graph streams to changes, and of a conversation to messages of a graph."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+
+from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
+from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, Usage, text_of
+
+MESSAGES: Final = "messages"
+"""The key of the messages in the state of a graph, as is usual there."""
+
+
+class GraphMessages:
+    """The messages of one run: one text grows at a time; a second model beside it is shown after it."""
+
+    def __init__(self, *known: Any) -> None:
+        """`known`: states whose messages are not shown again: that before the run, and what the graph is given."""
+        self._shown = {str(message.id) for state in known for message in _messages_in(state)}
+        # Pieces of the messages that have not ended, by id, in the order in which they began; the first one is shown.
+        self._growing: dict[str, list[Any]] = {}
+        self._ended: set[str] = set()
+        # The open text: whose it is, and its words.
+        self._open = ""
+        self._words: list[str] = []
+
+    def of_model(self, message: Any) -> Iterator[Change]:
+        """Yield the changes that a message, or a piece of one, is shown as."""
+        if isinstance(message, AIMessageChunk):
+            yield from self._piece(message)
+        elif isinstance(message, AIMessage):
+            if (name := str(message.id)) not in self._shown:
+                self._shown.add(name)
+                yield from self.answer(str(message.text))
+                yield from self._made(message)
+        elif isinstance(message, ToolMessage) and (name := str(message.id)) not in self._shown:
+            self._shown.add(name)
+            self._words.clear()
+            key = "error" if message.status == "error" else "result"
+            yield ToolResult(message.tool_call_id, message.name or "", {key: message.content})
+
+    def of_node(self, written: Any) -> Iterator[Change]:
+        """Yield the change that a node wrote to the stream; a str is a text that grows, and others are left out."""
+        if isinstance(written, str):
+            yield from self._text("", written)
+        elif isinstance(written, Text):
+            yield from self._text("", written.delta)
+        elif isinstance(written, Change):
+            if isinstance(written, (Say, ToolCall, ToolResult)):
+                self._words.clear()
+            yield written
+
+    def answer(self, words: str) -> Iterator[Change]:
+        """Yield a whole text, unless it is what was just shown: nodes return what they have streamed."""
+        if words.strip() != "".join(self._words).strip():
+            yield from self._text(words, words)
+
+    def rest(self, state: Any) -> Iterator[Change]:
+        """Yield what is left of messages that did not end, and what the state of the graph has beyond what it streamed,
+        as messages in other forms are."""
+        while self._growing:
+            yield from self._end(next(iter(self._growing)))
+        said: list[BaseMessage] = []
+        for message in _messages_in(state):
+            said = [] if isinstance(message, HumanMessage) else [*said, message]
+        for message in said:
+            yield from self.of_model(message)
+
+    def _piece(self, piece: AIMessageChunk) -> Iterator[Change]:
+        name = str(piece.id)
+        if name in self._shown:
+            return
+        first = next(iter(self._growing), name)
+        self._growing.setdefault(name, []).append(piece)
+        if name == first:
+            yield from self._text(name, str(piece.text))
+        if piece.chunk_position == "last":
+            self._ended.add(name)
+            if name == first:
+                yield from self._end(name)
+
+    def _end(self, name: str) -> Iterator[Change]:
+        """End the message that is shown, and show what there is of the next one."""
+        pieces = self._growing.pop(name)
+        self._shown.add(name)
+        yield from self._made(pieces[0] + pieces[1:])
+        if self._growing:
+            following, found = next(iter(self._growing.items()))
+            yield from self._text(following, "".join(str(piece.text) for piece in found))
+            if following in self._ended:
+                yield from self._end(following)
+
+    def _text(self, name: str, words: str) -> Iterator[Change]:
+        if not words:
+            return
+        if self._words and name != self._open:
+            yield Say("".join(self._words))
+            self._words.clear()
+        self._open = name
+        self._words.append(words)
+        yield Text(words)
+
+    def _made(self, message: Any) -> Iterator[Change]:
+        """Yield what a message has beside its text."""
+        for call in message.tool_calls:
+            self._words.clear()
+            yield ToolCall(call["id"] or "", call["name"], call["args"])
+        if used := message.usage_metadata:
+            yield Usage({"requests": 1, **{name: used[name] for name in ("input_tokens", "output_tokens")}})
+
+
+def conversation(messages: Sequence[Message]) -> list[BaseMessage]:
+    """Return the texts of a conversation as messages of a graph; data of the user as JSON."""
+    found: list[BaseMessage] = []
+    for message in messages:
+        if message.role == ROLE_USER:
+            data = [json.dumps(MessageToDict(part.data)) for part in message.parts if part.HasField("data")]
+            found.append(HumanMessage("\n".join([*filter(None, [text_of(message)]), *data]), id=message.message_id))
+        elif words := text_of(message):
+            found.append(AIMessage(words, id=message.message_id))
+    return found
+
+
+def last_answer(state: Any) -> str | None:
+    """Return the text of the last message of a state, if it is one of a model."""
+    messages = _messages_in(state)
+    return (str(messages[-1].text) or None) if messages and isinstance(messages[-1], AIMessage) else None
+
+
+def _messages_in(state: Any) -> Sequence[BaseMessage]:
+    found: list[Any] = (state.get(MESSAGES) or []) if hasattr(state, "get") else []
+    return [message for message in found if isinstance(message, BaseMessage)]
