@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain import encoding
+from taskplane.tasks.domain.messages import STATUS_TEXT_MARK
 
 TIMES = st.one_of(
     st.sampled_from([0, 1, 999_999, 1_000_000, 1_700_000_000_000_000, 1_700_000_000_123_456]),
@@ -146,11 +147,17 @@ def test_an_artifact_update(update: a2a.TaskArtifactUpdateEvent, task_id: str, c
     assert read(payload) == expected
 
 
-@given(status_updates(), ids, ids, TIMES, st.none() | roles, st.booleans())
+@given(status_updates(), ids, ids, TIMES, st.none() | roles, st.booleans(), st.booleans())
 def test_a_status_update(
-    update: a2a.TaskStatusUpdateEvent, task_id: str, context_id: str, at: int, role: int | None, timed: bool
+    update: a2a.TaskStatusUpdateEvent,
+    task_id: str,
+    context_id: str,
+    at: int,
+    role: int | None,
+    timed: bool,
+    is_text: bool,
 ) -> None:
-    """Its own time, even one of more nanoseconds, gives way to the store's."""
+    """Its own time, even one of more nanoseconds, gives way to the store's; P4: the mark of a status text is added."""
     has_message = update.status.HasField("message")
     payload = encoding.status_payload(
         update.SerializeToString(),
@@ -159,6 +166,7 @@ def test_a_status_update(
         has_message=has_message,
         timed=timed,
         role=role,
+        metadata=STATUS_TEXT_MARK if is_text else b"",
     )
     expected = a2a.StreamResponse(status_update=update)
     expected.status_update.task_id, expected.status_update.context_id = task_id, context_id
@@ -166,6 +174,8 @@ def test_a_status_update(
     if has_message:
         said = of_task(update.status.message, task_id, context_id, None if timed else at)
         said.role = said.role if role is None else role  # type: ignore[assignment]
+        if is_text:
+            said.metadata.fields["kind"].string_value = "status-message"
         expected.status_update.status.message.CopyFrom(said)
     assert read(payload) == expected
 

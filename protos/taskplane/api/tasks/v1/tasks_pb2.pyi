@@ -60,7 +60,9 @@ class _OnOrphanEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOrphan.Val
     ON_ORPHAN_RERUN: _OnOrphan.ValueType  # 2
     """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
     ON_ORPHAN_RESUME: _OnOrphan.ValueType  # 3
-    """As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint."""
+    """As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint. The status
+    event that queues it has `taskplane.dev/resumed_attempt`, that of a RERUN `taskplane.dev/lost_attempt`.
+    """
 
 class OnOrphan(_OnOrphan, metaclass=_OnOrphanEnumTypeWrapper):
     """The policy for a task whose executor is lost after it had begun."""
@@ -71,7 +73,9 @@ ON_ORPHAN_FAIL: OnOrphan.ValueType  # 1
 ON_ORPHAN_RERUN: OnOrphan.ValueType  # 2
 """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
 ON_ORPHAN_RESUME: OnOrphan.ValueType  # 3
-"""As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint."""
+"""As RERUN, but the task keeps its artifacts and messages, and its run goes on from the newest checkpoint. The status
+event that queues it has `taskplane.dev/resumed_attempt`, that of a RERUN `taskplane.dev/lost_attempt`.
+"""
 Global___OnOrphan: _TypeAlias = OnOrphan  # noqa: Y015
 
 class _Strategy:
@@ -275,7 +279,7 @@ class Event(_message.Message):
     traceparent: _builtins.str
     """The W3C traceparent of the call or run that wrote it; empty: nobody traced it."""
     checkpoint: _builtins.bytes
-    """Of a CHECKPOINT event; for services only."""
+    """Of a CHECKPOINT event; for services only. Not exported."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the store wrote it, UTC."""
@@ -284,7 +288,7 @@ class Event(_message.Message):
     def event(self) -> _a2a_pb2.StreamResponse: ...
     @_builtins.property
     def options(self) -> Global___TurnOptions:
-        """Of a CREATED or MESSAGE event; for services only."""
+        """Of a CREATED or MESSAGE event; for services only. Not exported."""
 
     def __init__(
         self,
@@ -454,7 +458,9 @@ class Change(_message.Message):
 
     @_builtins.property
     def status_text(self) -> _a2a_pb2.TaskStatusUpdateEvent:
-        """A text that says what the agent is doing: state WORKING, with a message. Becomes a STATUS_TEXT event."""
+        """A text that says what the agent is doing: state WORKING, with a whole message (NOT_A_STATUS_TEXT), which the store
+        marks with `metadata.kind` `status-message`. Becomes a STATUS_TEXT event.
+        """
 
     def __init__(
         self,
