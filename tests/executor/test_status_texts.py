@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Migrated
-from tests.executor.plane import Plane, Stores, open_plane, open_stores, text, until
+from tests.executor.plane import Plane, Stores, eventually, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -81,6 +81,7 @@ async def test_texts_are_stored_and_none_repeats_one_of_the_last_five(tmp_path: 
         async with open_plane(stores, ("a", first), status_interval=INTERVAL, drain_timeout=0.0) as plane:
             waiting = await plane.submit("go")
             await until(lambda: len(first.recent) > len(words))
+            await eventually(lambda: texts(plane, waiting.task.task_id), lambda found: len(found) == 8)
             assert first.most_at_once == 1 and first.recent[0] == () and first.recent[2] == ("b", "a")
         second = Telling(working(3, lambda: len(second.recent), Complete("well")), lambda call: "fag"[call - 1 : call])
         async with open_plane(stores, ("a", second), status_interval=INTERVAL) as plane:

@@ -20,7 +20,14 @@ from taskplane.tasks.settings import PREFIX, TasksSettings
 def test_settings_come_from_the_environment_and_are_checked() -> None:
     settings = load(TasksSettings, PREFIX, {"TASKPLANE_TASKS_LEASE_TTL": "1", "TASKPLANE_TASKS_RENEW_EVERY": "0.3"})
     assert (settings.lease_ttl, settings.renew_every, settings.sweep_every) == (1.0, 0.3, 2.0)
-    for environ in ({"TASKPLANE_TASKS_LEASE_TTL": "6"}, {"TASKPLANE_TASKS_POLL_EVERY": "0"}):
+    wrong = [
+        {"LEASE_TTL": "6"},
+        {"POLL_EVERY": "0"},
+        {"QUEUE_LIMIT": "-1"},
+        {"PAUSE_LIMIT": "nan"},
+        {"PAUSE_LIMIT": "1e10"},
+    ]
+    for environ in ({PREFIX + name: value for name, value in each.items()} for each in wrong):
         with pytest.raises(Invalid) as refused:
             load(TasksSettings, PREFIX, environ)
         assert refused.value.reason == "BAD_SETTING"

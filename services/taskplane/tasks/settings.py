@@ -70,12 +70,11 @@ class TasksSettings:
         for name in ("lease_ttl", "renew_every", "sweep_every", "poll_every", "trim_every", "drain_timeout"):
             if not getattr(self, name) > 0:
                 wrong[name] = "must be more than 0"
-        for name in ("events_ttl", "queue_limit", "pause_limit"):
-            if getattr(self, name) < 0:
-                wrong[name] = "must not be negative"
+        if self.events_ttl < 0:
+            wrong["events_ttl"] = "must not be negative"
         for name in ("queue_limit", "pause_limit"):
-            if not getattr(self, name) <= MOST_WAITING:
-                wrong[name] = f"must not be more than {MOST_WAITING:,.0f}"
+            if not 0 <= getattr(self, name) <= MOST_WAITING:
+                wrong[name] = f"must be from 0 to {MOST_WAITING:,.0f}"
         if not wrong and self.lease_ttl < 2 * self.renew_every:
             wrong["lease_ttl"] = "must be at least twice renew_every, so that one renewal may be lost"
         for name in ("queued_per_owner", "queued_per_tenant"):

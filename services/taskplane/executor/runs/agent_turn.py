@@ -48,6 +48,8 @@ class AgentTurn:
         begun: RouterCall | None = None,
     ) -> None:
         """`begun`: the call of a router that made the iterator to go on with."""
+        self.agent = hosted.name
+        self.task_id = turn.task_id
         self._ports = ports
         self._hosted = hosted
         self._policy = policy
@@ -100,7 +102,7 @@ class AgentTurn:
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
         except (ValueError, TypeError, AttributeError) as error:
-            raise failed(error, self._turn.task_id) from error
+            raise failed(error, self.task_id) from error
 
     async def _lacks_artifact(self) -> bool:
         """Return whether the agent is to make an artifact before the task completes."""
@@ -109,7 +111,7 @@ class AgentTurn:
         if self._policy.on_orphan == "resume":
             # A run before may have made one, which is still there.
             request = pb.ListEventsRequest(
-                task_id=self._turn.task_id,
+                task_id=self.task_id,
                 kinds=[pb.EVENT_KIND_ARTIFACT],
                 after_generation=self._given.generation,
                 limit=1,
@@ -151,7 +153,7 @@ class AgentTurn:
             except BaseException as error:
                 if acting.is_ours(error):
                     raise
-                raise failed(error, self._turn.task_id) from error
+                raise failed(error, self.task_id) from error
             acting.check()
             canceled = None
             try:
@@ -161,7 +163,7 @@ class AgentTurn:
                     return change
                 self._buffer.take(change)
             except (ValueError, TypeError, AttributeError, JsonError) as error:
-                raise failed(error, self._turn.task_id) from error
+                raise failed(error, self.task_id) from error
             if outbox.blocked:
                 try:
                     await outbox.room()
@@ -179,9 +181,9 @@ class AgentTurn:
         except BaseException as error:
             if acting.is_ours(error):
                 raise
-            log.exception("the agent of task %s raised after its final change", self._turn.task_id)
+            log.exception("the agent of task %s raised after its final change", self.task_id)
             return
-        text = f"the agent of task {self._turn.task_id} yielded {extra!r} after its final change; it is discarded"
+        text = f"the agent of task {self.task_id} yielded {extra!r} after its final change; it is discarded"
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)

@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from taskplane.executor.runs.agent_turn import AgentTurn
+from taskplane.executor.runs.router_call import RouterCall
 from taskplane.executor.runs.run import Run
+from taskplane.executor.runs.status_texts import StatusTexts
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +93,14 @@ class _Watch:
         )
 
 
-def _run_of(frame: FrameType | None) -> Run | None:
-    """Return the run on whose behalf a frame is executed."""
+_AtWork = Run | AgentTurn | RouterCall | StatusTexts
+
+
+def _run_of(frame: FrameType | None) -> _AtWork | None:
+    """Return the part of a run on whose behalf a frame is executed."""
     while frame is not None:
         found = frame.f_locals.get("self")
-        if isinstance(found, Run):
+        if isinstance(found, _AtWork):
             return found
         frame = frame.f_back
     return None

@@ -30,13 +30,18 @@ class RouterCall(AsyncIterator[port.Change]):
     """
 
     def __init__(
-        self, route: Callable[["RouterCall"], Awaitable[object]], task_id: str, background: BackgroundTasks
+        self,
+        route: Callable[["RouterCall"], Awaitable[object]],
+        agent: str,
+        task_id: str,
+        background: BackgroundTasks,
     ) -> None:
         """`route` is given this call, which is no iterator yet."""
         # That of the turn which the router was given.
         self.cancelled = asyncio.Event()
         self.read: Callable[[], Awaitable[list[port.Message]]] = no_messages
-        self._task_id = task_id
+        self.agent = agent
+        self.task_id = task_id
         self._decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._steps: asyncio.Queue[asyncio.Future[object]] = asyncio.Queue()
         # The call is closed; any other cancellation of its task is the agent's own.
@@ -95,16 +100,16 @@ class RouterCall(AsyncIterator[port.Change]):
         await asyncio.wait((self._task,))
 
     async def _work(self, route: Callable[["RouterCall"], Awaitable[object]]) -> None:
-        logs.task_id.set(self._task_id)
+        logs.task_id.set(self.task_id)
         try:
             found = await route(self)
         except BaseException as error:
             if not self._stopped:
-                log.warning("the router of task %s failed", self._task_id, exc_info=error)
+                log.warning("the router of task %s failed", self.task_id, exc_info=error)
             self._decided.set_result(_Raised(error))
             return
         if isinstance(found, port.MakeTask) and found.reason:
-            log.info("task %s is made: %s", self._task_id, found.reason)
+            log.info("task %s is made: %s", self.task_id, found.reason)
             tracing.describe({"taskplane.routing.reason": found.reason})
         self._decided.set_result(found)
         if isinstance(found, AsyncIterator):

@@ -106,7 +106,7 @@ class Run:
         self._inputs = Inputs(ports.store, record, self.outbox)
         remembers = hosted.status_writer is not None or hosted.artifact_maker is not None
         self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id), remembers=remembers)
-        self._status_texts = StatusTexts(ports, hosted.status_writer, record.id, self.outbox, self._change_buffer)
+        self._status_texts = StatusTexts(ports, hosted, record.id, self.outbox, self._change_buffer)
         self._limit = asyncio.timeout(None)
         self._policy = port.Policy()
         self._span: Span = INVALID_SPAN

@@ -9,6 +9,7 @@ from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
+from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.faults import is_ours
 from taskplane.executor.runs.outbox import Outbox
@@ -26,12 +27,11 @@ REMEMBERED: Final = 5
 class StatusTexts:
     """The status texts of one run."""
 
-    def __init__(
-        self, ports: Ports, writer: port.StatusWriter | None, task_id: str, outbox: Outbox, buffer: ChangeBuffer
-    ) -> None:
+    def __init__(self, ports: Ports, hosted: Hosted, task_id: str, outbox: Outbox, buffer: ChangeBuffer) -> None:
+        self.agent = hosted.name
+        self.task_id = task_id
         self._ports = ports
-        self._writer = writer
-        self._task_id = task_id
+        self._writer = hosted.status_writer
         self._outbox = outbox
         self._buffer = buffer
         # Newest first; None: not read yet.
@@ -44,7 +44,7 @@ class StatusTexts:
         if self._writer is None:
             yield
             return
-        task = asyncio.create_task(self._write(self._writer, turn), name=f"status texts of task {self._task_id}")
+        task = asyncio.create_task(self._write(self._writer, turn), name=f"status texts of task {self.task_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -73,7 +73,7 @@ class StatusTexts:
             except BaseException as error:
                 if is_ours(error):
                     raise
-                log.error("the agent of task %s could not say what it is doing", self._task_id, exc_info=error)
+                log.error("the agent of task %s could not say what it is doing", self.task_id, exc_info=error)
 
     def _is_news(self, text: object, recent: deque[str]) -> bool:
         if not isinstance(text, str):
@@ -83,7 +83,7 @@ class StatusTexts:
     async def _read_recent(self) -> deque[str]:
         if self._recent is None:
             request = pb.ListEventsRequest(
-                task_id=self._task_id, kinds=[pb.EVENT_KIND_STATUS_TEXT], newest_first=True, limit=REMEMBERED
+                task_id=self.task_id, kinds=[pb.EVENT_KIND_STATUS_TEXT], newest_first=True, limit=REMEMBERED
             )
             found = await retry_until_reachable(lambda: self._ports.store.ListEvents(request))
             texts = (port.text_of(event.event.status_update.status.message) for event in found.events)

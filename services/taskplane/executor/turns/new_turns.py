@@ -109,7 +109,7 @@ class NewTurns:
         )
         routing = None
         if send.router is not None:
-            routing = Routing(proposal, send.router, self._background, at_sight=send.hosted.routes_at_sight)
+            routing = Routing(proposal, send.hosted, send.router, self._background)
         asked = False
         slot = ""
         try:

@@ -10,6 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Message, Router, Turn
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.changes import MessageFactory
+from taskplane.executor.hosted import Hosted
 from taskplane.executor.json_values import to_dict
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall, no_messages
@@ -66,11 +67,12 @@ class Proposal:
 class Routing:
     """The question to a Router how a turn is answered."""
 
-    def __init__(self, proposal: Proposal, router: Router, background: BackgroundTasks, *, at_sight: bool) -> None:
+    def __init__(self, proposal: Proposal, hosted: Hosted, router: Router, background: BackgroundTasks) -> None:
         self._proposal = proposal
         self._router = router
         self._background = background
-        self._at_sight = at_sight
+        self._agent = hosted.name
+        self._at_sight = hosted.routes_at_sight
         self._call: RouterCall | None = None
 
     async def at_sight(self) -> bool:
@@ -118,4 +120,4 @@ class Routing:
         async def route(call: RouterCall) -> object:
             return await self._router.route(self._proposal.turn(history, cancelled=call.cancelled, read=call.incoming))
 
-        return RouterCall(route, self._proposal.task_id, self._background)
+        return RouterCall(route, self._agent, self._proposal.task_id, self._background)
