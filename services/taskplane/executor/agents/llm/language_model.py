@@ -197,7 +197,7 @@ class LanguageModel:
                 messages,
                 events,
                 incoming=turn,
-                instructions=prompts.working(),
+                instructions=prompts.WORKING,
                 toolsets=toolsets,
                 usage_limits=UsageLimits(request_limit=_REQUESTS),
             )
@@ -209,7 +209,7 @@ class LanguageModel:
         """Yield an artifact that the model must write; nothing after a direct answer."""
         if self.settings.artifact == "auto" or self._answered.pop(turn.invocation_id, False):
             return
-        asked = ModelRequest(parts=[UserPromptPart(prompts.forced())])
+        asked = ModelRequest(parts=[UserPromptPart(prompts.FORCED)])
         events = _events(turn)
         writing = ModelRun(
             self._speaker,

@@ -16,7 +16,7 @@ from taskplane.executor.agents.llm.history import prompt
 
 
 class ModelRun:
-    """A run over `messages`, which end with the user's. `result` once it has ended."""
+    """A run over `messages`, which end with the user's. It has an `output` once it has ended, and `new_messages`."""
 
     def __init__(
         self,
@@ -29,7 +29,6 @@ class ModelRun:
     ) -> None:
         """`incoming`: the turn whose further messages are read between two model calls. `options`: of `Agent.iter`."""
         self.output: Any = None
-        self.messages: list[ModelMessage] = []
         self.new_messages: list[ModelMessage] = []
         self._agent = agent
         self._given = messages
@@ -44,7 +43,7 @@ class ModelRun:
                 async with aclosing(self._steps(run)) as steps:
                     async for change in steps:
                         yield change
-                self.messages, self.new_messages = run.all_messages(), run.new_messages()
+                self.new_messages = run.new_messages()
                 self.output = run.result.output if run.result is not None else None
         except Exception as error:
             failure = readable(error, begun=self._events.begun)

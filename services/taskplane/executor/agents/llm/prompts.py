@@ -17,12 +17,12 @@ _ROUTING: Final = (
     " conversation, answer it with a text. If it needs work - {tools}several steps, or a result that is worth keeping,"
     " such as a document, code or a table - call createTask instead, and write no text."
 )
-_WORKING: Final = (
+WORKING: Final = (
     "Work on the user's request until it is done. Write a result that is worth keeping, such as a document, code or a"
     " table, with the tool createArtifact, once and as a whole, and do not repeat it in your text; then say in a"
     " sentence or two what you made."
 )
-_FORCED: Final = (
+FORCED: Final = (
     "The work on the user's request is done. Write its result with the tool createArtifact, complete and ready for use."
 )
 _STATUS: Final = (
@@ -49,16 +49,6 @@ _ARTIFACT_MADE: Final = "The artifact was made, and the user has seen it. Do not
 def routing(tools: Sequence[str]) -> str:
     """Return the instructions for the choice between an answer and a task; `tools`: those that a task has."""
     return _ROUTING.format(tools=f"the tools {', '.join(tools)}, " if tools else "")
-
-
-def working() -> str:
-    """Return the instructions for a task."""
-    return _WORKING
-
-
-def forced() -> str:
-    """Return the instructions for an artifact that must be made."""
-    return _FORCED
 
 
 def status(recent: Sequence[str]) -> str:
