@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 
 @contextmanager
-def started(plane: Dev, folder: Path, how: str) -> Iterator[None]:
+def started(plane: Dev, folder: Path, how: str) -> Generator[None]:
     """A worker that is ready, started by the command of the page or by its program."""
     if how == "command":
         words = [*PROGRAM, *shlex.split(blocks("sh")[1].replace("127.0.0.1:50050", plane.grpc))[1:]]
