@@ -185,6 +185,22 @@ async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
     assert len(executor.contexts) == 1 and not executor.stopped
 
 
+async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, gate: Gate) -> None:
+    """P8, C9: that is no cancel, so the remote task is left alone and followed by another executor."""
+    executor = FarAway(gate)
+    async with sdk_server(executor) as server:
+        async with open_plane(stores, ("far", await remote(server.url))) as ending:
+            task_id = (await ending.submit("chunks")).task.task_id
+            await shown(ending, task_id, f"<{_HALF - 1}>")
+        async with open_plane(stores, ("far", await remote(server.url))) as survivor:
+            await until(lambda: bool(survivor.room.runs.active))
+            gate.open()
+            task = await survivor.reaches(task_id, a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED)
+            assert task.status.state == a2a.TASK_STATE_COMPLETED
+            assert await chunks_of(survivor, task_id) == _ALL
+    assert len(executor.contexts) == 1 and not executor.stopped
+
+
 async def until_attempt(plane: Plane, task_id: str, attempt: int) -> None:
     """Waits until a task runs for the nth time."""
     while (await plane.record(task_id)).attempt < attempt:
