@@ -9,9 +9,6 @@ from taskplane.executor.agent import AskAuth, AskInput, Change, Complete, Fail, 
 from taskplane.executor.changes import PARTIAL_KEYS, STATUS_TEXT
 from taskplane.executor.states import TERMINAL
 
-ENDS: Final = "taskplane.dev/ends"
-"""The key in the metadata of a status update whose message comes again with the end or pause that follows."""
-
 _PAUSED: Final[dict["a2a.TaskState.ValueType", tuple[type[AskInput] | type[AskAuth], str]]] = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
     a2a.TASK_STATE_AUTH_REQUIRED: (AskAuth, "The agent waits until you have authenticated."),

@@ -18,7 +18,7 @@ from google.protobuf.json_format import ParseError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.adapters.a2a_artifacts import ShownArtifacts
-from taskplane.executor.adapters.a2a_messages import ENDS, Spoken, is_piece
+from taskplane.executor.adapters.a2a_messages import Spoken, is_piece
 from taskplane.executor.adapters.remote_server import Server, is_transient, never_sent, readable
 from taskplane.executor.agent import (
     AgentError,
@@ -34,7 +34,7 @@ from taskplane.executor.agent import (
 )
 from taskplane.executor.changes import INVOCATION
 from taskplane.executor.states import AT_REST, TERMINAL
-from taskplane.runtime import message_times
+from taskplane.runtime import growing_text, message_times
 
 log = logging.getLogger(__name__)
 
@@ -305,7 +305,9 @@ class RemoteRun:
                 yield from self._snapshot(event.task)
             case "status_update":
                 update = event.status_update
-                yield from self._noting(self._spoken.status(update.status, ends=ENDS in update.metadata.fields))
+                yield from self._noting(
+                    self._spoken.status(update.status, ends=growing_text.ENDS in update.metadata.fields)
+                )
             case "artifact_update":
                 yield from self._spoken.flush()
                 yield from self._artifacts.update(event.artifact_update)

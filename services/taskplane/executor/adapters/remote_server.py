@@ -13,9 +13,8 @@ from google.protobuf.json_format import ParseError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import AgentError
+from taskplane.runtime import growing_text
 
-GROWING_TEXT: Final = "/extensions/growing-text/v1"
-"""The end of the URI of the extension by which a server sends the pieces of a text while it grows."""
 _CALL_SECONDS: Final = 30.0
 _REFUSED: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 _TRANSIENT: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
@@ -66,7 +65,7 @@ class Server:
     def _extensions(self, wanted: Iterable[str]) -> dict[str, str]:
         offered = [one.uri for one in self.card.capabilities.extensions]
         asked = frozenset(wanted)
-        used = sorted(uri for uri in offered if uri in asked or uri.endswith(GROWING_TEXT))
+        used = sorted(uri for uri in offered if uri in asked or uri == growing_text.EXTENSION)
         return {HTTP_EXTENSION_HEADER: ", ".join(used)} if used else {}
 
 

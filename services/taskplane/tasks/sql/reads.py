@@ -70,7 +70,7 @@ def artifact_version(
     """Implement `TaskLog.artifact_version`."""
     row = get_row(conn, scope, task_id)
     versions = 0
-    # What an attempt that was lost had made is none of its versions.
+    # A version that a lost attempt made does not count.
     begun = {"uid": row.uid, "artifact_id": artifact_id, "after": row.restart_generation}
     if not has_nul(artifact_id):
         versions = conn.execute(_VERSIONS, begun).scalar_one()
