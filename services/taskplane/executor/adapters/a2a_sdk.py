@@ -242,10 +242,10 @@ class Events(EventQueue):
     async def enqueue_event(self, event: Any) -> None:
         """Send an event, and wait until it is passed on. What comes after the end is discarded. TypeError: it is
         none of this version of the SDK."""
-        found: type[Any] = type(event)
-        kind = _EVENTS.get(found)
+        given: object = event
+        kind = _EVENTS.get(type(given))
         if kind is None:
-            raise TypeError(f"an executor sends a Message, a Task or an update of one, not {found}; {OLD_SDK}")
+            raise TypeError(f"an executor sends a Message, a Task or an update of one, not {type(given)}; {OLD_SDK}")
         if not self._is_open:
             return
         passed = asyncio.get_running_loop().create_future()
