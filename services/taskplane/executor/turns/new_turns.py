@@ -158,8 +158,8 @@ class NewTurns:
             policy = send.hosted.policy(proposal.turn())
         except PolicyFailed as error:
             policy, fault = Policy(), error
-        own = "" if slot and not self._runs.draining else self._runs.reserve()
-        claim_for = own or ("" if self._runs.draining else slot)
+        held = bool(slot) and not self._runs.draining
+        claim_for = slot if held else self._runs.reserve()
         try:
             request = tasks.CreateTaskRequest(
                 invocation_id=send.invocation_id,
@@ -226,7 +226,7 @@ class NewTurns:
             await self._void_refused(send, error)
             raise
         finally:
-            if own:
+            if claim_for and not held:
                 self._runs.give_back()
         return reference(record, created=response.created), started
 
