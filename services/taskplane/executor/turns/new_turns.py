@@ -158,9 +158,8 @@ class NewTurns:
             policy = send.hosted.policy(proposal.turn())
         except PolicyFailed as error:
             policy, fault = Policy(), error
-        taken = send.hosted.elsewhere or (slot and not self._runs.draining)
-        own = "" if taken else self._runs.reserve()
-        claim_for = own or ("" if self._runs.draining else slot)
+        held = bool(slot) and not self._runs.draining
+        claim_for = slot if held else "" if send.hosted.elsewhere else self._runs.reserve()
         try:
             request = tasks.CreateTaskRequest(
                 invocation_id=send.invocation_id,
@@ -227,7 +226,7 @@ class NewTurns:
             await self._void_refused(send, error)
             raise
         finally:
-            if own:
+            if claim_for and not held:
                 self._runs.give_back()
         return reference(record, created=response.created), started
 
