@@ -453,3 +453,17 @@ async def test_an_agent_that_ignores_the_end_of_its_time_is_not_heard(stores: St
             assert text(task.status.message) == "The agent was stopped because it took too long."
             assert "heard" not in str(task)
         await _lives(plane)
+
+
+async def test_an_exception_that_is_its_own_cause_fails_its_task_like_any_other(stores: Stores) -> None:
+    """P9: `raise error from error` does so; and its author is told where it came from."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        error = RuntimeError(SECRET)
+        error.__cause__ = error
+        raise error
+        yield Complete()
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        await _fails(plane)
+        await _lives(plane)

@@ -83,7 +83,7 @@ async def test_texts_are_stored_and_none_repeats_one_of_the_last_five(tmp_path: 
             await until(lambda: len(first.recent) > len(words))
             await eventually(lambda: texts(plane, waiting.task.task_id), lambda found: len(found) == 8)
             assert first.most_at_once == 1 and first.recent[0] == () and first.recent[2] == ("b", "a")
-        second = Telling(working(3, lambda: len(second.recent), Complete("well")), lambda call: "fag"[call - 1 : call])
+        second = Telling(working(4, lambda: len(second.recent), Complete("well")), lambda call: "fag"[call - 1 : call])
         async with open_plane(stores, ("a", second), status_interval=INTERVAL) as plane:
             task = await plane.at_rest(waiting)
             kept = ["a", "b", "c", "d", "e", "f", "a", "y" * 50, "g"]

@@ -11,6 +11,8 @@ from uuid import uuid4
 
 import httpx
 
+from taskplane.runtime import growing_text
+
 Json = dict[str, Any]
 _ids = itertools.count(1)
 
@@ -104,9 +106,10 @@ class Events:
 
 @asynccontextmanager
 async def stream(http: httpx.AsyncClient, method: str, params: Json, **headers: str) -> AsyncGenerator[Events]:
-    """The events of a streaming call, as they come."""
+    """The events of a streaming call, as they come, with the pieces of texts that grow."""
     body = request(method, params)
-    async with http.stream("POST", "/", json=body, headers={"A2A-Version": "1.0", **headers}) as response:
+    known = {"A2A-Version": "1.0", "A2A-Extensions": growing_text.EXTENSION}
+    async with http.stream("POST", "/", json=body, headers={**known, **headers}) as response:
         assert response.status_code == 200, response.status_code
         assert response.headers["content-type"].startswith("text/event-stream"), await response.aread()
         yield Events(response)

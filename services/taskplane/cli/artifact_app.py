@@ -25,7 +25,7 @@ def get(
         str, typer.Argument(metavar="[ARTIFACT]", help="Its id or name; may be left out where there is only one.")
     ] = "",
     file: TargetFile = None,
-    version: Annotated[int, typer.Option(min=1, help="An older version, counted from 1.", show_default=False)] = 0,
+    version: Annotated[int | None, typer.Option(min=1, help="An older version, counted from 1.")] = None,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -33,4 +33,4 @@ def get(
     """Save an artifact."""
     from taskplane.cli.artifact import get_artifact
 
-    raise typer.Exit(get_artifact(Options(url, token_env, output), task_id, name, file, version))
+    raise typer.Exit(get_artifact(Options(url, token_env, output), task_id, name, file, version or 0))

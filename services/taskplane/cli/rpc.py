@@ -43,7 +43,7 @@ def _secret() -> str:
     from taskplane.cli.settings import KNOWN
 
     rooms = (load(settings, prefix) for settings, prefix in KNOWN)
-    return next((room.internal_secret for room in rooms if room.internal_secret), "")
+    return next(filter(None, (getattr(room, "internal_secret", "") for room in rooms)), "")
 
 
 def _as_failure(error: Failure | PlaneError, address: str) -> Failure | PlaneError:

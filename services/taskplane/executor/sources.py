@@ -59,15 +59,20 @@ def line_of(error: BaseException) -> str:
 
 def _found_at(error: BaseException) -> tuple[str, int] | str:
     """Return the file and the line of `place_of`, as a text where that is all that is known."""
-    if isinstance(error, RaisedElsewhere):
-        return error.at
-    if isinstance(error, SyntaxError) and error.filename:
-        return error.filename, error.lineno or 0
-    lines = [(frame.f_code.co_filename, line) for frame, line in _frames(error.__traceback__) if is_author(frame)]
-    if lines:
-        return lines[-1]
-    cause = error.__cause__ or error.__context__
-    return _found_at(cause) if cause is not None else ""
+    looked_at: set[int] = set()
+    cause: BaseException | None = error
+    # An exception may be among its own causes.
+    while cause is not None and id(cause) not in looked_at:
+        looked_at.add(id(cause))
+        if isinstance(cause, RaisedElsewhere):
+            return cause.at
+        if isinstance(cause, SyntaxError) and cause.filename:
+            return cause.filename, cause.lineno or 0
+        lines = [(frame.f_code.co_filename, line) for frame, line in _frames(cause.__traceback__) if is_author(frame)]
+        if lines:
+            return lines[-1]
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def defined_at(thing: object) -> str:

@@ -224,7 +224,9 @@ class LanguageModel:
                     if isinstance(change, (ArtifactChunk, Usage)):
                         yield change
         except AgentError as error:
-            raise error if events.made_artifact or not _lacks_tool(error) else AgentError(_NO_ARTIFACT) from error
+            if events.made_artifact or not _lacks_tool(error):
+                raise
+            raise AgentError(_NO_ARTIFACT) from error
 
     def _remember_answered(self, invocation_id: str) -> None:
         self._answered[invocation_id] = True
