@@ -63,10 +63,14 @@ class AgentModules:
         found = (getattr(module, "__file__", None) for module in self.loaded().values())
         return frozenset(Path(file) for file in found if file is not None)
 
+    def read(self) -> frozenset[Path]:
+        """Return the files of the modules, and those that the last load read which raised."""
+        return self._tried | self.files()
+
     def suspects(self) -> frozenset[Path]:
         """Return the files in which the cause may be that the last load raised: those that it read, and all that are
         beside the modules, since one may be missing."""
-        read = self._tried | self.files()
+        read = self.read()
         return read.union(*(folder.glob("*.py") for folder in {file.parent for file in read}))
 
     def _is_ours(self, name: str, module: Any) -> bool:
@@ -108,6 +112,7 @@ class Reloader:
                 marks = now
                 await asyncio.sleep(self._every)
                 now = self._marks(broken)
+            before = self._marks(True)
             try:
                 newer = self._modules.anew(lambda: load_agents(self._specs, allow_crash=self._allow_crash))
             except PlaneError as error:
@@ -116,9 +121,10 @@ class Reloader:
             else:
                 broken = False
                 loaded(newer)
-            # A file that changed while it was read is found at the next look.
+            # A file that changed while it was read is found at the next look, and so is one that came meanwhile.
+            read = self._modules.read()
             after = self._marks(broken)
-            marks = {file: now.get(file, mark) for file, mark in after.items()}
+            marks = {file: before.get(file, mark if file in read else None) for file, mark in after.items()}
 
     def _marks(self, broken: bool) -> dict[Path, _Mark]:
         files = self._modules.suspects() if broken else self._modules.files()
