@@ -27,7 +27,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.adapters import adapt
 from taskplane.executor.adapters.adk.translation import Translation
 from taskplane.executor.agent import Change, Complete, Policy, Say, Text, Turn
-from taskplane.executor.json_values import to_dict
+from taskplane.runtime.json_values import to_dict
 
 C = "c"
 

@@ -8,9 +8,9 @@ import orjson
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.translate.struct import to_json
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.worker import Worker
+from taskplane.runtime.json_values import to_json
 
 Responses = AsyncIterator[pb.ReadArtifactResponse]
 

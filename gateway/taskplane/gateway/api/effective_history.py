@@ -19,12 +19,12 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, is_object
 from taskplane.gateway.translate.rewinds import read_version
-from taskplane.gateway.translate.struct import to_dict
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.validation import Violations, check_readable, check_size
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid, PlaneError
 from taskplane.runtime.ids import new_id
+from taskplane.runtime.json_values import to_dict
 
 _log = logging.getLogger(__name__)
 

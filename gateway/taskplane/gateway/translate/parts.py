@@ -9,8 +9,9 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.fields import Fields, is_list, is_object
-from taskplane.gateway.translate.struct import fill_metadata, fill_value, to_dict, to_json
+from taskplane.gateway.translate.struct import fill_metadata, fill_value
 from taskplane.gateway.validation import MAX_PARTS
+from taskplane.runtime.json_values import to_dict, to_json
 
 # Marks a 0.3 data part whose 1.0 value is not an object and therefore wrapped as {"value": ...}.
 WRAPPED: Final = "data_part_compat"

@@ -15,9 +15,10 @@ from taskplane.gateway.translate.fields import Fields, is_object, is_plain_id, p
 from taskplane.gateway.translate.metadata import CURSOR, add_metadata
 from taskplane.gateway.translate.parts import Parts, plain_texts, read_1_0, to_1_0
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
-from taskplane.gateway.translate.struct import fill_metadata, to_dict
+from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.timestamps import from_text, to_text
 from taskplane.gateway.validation import MAX_PARTS, MAX_TOKEN_LENGTH, Violations, check_readable
+from taskplane.runtime.json_values import to_dict
 
 STATES: Final[dict[int, str]] = {value: name for name, value in a2a.TaskState.items()}
 ROLES: Final[dict[int, str]] = {value: name for name, value in a2a.Role.items()}

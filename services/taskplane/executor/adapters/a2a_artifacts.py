@@ -7,7 +7,7 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import ArtifactChunk
 from taskplane.executor.changes import MAX_CHUNK_BYTES, is_plain_part
-from taskplane.executor.json_values import to_dict
+from taskplane.runtime.json_values import to_dict
 
 # Characters of a text that is cut, which are at most MAX_CHUNK_BYTES in UTF-8.
 _MAX_TEXT: Final = MAX_CHUNK_BYTES // 4

@@ -17,7 +17,6 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MessageFactory, Status
 from taskplane.executor.hosted import Hosted, PolicyFailed
-from taskplane.executor.json_values import to_dict
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.agent_turn import AgentTurn
@@ -35,6 +34,7 @@ from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
+from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.retry import retry_briefly, retry_until_reachable
 

@@ -10,11 +10,11 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor import agent as port
 from taskplane.executor.changes import MAX_MESSAGE_BYTES
-from taskplane.executor.json_values import to_dict
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.ids import new_id
+from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.principal import Principal, acting_as
 from taskplane.runtime.retry import retry_until_reachable
 

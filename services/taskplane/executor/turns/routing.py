@@ -11,10 +11,10 @@ from taskplane.executor.agent import Message, Router, Turn
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.changes import MessageFactory
 from taskplane.executor.hosted import Hosted
-from taskplane.executor.json_values import to_dict
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall, no_messages
 from taskplane.executor.runs.turn_calls import Calls
+from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)

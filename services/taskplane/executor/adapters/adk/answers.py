@@ -8,7 +8,7 @@ from google.genai import types
 from taskplane.executor.adapters.adk.content import kind_of
 from taskplane.executor.adapters.adk.events import Call
 from taskplane.executor.agent import AskAuth, AskInput, Message, text_of
-from taskplane.executor.json_values import to_dict
+from taskplane.runtime.json_values import to_dict
 
 # The calls by which ADK itself asks its user.
 _CONFIRMATION: Final = "adk_request_confirmation"

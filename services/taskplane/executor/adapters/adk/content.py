@@ -7,7 +7,7 @@ from typing import Any, Final
 from google.genai import types
 
 from taskplane.executor.agent import ArtifactChunk, Message, Part
-from taskplane.executor.json_values import to_json
+from taskplane.runtime.json_values import to_json
 
 _TYPES: Final = ("adk_type", "kagent_type")
 _RAW_PIECE: Final = 1024 * 1024
