@@ -20,7 +20,7 @@ OLD_SDK: Final = (
     "code for a2a-sdk 0.3 runs on its own server in an environment of its own, and is served here as a remote agent:"
     " NAME=URL"
 )
-"""What to do with it."""
+"""The advice for code that was written for the SDK before 1.0."""
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _CARD: Final = "AgentCard(name=..., description=..., version=...)"
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -67,7 +67,7 @@ LIBRARIES: Final = (
 )
 """The libraries whose agents are served."""
 REMOTE: Final = Library(("a2a",), (), "remote", "a2a-sdk")
-"""What serves agents that are elsewhere, named by the URL of their card."""
+"""The library for agents that are elsewhere, named by the URL of their card."""
 
 
 def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
