@@ -66,13 +66,14 @@ async def test_large_work_waits_for_large_work(worker: Worker) -> None:
     assert first.done()
 
 
-def translating(thread_name: str = THREAD, file: str = "translate/struct.py") -> bool:
+def translating(thread_name: str = THREAD, *files: str) -> bool:
     """Whether JSON is becoming protobuf, or the other way round, beside the loop just now."""
+    files = files or ("translate/struct.py", "runtime/json_values.py")
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
     for thread in threading.enumerate():
         frame = frames.get(thread.ident or 0) if thread.name.startswith(thread_name) else None
         while frame is not None:
-            if frame.f_code.co_filename.endswith(file):
+            if frame.f_code.co_filename.endswith(files):
                 return True
             frame = frame.f_back
     return False
