@@ -128,6 +128,10 @@ class Request:
     # The first step after the head was sent, or waited for.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def is_over(self) -> bool:
+        """Whether it was answered to the end, or its connection is closed."""
+        return self.answered or self.closed.is_set()
+
     @property
     def tools(self) -> list[str]:
         """The names of the tools."""

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Literal
 
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
@@ -35,10 +36,12 @@ class _Recording:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, listening: socket.socket | None = None) -> AsyncGenerator["Serving"]:
-    """An application on a free port of loopback, or on a socket that listens."""
+async def serving(
+    app: ASGIApp, listening: socket.socket | None = None, *, lifespan: Literal["on", "off"] = "off"
+) -> AsyncGenerator["Serving"]:
+    """An application on a free port of loopback, or on a socket that listens. `lifespan`: whether it has one."""
     listening = listening or socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1)
     server = _Server(config)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     while not server.started:

@@ -1,0 +1,203 @@
+"""Ends of turns of the llm agent as clients see them: cancels, and what a run had open."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.executor.llm.processes import command, is_gone
+from tests.executor.plane import until
+from tests.gateway.api.conversing import WAYS, Way, name_of, state_of
+from tests.gateway.llm.served import Served, kinds, log, open_served, task_id, writing
+from tests.gateway.llm.tool_server import open_tool_server
+from tests.gateway.plane import GROWING, Event, fresh
+from tests.support.scripted_model import Answer, Cut, Delta, Request, calls, hang, refused, text
+from tests.support.sdk_server import Serving
+from tests.support.thorough import THOROUGH
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+STREAMS = [way for way in WAYS if way.streams]
+CANCEL = {"0.3": "tasks/cancel", "1.0": "CancelTask"}
+SUBSCRIBE = {"0.3": "tasks/resubscribe", "1.0": "SubscribeToTask"}
+each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)
+
+HALF = writing("half", then=tuple(hang()))
+MOMENTS: dict[str, Any] = {
+    "answer": {"route": [Delta("half"), *hang()]},
+    "text": {"work": [Delta("half"), *hang()]},
+    "tool": {"work": calls(("think", {"word": "half"}))},
+    "blocking tool": {"work": calls(("block", {"word": "half"}))},
+    "artifact": {"work": HALF},
+    "forced artifact": {"work": text("Ready."), "artifact": HALF},
+}
+
+
+class Thread:
+    """A tool that is no coroutine function, and what becomes of it."""
+
+    def __init__(self) -> None:
+        self.let_go, self.returned = threading.Event(), threading.Event()
+
+    def block(self, word: str) -> str:
+        """Block."""
+        self.let_go.wait(20)
+        self.returned.set()
+        return "too late"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def thread() -> Thread:
+    return Thread()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tools() -> AsyncGenerator[Serving]:
+    async with open_tool_server() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pid_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tools") / "pid"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(
+    tmp_path_factory: pytest.TempPathFactory, tools: Serving, pid_file: Path, thread: Thread
+) -> AsyncGenerator[Served]:
+    def make(served: Served) -> dict[str, Any]:
+        async def think(word: str) -> str:
+            """Think."""
+            return await served.think()
+
+        servers = [f"{tools.url}/mcp", command(pid_file)]
+        return {
+            "llm": served.agent(tools=[think, thread.block]),
+            "slow": served.agent(tools=[], direct_within=0.05),
+            "tools": served.agent(tools=[], mcp=servers[:1], artifact="auto"),
+            "processes": served.agent(tools=[], mcp=servers[1:], artifact="auto"),
+            "brief": served.agent(tools=[], mcp=servers[:1], run_limit=1.0),
+        }
+
+    async with open_served(tmp_path_factory.mktemp("plane"), make) as found:
+        yield found
+
+
+@each_version
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_cancel_stops_the_turn_wherever_it_is(served: Served, thread: Thread, way: Way, moment: str) -> None:
+    """P13, P8: the model's connection is closed, every stream ends with `canceled`, and nothing is stored after it,
+    also of a tool that goes on in its thread."""
+    plane = served.plane
+    served.answers(**MOMENTS[moment])
+    path = "/agents/slow" if moment == "answer" else "/"
+    found: list[Event] = []
+    second: asyncio.Task[list[Event]] | None = None
+    canceled: asyncio.Task[Any] | None = None
+    async with (
+        asyncio.timeout(20),
+        plane.stream(way.method, way.params(fresh(), "write"), path=path, **GROWING) as events,
+    ):
+        async for event in events:
+            found.append(event)
+            if canceled is None and "half" in str(event.data):
+                id_ = task_id(found)
+                subscribed = plane.streamed(SUBSCRIBE[way.version], {"id": id_}, last_event_id=found[0].id, **GROWING)
+                second = asyncio.create_task(subscribed)
+                canceled = asyncio.create_task(plane.result(CANCEL[way.version], {"id": id_}))
+        assert second is not None and canceled is not None
+        assert await second == found[1:]
+        answer = await canceled
+        assert state_of(answer) == "canceled"
+        if "tool" not in moment:
+            await served.model.requests[-1].closed.wait()
+    assert [state_of(thing) for kind, thing in kinds(found) if kind == "status-update"].count("canceled") == 1
+    assert state_of(kinds(found)[-1][1]) == "canceled"
+    asked = len(served.model.requests)
+    await until(lambda: not plane.behind.executor.runs.active and not served.thinking)
+    if moment == "blocking tool":
+        thread.let_go.set()
+        await until(thread.returned.is_set)
+        thread.let_go.clear()
+        thread.returned.clear()
+    logged = await log(plane, task_id(found))
+    assert state_of(logged[-1]["event"]["statusUpdate"]) == "canceled" and "too late" not in str(logged)
+    assert logged[-1]["generation"] == int(found[-1].id.rpartition("-")[2])
+    assert state_of(await plane.result("GetTask", {"id": task_id(found)})) == "canceled"
+    assert (await plane.error(CANCEL[way.version], {"id": task_id(found)}))["code"] == -32002
+    assert len(served.model.requests) == asked
+
+
+async def test_a_unary_send_is_answered_with_the_canceled_task(served: Served) -> None:
+    """P8, P1: whoever waits for the end is told of the cancel that somebody else asked for."""
+    plane, context = served.plane, fresh()
+    served.answers(work=[Delta("half"), *hang()])
+    sent = asyncio.create_task(plane.send("write", message={"contextId": context}))
+    await until(lambda: "work" in served.stages and served.model.requests[-1].begun.is_set())
+    (task,) = (await plane.result("ListTasks", {"contextId": context}))["tasks"]
+    await plane.result("CancelTask", {"id": task["id"]})
+    assert state_of(await sent) == "canceled"
+
+
+ADD = calls(("add", {"a": 2, "b": 3}))
+WAIT = calls(("wait", {}))
+# What the model says to the result of a sum; where it has no more to say, it waits for another tool.
+LAST_WORDS = {"completed": text("Five."), "failed": refused(401), "cut": [Delta("half"), Cut()]}
+
+
+@pytest.mark.parametrize(
+    ("agent", "end"),
+    [
+        *(("tools", end) for end in ("completed", "failed", "cut", "canceled")),
+        *(("processes", end) for end in ("completed", "cut", "canceled") if THOROUGH or end == "cut"),
+        ("brief", "too long"),
+    ],
+)
+async def test_tool_servers_are_left_when_the_turn_ends(
+    served: Served, tools: Serving, pid_file: Path, agent: str, end: str
+) -> None:
+    """P11: whichever way it ends; the connection to one of HTTP is closed, the process of another is gone."""
+    plane = served.plane
+    was_open: list[bool] = []
+
+    def is_open() -> bool:
+        return not is_gone(pid_file)() if agent == "processes" else bool(tools.connections)
+
+    def work(request: Request) -> Answer:
+        was_open.append(is_open())
+        return ADD if len(was_open) == 1 else LAST_WORDS.get(end, WAIT)
+
+    served.answers(work=work)
+    found: list[Event] = []
+    sent = Way("1.0", True).params(fresh(), "work")
+    async with asyncio.timeout(30), plane.stream("SendStreamingMessage", sent, path=f"/agents/{agent}") as events:
+        async for event in events:
+            found.append(event)
+            if end == "canceled" and "'name': 'wait'" in str(event.data):
+                await plane.result("CancelTask", {"id": task_id(found)})
+    assert state_of(kinds(found)[-1][1]) == {"cut": "failed", "too long": "failed"}.get(end, end)
+    assert was_open == [True, True] or end == "too long"
+    await until(lambda: not is_open())
+    if end == "completed":
+        (result,) = [thing for _, thing in kinds(found) if "function_response" in str(thing)]
+        assert "5" in str(result["status"]["message"]["parts"])
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_tool_servers_are_left_when_the_executor_stops(tmp_path: Path) -> None:
+    """P11: in the middle of a turn."""
+    async with open_tool_server() as tools:
+
+        def make(served: Served) -> dict[str, Any]:
+            return {"llm": served.agent(tools=[], mcp=[f"{tools.url}/mcp"])}
+
+        async with open_served(tmp_path, make, drain_timeout=0.0) as served:
+            served.answers(work=WAIT)
+            context = fresh()
+            await served.plane.send("work", message={"contextId": context}, returnImmediately=True)
+            await until(lambda: bool(tools.connections) and served.model.requests[-1].answered)
+        await until(lambda: not tools.connections)

@@ -1,0 +1,181 @@
+"""Status texts of the llm agent, as clients see them while it works and read them afterwards."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.executor.llm.turns import stage
+from tests.executor.plane import until
+from tests.gateway.api.conversing import WAYS, Way, data, name_of, state_of, texts
+from tests.gateway.llm.served import (
+    Served,
+    chunks,
+    conversation,
+    kinds,
+    log,
+    open_served,
+    status_texts,
+    task_id,
+    writing,
+)
+from tests.gateway.plane import Event, Plane, fresh
+from tests.support.scripted_model import Answer, CallPiece, Delta, Finish, Request, Until, calls, hang, refused, text
+
+from taskplane.executor.agent import Policy, Turn
+from taskplane.executor.agents.llm import LanguageModel
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+INTERVAL = 0.02
+STREAMS = [way for way in WAYS if way.streams]
+each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Served]:
+    def make(served: Served) -> dict[str, Any]:
+        return {"llm": served.agent(), "auto": served.agent(artifact="auto")}
+
+    async with open_served(tmp_path_factory.mktemp("plane"), make, status_interval=INTERVAL) as found:
+        yield found
+
+
+class Telling:
+    """The model when it is asked for status texts: these, and then one that waits until it is let go."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.all_told, self.let_go = asyncio.Event(), asyncio.Event()
+        self._words = iter(words)
+
+    def __call__(self, request: Request) -> Answer:
+        if (words := next(self._words, None)) is not None:
+            return text(words)
+        self.all_told.set()
+        return [Until(self.let_go), *text("Too late")]
+
+
+async def stored(plane: Plane, id_: str, context: str) -> list[str]:
+    """The status texts of a task, as all ways to read them have them."""
+    found = await data(plane, f"/api/tasks/{id_}/messages?kind=status-message")
+    assert all(message["messageId"] and message["metadata"]["kind"] == "status-message" for message in found)
+    page = await data(plane, f"/api/sessions/{context}/messages?kind=status-message")
+    assert page["messages"] == found
+    logged = [each["event"]["statusUpdate"] for each in await log(plane, id_) if each["kind"] == "status_text"]
+    assert texts([each["status"]["message"] for each in logged]) == texts(found)
+    return texts(found)
+
+
+@each_version
+async def test_status_texts_come_until_an_artifact_begins_and_none_twice(served: Served, way: Way) -> None:
+    """P13, P4, P5: at an interval, short, none that repeats one of the last five; the one that the model was writing
+    when the artifact began is not shown, not even after it. They are stored, and are in no conversation."""
+    plane, context, go_on = served.plane, fresh(), asyncio.Event()
+    telling = Telling(["Reading", "Reading", "x" * 51, "Thinking", '"Thinking."', "Reading", "Writing"])
+    written = writing("one ", then=(Until(go_on), CallPiece(0, 'two"}'), Finish("tool_calls")))
+    work = iter([calls(("think", {})), written, text("Done.")])
+    served.answers(work=lambda _: next(work), status=telling)
+    found: list[Event] = []
+
+    async def follow() -> None:
+        async with plane.stream(way.method, way.params(context, "write")) as events:
+            async for event in events:
+                found.append(event)
+                if chunks(found) and not telling.let_go.is_set():
+                    telling.let_go.set()
+                    await until(asked_for_status(served)[-1].is_over)
+                    go_on.set()
+
+    async with asyncio.timeout(20):
+        following = asyncio.create_task(follow())
+        await telling.all_told.wait()
+        served.gate.set()
+        await following
+    shown = kinds(found)
+    assert status_texts(found) == ["Reading", "Thinking", "Writing"]
+    marked = [at for at, (_, thing) in enumerate(shown) if "status-message" in str(thing)]
+    assert {(shown[at][0], state_of(shown[at][1])) for at in marked} == {("status-update", "working")}
+    first = [kind for kind, _ in shown].index("artifact-update")
+    assert max(marked) < first and state_of(shown[-1][1]) == "completed"
+    assert await stored(plane, task_id(found), context) == ["Reading", "Thinking", "Writing"]
+    assert await conversation(plane, context) == ["write", "", "", "Done."]
+    assert not {"Reading", "Thinking", "Writing"} & set(
+        texts(await data(plane, f"/api/tasks/{task_id(found)}/messages"))
+    )
+    for request in served.model.requests:
+        assert stage(request) == "status" or "Thinking" not in str(request.body["messages"])
+    last = asked_for_status(served)[-1]
+    assert not last.tools and "50 characters" in last.said[-1][1]
+    assert all(word in last.said[-1][1] for word in ("Reading", "Thinking", "Writing"))
+
+
+def asked_for_status(served: Served) -> list[Request]:
+    return [request for request in served.model.requests if stage(request) == "status"]
+
+
+@each_version
+@pytest.mark.parametrize("end", ["completed", "failed", "canceled"])
+async def test_no_status_text_follows_the_end(served: Served, way: Way, end: str) -> None:
+    """P4, P8, P9: the call for one that is under way is cut off, and its connection closed."""
+    plane, context, telling = served.plane, fresh(), Telling(["Reading"])
+    ends = {"completed": text("Done."), "failed": refused(401), "canceled": [Delta("I wri"), *hang()]}
+    work = iter([calls(("think", {})), ends[end]])
+    served.answers(work=lambda _: next(work), status=telling)
+    cancel = "tasks/cancel" if way.version == "0.3" else "CancelTask"
+    found: list[Event] = []
+
+    async def follow() -> None:
+        async with plane.stream(way.method, way.params(context, "go"), path="/agents/auto") as events:
+            async for event in events:
+                found.append(event)
+
+    async with asyncio.timeout(20):
+        following = asyncio.create_task(follow())
+        await telling.all_told.wait()
+        served.gate.set()
+        if end == "canceled":
+            await until(lambda: stage(served.model.requests[-1]) == "work" and len(served.stages) == 3)
+            await plane.result(cancel, {"id": task_id(found)})
+        await following
+        await asked_for_status(served)[-1].closed.wait()
+    assert state_of(kinds(found)[-1][1]) == end and status_texts(found) == ["Reading"]
+    await until(lambda: not plane.behind.executor.runs.active)
+    assert await stored(plane, task_id(found), context) == ["Reading"]
+    assert (await log(plane, task_id(found)))[-1]["kind"] == "status"
+
+
+class Resuming(LanguageModel):
+    """Runs a task again whose process was lost."""
+
+    def policy(self, turn: Turn) -> Policy:
+        return Policy(on_orphan="resume")
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_no_status_text_is_repeated_after_a_restart(tmp_path: Path) -> None:
+    """P4, P13: of the stores, the executor and the gateway. What may not be repeated is read from storage."""
+
+    def make(served: Served) -> dict[str, Any]:
+        return {"llm": served.agent(kind=Resuming, artifact="auto")}
+
+    context, words = fresh(), ["One", "Two", "Three", "Four", "Five", "Six"]
+    async with open_served(tmp_path, make, status_interval=INTERVAL, drain_timeout=0.0) as served:
+        served.answers(work=calls(("think", {})), status=Telling(words))
+        found: list[Event] = []
+        async with served.plane.stream("SendStreamingMessage", Way("1.0", True).params(context, "go")) as events:
+            async for event in events:
+                found.append(event)
+                if status_texts(found) == words:
+                    break
+    async with open_served(tmp_path, make, status_interval=INTERVAL) as served:
+        plane, telling = served.plane, Telling(["Six", "Two", "One", "Three", "Seven"])
+        served.answers(work=[Until(telling.all_told), *text("Done.")], status=telling)
+        place = found[-1].id
+        rest = await plane.streamed("SubscribeToTask", {"id": task_id(found)}, last_event_id=place)
+        assert status_texts(rest) == ["One", "Seven"] and state_of(kinds(rest)[-1][1]) == "completed"
+        assert await stored(plane, task_id(found), context) == [*words, "One", "Seven"]
+        asked = asked_for_status(served)[0].said[-1][1]
+        assert all(word in asked for word in words[1:]) and "One" not in asked
+        assert (await conversation(plane, context))[-1] == "Done."
