@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic_ai.models import Model
 from tests.executor.llm.turns import by_stage, model_at, stage
 from tests.gateway.api.conversing import data, flat, payload, texts
 from tests.gateway.plane import Event, Json, Plane, events, open_behind, open_front
@@ -23,6 +24,8 @@ class Served:
     def __init__(self) -> None:
         self.plane: Plane
         self.model: ScriptedModel
+        # The model as the library calls it.
+        self.chat: Model
         self.gate = asyncio.Event()
         # Calls of the tool that are not over.
         self.thinking = 0
@@ -53,7 +56,7 @@ class Served:
 
     def agent(self, *, kind: type[LanguageModel] = LanguageModel, **options: Any) -> LanguageModel:
         """An agent with the tool `think`. No answer is too slow to be direct, however slow the machine is."""
-        return kind(model_at(self.model), **{"tools": [self.think], "direct_within": 60.0, **options})
+        return kind(self.chat, **{"tools": [self.think], "direct_within": 60.0, **options})
 
 
 @asynccontextmanager
@@ -64,13 +67,14 @@ async def open_served(
     served = Served()
     settings = {"status_interval": 60.0, "route_timeout": 60.0, **executor}
     async with open_model(served.script) as served.model:
-        agents = make(served)
-        async with open_behind(directory, *agents.items(), executor=settings) as behind, open_front(behind) as plane:
-            served.plane = plane
+        served.chat = model_at(served.model)
+        agents = make(served).items()
+        async with (
+            served.chat,
+            open_behind(directory, *agents, executor=settings) as behind,
+            open_front(behind) as served.plane,
+        ):
             yield served
-        for agent in agents.values():
-            if isinstance(agent, LanguageModel):
-                await agent.aclose()
 
 
 def writing(*pieces: str, name: str = "Report", then: tuple[Step, ...] = ()) -> list[Step]:

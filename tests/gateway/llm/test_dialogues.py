@@ -1,0 +1,218 @@
+"""Dialogues with agents of language models: questions and answers, references, further messages, and rewinds."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import ExternalToolset
+from tests.executor.llm.turns import stage
+from tests.executor.plane import until
+from tests.gateway.api.conversing import (
+    INVOCATION,
+    WAYS,
+    Way,
+    data,
+    flat,
+    name_of,
+    payload,
+    rewind,
+    state_of,
+    texts,
+    told,
+)
+from tests.gateway.llm.served import REPORT, Served, conversation, kinds, open_served, task_id
+from tests.gateway.plane import Event, Json, fresh
+from tests.support.scripted_model import calls, text
+
+from taskplane.executor.adapters import adapt
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+STREAMS = [way for way in WAYS if way.streams]
+SENDS = [way for way in WAYS if not way.streams]
+each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)
+NEXT = {"0.3": "message/send", "1.0": "SendMessage"}
+
+ASK = ToolDefinition(
+    name="ask_user",
+    description="Ask the user.",
+    parameters_json_schema={"type": "object", "properties": {"question": {"type": "string"}}},
+)
+WRITE = calls(("createArtifact", REPORT))
+SHORT = {"name": "Report", "description": "A short report.", "content": "0123"}
+
+
+def asking(served: Served) -> Agent[None, Any]:
+    """An agent that may ask the user, and makes artifacts."""
+    agent: Agent[None, Any] = Agent(
+        served.chat, output_type=[str, DeferredToolRequests], toolsets=[ExternalToolset([ASK])]
+    )
+
+    @agent.tool_plain(name="createArtifact")
+    def create_artifact(name: str, description: str, content: str) -> str:
+        return "made"
+
+    return agent
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Served]:
+    def make(served: Served) -> dict[str, Any]:
+        return {
+            "llm": served.agent(),
+            "auto": served.agent(artifact="auto"),
+            "asking": adapt(asking(served), "asking"),
+        }
+
+    async with open_served(tmp_path_factory.mktemp("plane"), make) as found:
+        yield found
+
+
+async def say(served: Served, way: Way, words: str, agent: str = "llm", **of_message: Any) -> Json:
+    """The task or the message at the end of what a send is answered with."""
+    params = way.params("", words)
+    del params["message"]["contextId"]
+    params["message"] |= of_message
+    path = f"/agents/{agent}"
+    if not way.streams:
+        return payload(await served.plane.result(way.method, params, path=path))[1]
+    found = await served.plane.streamed(way.method, params, path=path)
+    kind, last = payload(found[-1].result)
+    return last if kind == "message" else await task(served, way, task_id(found))
+
+
+async def task(served: Served, way: Way, id_: str) -> Json:
+    return dict(await served.plane.result("tasks/get" if way.version == "0.3" else "GetTask", {"id": id_}))
+
+
+@pytest.mark.parametrize("refining", ["asking", "llm"])
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
+async def test_a_question_an_answer_and_make_it_shorter(served: Served, way: Way, refining: str) -> None:
+    """I5, I1, I2, I3: the answer goes on with the same task, the refinement is another one in the same session, and
+    the request to the model has the artifact of the first."""
+    work = iter(
+        [calls(("ask_user", {"question": "About what?"})), WRITE, text("Written."), calls(("createArtifact", SHORT))]
+    )
+    served.answers(work=lambda _: next(work, text("Shorter.")))
+    asked = await say(served, way, "write a report", "asking")
+    assert state_of(asked) == "input-required" and texts([asked["status"]["message"]])[0] == "About what?"
+    done = await say(served, way, "bridges", "asking", taskId=asked["id"])
+    assert (done["id"], done["contextId"], state_of(done)) == (asked["id"], asked["contextId"], "completed")
+    assert texts(done["artifacts"]) == [REPORT["content"]]
+    before = await task(served, way, done["id"])
+    asked_so_far = len(served.model.requests)
+    session = {"contextId": done["contextId"]}
+    short = await say(served, way, "make it shorter", refining, referenceTaskIds=[done["id"]], **session)
+    assert state_of(short) == "completed" and texts(short["artifacts"]) == ["0123"]
+    assert short["id"] != done["id"] and short["contextId"] == done["contextId"]
+    message = next(each for each in (await task(served, way, short["id"]))["history"] if texts([each])[0])
+    assert (texts([message]), message["referenceTaskIds"]) == (["make it shorter"], [done["id"]])
+    assert await task(served, way, done["id"]) == before
+    first = served.model.requests[asked_so_far]
+    assert REPORT["content"] in first.said[-1][1] and first.said[-1][1].endswith("make it shorter")
+    spoken = [words for words in await conversation(served.plane, done["contextId"]) if words]
+    assert spoken == ["write a report", "About what?", "bridges", "Written.", "make it shorter", "Shorter."]
+    listed = await data(served.plane, f"/api/sessions/{done['contextId']}/tasks")
+    assert [each["id"] for each in listed] == [done["id"], short["id"]]
+
+
+@pytest.mark.parametrize("way", SENDS, ids=name_of)
+async def test_artifacts_of_others_are_not_shown_to_the_model(served: Served, way: Way) -> None:
+    """I3: a task of somebody else and one that nobody has are dropped from the references without a word."""
+    work = iter([calls(("createArtifact", {**REPORT, "content": "secret"})), text("Done."), WRITE, text("Done.")])
+    served.answers(work=lambda _: next(work, text("Shorter.")))
+    params = way.params(fresh(), "write")
+    foreign = payload(await served.plane.result(way.method, params, x_user_id="bob"))[1]
+    mine = await say(served, way, "write")
+    named = [foreign["id"], mine["id"], "none"]
+    short = await say(served, way, "shorter", "auto", referenceTaskIds=named, contextId=mine["contextId"])
+    assert short["history"][0]["referenceTaskIds"] == [mine["id"]]
+    for request in served.model.requests[-2:]:
+        assert REPORT["content"] in str(request.said) and "secret" not in str(request.said)
+
+
+@each_version
+async def test_a_message_to_a_working_task_is_in_the_next_request(served: Served, way: Way) -> None:
+    """I1: and is answered before the task completes, once; its other clients see it."""
+    plane, context = served.plane, fresh()
+    work = iter([calls(("think", {})), text("Both answered.")])
+    served.answers(work=lambda _: next(work))
+    found: list[Event] = []
+    async with (
+        asyncio.timeout(20),
+        plane.stream(way.method, way.params(context, "why?"), path="/agents/auto") as events,
+    ):
+        async for event in events:
+            found.append(event)
+            if "function_call" in str(event.data):
+                params = way.params(context, "and how?")
+                params["message"]["taskId"] = task_id(found)
+                params["configuration"] = {"blocking": False} if way.version == "0.3" else {"returnImmediately": True}
+                answer = payload(await plane.result(NEXT[way.version], params, path="/agents/auto"))[1]
+                assert (answer["id"], state_of(answer)) == (task_id(found), "working")
+                await _heard(served)
+                served.gate.set()
+    assert served.model.requests[-1].said[-1] == ("user", "and how?") and served.stages == ["route", "work", "work"]
+    assert [state_of(thing) for _, thing in kinds(found)].count("completed") == 1
+    others = [thing["status"]["message"] for kind, thing in kinds(found) if "and how?" in str(thing)]
+    assert [message["role"] in ("user", "ROLE_USER") for message in others] == [True]
+    spoken = [words for words in await conversation(plane, context) if words]
+    assert spoken == ["why?", "and how?", "Both answered."]
+
+
+async def _heard(served: Served) -> None:
+    """Runs hear of messages with the renewal of their leases."""
+    made = served.plane.behind.stores.calls
+    wanted = made["Renew"] + 2
+    await until(lambda: made["Renew"] >= wanted)
+
+
+@pytest.mark.parametrize("way", SENDS, ids=name_of)
+async def test_a_task_that_has_ended_is_neither_changed_nor_worked_on(served: Served, way: Way) -> None:
+    """I4, I1, I2: messages, a cancel and a document that name it are refused, and its model is not asked again."""
+    plane = served.plane
+    served.answers(work=text("Ready."), artifact=WRITE)
+    done = await say(served, way, "write")
+    assert state_of(done) == "completed"
+    before, asked = await task(served, way, done["id"]), len(served.model.requests)
+
+    async def refused(**message: Any) -> int:
+        params = way.params(done["contextId"], "more")
+        params["message"] |= message
+        return int((await plane.error(way.method, params))["code"])
+
+    assert await refused(taskId=done["id"]) == -32004
+    assert await refused(taskId=done["id"], contextId=fresh()) == -32602
+    assert await refused(taskId="none") == -32001
+    cancel = "tasks/cancel" if way.version == "0.3" else "CancelTask"
+    assert (await plane.error(cancel, {"id": done["id"]}))["code"] == -32002
+    document = {"id": done["id"], "contextId": done["contextId"], "status": {"state": "working"}}
+    assert (await plane.http.post("/api/tasks", json=document)).status_code == 409
+    assert await task(served, way, done["id"]) == before and len(served.model.requests) == asked
+    assert [words for words in await conversation(plane, done["contextId"]) if words] == ["write", "Ready."]
+
+
+@each_version
+async def test_after_a_rewind_the_model_is_sent_the_effective_history(served: Served, way: Way) -> None:
+    """R3, R6, P3: exactly that, be it of direct answers or of tasks; what was cut is in no request any more."""
+    plane, context = served.plane, fresh()
+    served.answers(
+        route=lambda request: text("Hello.") if request.said[-1][1] == "hi" else calls(("createTask", {})),
+        work=lambda request: text(f"Answer to {request.said[-3][1]}."),
+    )
+    for words in ("hi", "one", "two"):
+        await say(served, way, words, "auto", contextId=context)
+    cut = next(each["metadata"][INVOCATION] for each in await flat(plane, context) if texts([each]) == ["one"])
+    served.answers(work=text("Again."), artifact=WRITE)
+    await rewind(plane, way, context, cut, "one again")
+    (first, *_) = served.model.requests
+    assert stage(first) == "work" and first.said == [("user", "hi"), ("assistant", "Hello."), ("user", "one again")]
+    effective = await conversation(plane, context)
+    assert effective == ["hi", "Hello.", "one again", "Again."]
+    served.answers(route=text("Three."))
+    await told(plane, way, way.params(context, "three"))
+    assert [words for _, words in served.model.requests[0].said] == [*effective, "three"]
