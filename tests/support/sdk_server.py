@@ -41,7 +41,15 @@ async def serving(
 ) -> AsyncGenerator["Serving"]:
     """An application on a free port of loopback, or on a socket that listens. `lifespan`: whether it has one."""
     listening = listening or socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1)
+    # Connections that a client leaves open are closed by nobody else while a test lasts.
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan=lifespan,
+        timeout_keep_alive=300,
+        timeout_graceful_shutdown=1,
+    )
     server = _Server(config)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     while not server.started:
