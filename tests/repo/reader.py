@@ -17,12 +17,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from signal import SIGINT
-from typing import Final
+from typing import Final, TextIO, cast
 
 from packaging.requirements import Requirement
 from tests.cli.command import PATIENCE, PROGRAM, Dev, Output, dev, environment, taskplane
@@ -61,11 +61,11 @@ class Reader:
         for example in set(_EXAMPLE.findall(page)) - own:
             (place / example).write_bytes((EXAMPLES / example).read_bytes())
 
-    def follow(self, page: str, *, but: Collection[str] = ()) -> None:
-        """Does what each block of a page is for, except of those that begin with a line of `but`, and of those without
-        a language, which show the form of something."""
+    def follow(self, page: str, *, but: tuple[str, ...] = ()) -> None:
+        """Does what each block of a page is for, except of those that begin as `but` says, and of those without a
+        language, which are drawings."""
         for block in BLOCKS.finditer(page):
-            if not block["language"] or block["content"].partition("\n")[0] in but:
+            if not block["language"] or block["content"].startswith(but):
                 continue
             match block["language"]:
                 case "sh":
@@ -102,7 +102,8 @@ class Reader:
             assert name == "taskplane", command
             stdin = "".join(f"{_PROMPT.sub('', line)}\n" for line in typed)
             done = taskplane(*arguments, env=self._client, cwd=self._place, stdin=stdin)
-            assert done.stdout.splitlines() == wanted, f"{command}\n{done.stdout}\n{done.stderr}"
+            shown = [line.rstrip() for line in done.stdout.splitlines()]
+            assert shown == wanted, f"{command}\n{done.stdout}\n{done.stderr}"
 
     def see(self, wanted: str) -> None:
         """Finds each line of a block, in its order."""
@@ -133,10 +134,13 @@ class Reader:
             case ["pip", "install", *wanted]:
                 for each in wanted:
                     assert not missing(Requirement(each)), f"{line}: {missing(Requirement(each))}"
-            case ["taskplane", "dev", *options]:
+            case ["taskplane", "dev", *options] if not line.endswith(" || true"):
                 self._serve([self._with_ports(option) for option in options], env)
             case [program, name, *_] if words_of_start := _SERVERS.get(f"{program} {name}"):
                 self._start([self._with_ports(word) for word in words], env, words_of_start)
+            case ["taskplane", "dev", *options]:
+                ports = ("--port", "0", "--grpc-port", "0")
+                self._ran(line, taskplane("dev", *ports, *options, env=env, cwd=self._place))
             case ["taskplane", *arguments]:
                 self._ran(line, taskplane(*arguments, env={**self._client, **env}, cwd=self._place))
             case ["python", *arguments]:
@@ -179,7 +183,7 @@ class Reader:
         )
         self._stack.callback(process.kill)
         assert process.stdout is not None
-        self._program, self._server, self._printed = process, Output(process.stdout), None
+        self._program, self._server, self._printed = process, Output(cast("TextIO", process.stdout)), None
         self.see(ready)
 
     def _ran(self, line: str, done: "subprocess.CompletedProcess[str]") -> None:
