@@ -126,6 +126,7 @@ class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
             if event.generation > request.after_generation
             and (not request.kinds or event.kind in request.kinds)
             and (event.speaks or not request.speaking)
+            and (is_status_text(event.event.status_update.status.message) or not request.status_messages)
         ]
         return pb.ListEventsResponse(events=found[: request.limit or 100], record=_row(kept))
 
