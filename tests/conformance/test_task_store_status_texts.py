@@ -1,5 +1,7 @@
 """Status texts: events of a kind of their own, shown while they are news; the newest few are read by an index."""
 
+from dataclasses import replace
+
 import pytest
 from tests.conformance.task_log import ADA, Plane, checkpoint, chunk, message, status, status_text
 from tests.conformance.test_task_store_cost import plan, statements
@@ -85,6 +87,27 @@ async def test_the_newest_status_texts_are_read_by_one_query_along_an_index(plan
     assert len(seen) == 2
     found = await plane.engine.write(plan, *seen[1])
     assert "event_status_text" in found and "TEMP B-TREE" not in found and "Sort" not in found, found
+
+
+async def test_every_line_of_progress_is_read_by_one_query_along_an_index(plane: Plane) -> None:
+    """P4, P10, C13: those of a writer and those that the agent yields, a page at a time, past all that it said."""
+    row = await plane.create()
+    for number in range(6):
+        line = message(f"line {number}", f"s{number}")
+        line.metadata.update({"kind": "status-message"})
+        told = status(WORKING, line) if number % 2 else status_text(f"line {number}", f"s{number}")
+        await plane.append(row, told, *(status(WORKING, message("x", "m", partial=True)) for _ in range(20)))
+        await plane.append(row, status(WORKING, message("x" * 20, "m")))
+    query = EventFilter(status_messages=True, limit=4)
+    with statements() as seen:
+        _, first = await plane.log.events(ADA, row.id, query)
+    assert len(seen) == 2
+    found = await plane.engine.write(plan, *seen[1])
+    assert "event_status_message" in found and "TEMP B-TREE" not in found and "Sort" not in found, found
+    _, rest = await plane.log.events(ADA, row.id, replace(query, after_generation=first[-1].generation))
+    lines = [a2a.StreamResponse.FromString(each.payload).status_update.status.message for each in (*first, *rest)]
+    assert [each.message_id for each in lines] == [f"s{number}" for number in range(6)]
+    assert [len(first), len(rest)] == [4, 2]
 
 
 async def test_a_lost_attempt_is_no_reason_to_say_a_status_text_again(plane: Plane) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.executor.plane import Stores, open_plane, text
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-
 GUIDE = Path(__file__).parents[2] / "docs" / "agents.md"
 
 
@@ -27,12 +25,3 @@ async def test_the_router_of_the_guide_answers_or_goes_on_in_a_task(stores: Stor
         assert text((await plane.submit("Yes")).message) == "Yes it is."
         task = await plane.run("one two three")
         assert text(task.status.message).split() == ["one", "two", "three"]
-
-
-async def test_the_writer_of_the_guide_writes_its_pages(stores: Stores) -> None:
-    """P7: and leaves a checkpoint after each."""
-    async with open_plane(stores, ("a", printed("Writer"))) as plane:
-        task = await plane.run("go")
-        pages = "".join(f"Page {page}\n" for page in range(10))
-        assert text(a2a.Message(parts=task.artifacts[0].parts)) == pages
-        assert (await plane.record(task.id)).checkpoint_generation > 0

@@ -80,6 +80,8 @@ class Knowing:
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         said = "|".join(part.text for message in turn.history for part in message.parts)
         referenced = ["".join(part.text for part in task.artifacts[0].parts) for task in await turn.referenced()]
+        for task in await turn.referenced():
+            assert await turn.session.artifact(task.id, task.artifacts[0].artifact_id) == task.artifacts[0]
         events = [event["n"] for event in await turn.session.events()]
         state = await turn.session.state()
         incoming = [message.parts[0].text for message in await turn.incoming()]

@@ -14,7 +14,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Turn
+from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Complete, Part, Policy, Turn
+from taskplane.executor.changes import value_of
 from taskplane.executor.runs.asked_calls import AskedCalls
 from taskplane.executor.runs.turn_calls import Calls
 from taskplane.runtime.errors import NotFound
@@ -54,6 +55,38 @@ async def test_a_turn_reads_the_tasks_that_its_message_refers_to(plane: Plane) -
     names = [two.id, foreign.id, "nothing", one.id]
     _, known = await told(plane, reference_task_ids=names)
     assert known["referenced"] == [[two.id, [f"by {two.id}"]], [one.id, [f"by {one.id}"]]]
+
+
+async def test_a_turn_reads_versions_of_artifacts_whole(stores: Stores) -> None:
+    """P5, I3: whatever their size and form, the newest or one with some metadata, and the caller's own only."""
+    value, big = value_of({"a": [1, "ö"]}), "ö" * 400_000
+
+    async def made(turn: Turn) -> AsyncIterator[Change]:
+        for number, word in enumerate(("one", "two")):
+            yield ArtifactChunk("a", text=f"{word} ", metadata={"number": number}, mergeable=False)
+            yield ArtifactChunk("a", text=big, append=True, last=True)
+        parts = [Part(data=value), Part(url="https://example.com/x"), Part(raw=b"\0\xff", media_type="image/png")]
+        yield ArtifactChunk("b", parts=parts, last=True)
+
+    async def read(turn: Turn) -> AsyncIterator[Change]:
+        artifact = turn.session.artifact
+        for having in (None, {"number": 0}, {"number": 1}, {"number": 2}):
+            found.append(await artifact(turn.text, "a", having))
+        found.extend([await artifact(turn.text, "b"), await artifact(turn.text, "c"), await artifact("none", "a")])
+        yield Complete("well")
+
+    found: list[a2a.Artifact | None] = []
+    for isolation in ("none", "thread"):
+        found.clear()
+        agent = Scripted(read, policy=Policy(isolation=isolation))
+        async with open_plane(stores, ("made", Scripted(made)), ("read", agent)) as plane:
+            task = await plane.run("go", agent="made")
+            await plane.run(task.id, agent="read")
+            words = ["".join(part.text for part in each.parts) if each else "" for each in found[:4]]
+            assert words == ["two " + big, "one " + big, "two " + big, ""]
+            assert found[4] == task.artifacts[1] and found[5:] == [None, None]
+            await plane.at_rest(await plane.submit(task.id, agent="read", who=BOB), BOB)
+            assert found[7:] == [None] * 7
 
 
 async def test_a_task_that_is_gone_is_left_out(stores: Stores) -> None:

@@ -1,9 +1,12 @@
 """The file of API keys."""
 
 import hashlib
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
+from tests.repo.tree import ROOT
 
 from taskplane.gateway import keys as module
 from taskplane.gateway.keys import Keys
@@ -57,3 +60,15 @@ def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypa
     assert not keys.alive(one)
     with pytest.raises(Unauthenticated):
         keys.find("one.secret")
+
+
+def test_a_key_is_made_and_found_as_the_page_of_operations_says(tmp_path: Path) -> None:
+    """P14: its command makes a secret and the digest for its file, which is read as it is printed."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    (command,) = re.findall(r"^python3 -c .*", page, re.MULTILINE)
+    (printed,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    made = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    secret, digest = made.stdout.split()
+    (tmp_path / "keys.toml").write_text(printed.replace("...", digest))
+    key = Keys(tmp_path / "keys.toml", "other").find(f"ann-laptop.{secret}")
+    assert (key.owner, key.tenant, key.may_write) == ("ann", "default", True)

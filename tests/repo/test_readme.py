@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +20,6 @@ MAKE = {"make run", "make test"}
 def blocks(language: str, document: str = README) -> list[str]:
     """The fenced blocks of one language, in their order."""
     return re.findall(rf"^```{language}\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
-
-
-def block_with(words: str, document: str) -> str:
-    """The one block of Python that has these words."""
-    (found,) = [block for block in blocks("python", document) if words in block]
-    return found
 
 
 def starts_a_server(block: str) -> bool:
@@ -146,46 +139,6 @@ def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
     (tmp_path / "greeting.py").write_text(source)
     with dev("--agent", "greeting:Greeter", cwd=tmp_path) as plane:
         assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
-
-
-def test_the_agent_of_the_guide_asks_and_then_makes_its_report(tmp_path: Path) -> None:
-    source = block_with("class Reporter", (ROOT / "docs" / "agents.md").read_text())
-    (tmp_path / "reporting.py").write_text(source)
-    with dev("--agent", "reporting:Reporter", cwd=tmp_path) as plane:
-        assert taskplane("chat", "--url", plane.url, "-m", " ").stdout == "What shall the report be about?\n"
-        done = taskplane("chat", "--url", plane.url, "-m", "Trees")
-        assert done.stdout == "# Trees\nAll is well.\nThe report is done.\n"
-        assert "· Writing the report" in done.stderr
-
-
-def test_p14_the_test_of_the_guide_passes(tmp_path: Path) -> None:
-    guide = (ROOT / "docs" / "agents.md").read_text()
-    (tmp_path / "reporting.py").write_text(block_with("class Reporter", guide))
-    (tmp_path / "test_reporting.py").write_text(block_with("run_turn_sync", guide))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-o", "asyncio_mode=auto", "-q"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert "3 passed" in done.stdout, done.stdout
-
-
-def test_p14_agents_have_settings_and_secrets_by_functions_that_make_them(tmp_path: Path) -> None:
-    guide = (ROOT / "docs" / "agents.md").read_text()
-    (tmp_path / "translating.py").write_text(block_with("class Translator", guide))
-    agents = ("--agent", "translating:french", "--agent", "translating:german")
-    with dev(*agents, cwd=tmp_path, env={"TRANSLATION_KEY": "four"}) as plane:
-        said = [
-            taskplane("chat", "--url", plane.url, "--agent", to, "-m", "Bread").stdout for to in ("french", "german")
-        ]
-    assert said == [f"Bread, in {language}, by an account of 4 letters.\n" for language in ("French", "German")]
-    refused = taskplane("dev", "--port", "0", "--grpc-port", "0", *agents, cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "KeyError: 'TRANSLATION_KEY' (translating.py:18)" in refused.stderr
 
 
 def test_every_demo_command_of_the_guide_is_one_and_none_is_missing() -> None:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Message, Part, Task
+from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Artifact, Message, Part, Task
 from taskplane.executor.turn_session import TurnCalls, TurnSession
 from taskplane.runtime.principal import Principal
 
@@ -25,6 +25,7 @@ __all__ = [
     "Agent",
     "AgentCard",
     "AgentError",
+    "Artifact",
     "ArtifactChunk",
     "ArtifactMaker",
     "AskAuth",

@@ -20,10 +20,13 @@ async def void(log: SessionLog, context_id: str, invocation_id: str) -> None:
     await _mark(log, context_id, invocation_id, off=False)
 
 
-async def unvoid(log: SessionLog, context_id: str, invocation_id: str, request_hash: bytes = b"") -> None:
-    """Take back the void of a turn, if it has one. `request_hash`: the turn is tried again and may be voided again."""
-    if await log.is_void(context_id, invocation_id):
+async def unvoid(log: SessionLog, context_id: str, invocation_id: str, request_hash: bytes = b"") -> bool:
+    """Take back the void of a turn; return whether it had one. `request_hash`: the turn is tried again and may be
+    voided again."""
+    void = await log.is_void(context_id, invocation_id)
+    if void:
         await _mark(log, context_id, invocation_id, off=True, request_hash=request_hash)
+    return void
 
 
 async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bool, request_hash: bytes = b"") -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from taskplane.api.a2a.v1.a2a_pb2 import Message, Task
+from taskplane.api.a2a.v1.a2a_pb2 import Artifact, Message, Task
 
 
 class TurnCalls(Protocol):
@@ -33,6 +33,10 @@ class TurnCalls(Protocol):
         """Implement `TurnSession.state`."""
         ...
 
+    async def artifact(self, task_id: str, artifact_id: str, having: Mapping[str, Any]) -> Artifact | None:
+        """Implement `TurnSession.artifact`."""
+        ...
+
 
 class TurnSession:
     """The session of a turn: its events, which agent runtimes keep there, and its state."""
@@ -57,6 +61,13 @@ class TurnSession:
     async def state(self) -> dict[str, Any]:
         """Return the state: that of the session, of its user (keys `user:...`) and of the agent (keys `app:...`)."""
         return await self._calls.session_state()
+
+    async def artifact(
+        self, task_id: str, artifact_id: str, having: Mapping[str, Any] | None = None
+    ) -> Artifact | None:
+        """Return an artifact of a task of the caller, whole: its newest version, or the newest one whose metadata has
+        the values `having`. None: there is none, or it is an older version and the log of the task was trimmed."""
+        return await self._calls.artifact(task_id, artifact_id, having or {})
 
     async def update_state(self, **delta: Any) -> None:
         """Change the state by an event of its own, whose id is made; None deletes a key, `temp:` is not stored."""

@@ -58,6 +58,10 @@ class Dialect(ABC):
         """Return SQL text, true where two expressions differ, NULL being a value like any other."""
 
     @abstractmethod
+    def contains(self, column: str, content: bytes) -> str:
+        """Return SQL text, true where the bytes in `column` contain `content`; an index may have it as condition."""
+
+    @abstractmethod
     def create_trigger(
         self,
         name: str,
@@ -106,6 +110,9 @@ class Sqlite(Dialect):
     def distinct(self, left: str, right: str) -> str:
         return f"({left}) IS NOT ({right})"
 
+    def contains(self, column: str, content: bytes) -> str:
+        return f"instr({column}, x'{content.hex()}') > 0"
+
     def create_trigger(
         self,
         name: str,
@@ -148,6 +155,9 @@ class Postgresql(Dialect):
 
     def distinct(self, left: str, right: str) -> str:
         return f"({left}) IS DISTINCT FROM ({right})"
+
+    def contains(self, column: str, content: bytes) -> str:
+        return f"position('\\x{content.hex()}'::bytea in {column}) > 0"
 
     def create_trigger(
         self,

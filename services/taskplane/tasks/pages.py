@@ -121,10 +121,14 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """A filter of the events of a task; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`."""
+    """A filter of the events of a task; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`.
+
+    `status_messages`: only those whose content has the mark of a status text, of a StatusWriter or not.
+    """
 
     kinds: Sequence[int] = ()
     speaking: bool = False
+    status_messages: bool = False
     after_generation: int = 0
     newest_first: bool = False
     limit: int = 100

@@ -21,10 +21,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
+from taskplane.storage.dialects import POSTGRESQL, SQLITE
 from taskplane.storage.indexes import partial_index
 from taskplane.storage.staging import staging_table
+from taskplane.tasks.domain.messages import STATUS_TEXT_ENTRY
 from taskplane.tasks.domain.task import (
     AT_REST,
     COMPLETED,
@@ -35,6 +38,7 @@ from taskplane.tasks.domain.task import (
     PAUSED,
     REPLACED,
     STATES,
+    STATUS,
     STATUS_TEXT,
     TERMINAL,
 )
@@ -70,6 +74,13 @@ WAITING: Final = f"origin = '{MANAGED}' AND {among('state', PAUSED)}"
 DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
 # The newest few of these are read while others are written.
 STATUS_TEXTS: Final = f"kind = {STATUS_TEXT}"
+# Events that show a line of progress, whoever wrote it; by the name of the engine. What is sought is the mark itself,
+# which no column has.
+STATUS_MESSAGES: Final = {
+    dialect.name: f"{among('kind', (STATUS, STATUS_TEXT))} AND NOT speaks"
+    f" AND {dialect.contains('payload', STATUS_TEXT_ENTRY)}"
+    for dialect in (SQLITE, POSTGRESQL)
+}
 
 
 def lasting(row: str = "") -> str:
@@ -137,6 +148,13 @@ partial_index(
 # Whether a task has an artifact is asked for what goes on with another one than the last; see `Row.artifact_id`.
 partial_index("event_artifact", "artifact_id IS NOT NULL", event.c.task_uid, event.c.artifact_id, event.c.generation)
 partial_index("event_status_text", STATUS_TEXTS, event.c.task_uid, event.c.generation)
+Index(
+    "event_status_message",
+    event.c.task_uid,
+    event.c.generation,
+    sqlite_where=text(STATUS_MESSAGES["sqlite"]),
+    postgresql_where=text(STATUS_MESSAGES["postgresql"]),
+)
 partial_index(
     "event_state_change",
     STATE_CHANGES,

@@ -322,6 +322,7 @@ def event_filter(request: pb.ListEventsRequest) -> EventFilter:
     return EventFilter(
         kinds=[int(kind) for kind in request.kinds],
         speaking=request.speaking,
+        status_messages=request.status_messages,
         after_generation=request.after_generation,
         newest_first=request.newest_first,
         limit=request.limit or 100,

@@ -114,12 +114,14 @@ async def save(name: str, text: str, tool_context: ToolContext) -> dict[str, Any
     return {"version": await tool_context.save_artifact(name, types.Part(inline_data=blob))}
 
 
-async def load(name: str, tool_context: ToolContext) -> dict[str, Any]:
-    """Loads the newest version of an artifact."""
-    part = await tool_context.load_artifact(name)
+async def load(name: str, tool_context: ToolContext, version: str = "") -> dict[str, Any]:
+    """Loads a version of an artifact, or the newest; of a long one length, first byte and type are shown."""
+    part = await tool_context.load_artifact(name, int(version) if version else None)
     names = await tool_context.list_artifacts()
     blob = part.inline_data if part else None
-    return {"text": (blob.data or b"").decode() if blob else None, "names": names}
+    data = (blob.data or b"") if blob else b""
+    text = data.decode() if len(data) < 1000 or blob is None else f"{len(data)} {data[:1]!r} {blob.mime_type}"
+    return {"text": text if blob else None, "names": names}
 
 
 def ask(question: str) -> None:

@@ -12,7 +12,7 @@ from tests.executor.plane import ANN, Plane, Stores, open_plane, said
 from tests.support.scripted_model import Answer, Request, ScriptedModel, calls, open_model
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import Change, Message, Task, Text, Turn
+from taskplane.executor.agent import Artifact, Change, Message, Task, Text, Turn
 from taskplane.executor.agents.llm import LanguageModel
 
 
@@ -40,6 +40,9 @@ class Given:
 
     async def session_state(self) -> dict[str, Any]:
         return {}
+
+    async def artifact(self, task_id: str, artifact_id: str, having: Mapping[str, Any]) -> Artifact | None:
+        return None
 
 
 def turn(words: str, history: Sequence[Message] = (), calls: Given | None = None, **more: Any) -> Turn:

@@ -94,7 +94,7 @@ async def _of_kind(plane: Plane, task: a2a.Task, kind: str) -> list[a2a.Message]
     messages: list[a2a.Message] = []
     # The session task has no log.
     with suppress(NotFound):
-        async for event in iterate_events(plane, task.id, pb.EVENT_KIND_STATUS, pb.EVENT_KIND_STATUS_TEXT):
+        async for event in iterate_events(plane, task.id, status_messages=True):
             message = event.event.status_update.status.message
             if kind_of(message) == kind and not is_partial(message):
                 messages.append(message)

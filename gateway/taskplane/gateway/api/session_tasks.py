@@ -48,9 +48,12 @@ async def iterate_tasks(
                 yield Listed(record.task, cursor_of(record), record.superseded)
 
 
-async def iterate_events(plane: Plane, task_id: str, *kinds: pb.EventKind.ValueType) -> AsyncGenerator[pb.Event, None]:
-    """Yield the events of some kinds in the log of a task, oldest first. Raise NotFound."""
-    asked = pb.ListEventsRequest(task_id=task_id, kinds=kinds, limit=_EVENTS)
+async def iterate_events(
+    plane: Plane, task_id: str, *kinds: pb.EventKind.ValueType, status_messages: bool = False
+) -> AsyncGenerator[pb.Event, None]:
+    """Yield the events of some kinds in the log of a task, oldest first. `status_messages`: those with the mark of a
+    status text only. Raise NotFound."""
+    asked = pb.ListEventsRequest(task_id=task_id, kinds=kinds, status_messages=status_messages, limit=_EVENTS)
     while True:
         events = (await plane.tasks.ListEvents(asked)).events
         for event in events:

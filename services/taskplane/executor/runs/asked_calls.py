@@ -38,3 +38,7 @@ class AskedCalls:
     async def session_state(self) -> dict[str, Any]:
         """Implement `TurnCalls.session_state`."""
         return await self._ask("session_state")  # type: ignore[no-any-return]
+
+    async def artifact(self, task_id: str, artifact_id: str, having: Mapping[str, Any]) -> port.Artifact | None:
+        """Implement `TurnCalls.artifact`."""
+        return await self._ask("artifact", task_id, artifact_id, having)  # type: ignore[no-any-return]

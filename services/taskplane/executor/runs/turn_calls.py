@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor import agent as port
+from taskplane.executor.artifact_reading import read_artifact
 from taskplane.executor.changes import MAX_MESSAGE_BYTES
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.states import TERMINAL
@@ -97,6 +98,13 @@ class Calls:
             return to_dict(await self._as_caller(lambda: self.ports.sessions.state(self.context_id)))
         except NotFound:
             return {}
+
+    async def artifact(self, task_id: str, artifact_id: str, having: Mapping[str, Any]) -> port.Artifact | None:
+        """Implement `TurnCalls.artifact`."""
+        try:
+            return await self._as_caller(lambda: read_artifact(self.ports.store, task_id, artifact_id, having))
+        except NotFound:
+            return None
 
     async def _as_caller(self, call: Callable[[], Awaitable[T]]) -> T:
         with acting_as(Principal(self.caller.tenant, self.caller.owner, self.ports.actor, service=True)):

@@ -1,8 +1,9 @@
 """Artifacts as they grow from chunks."""
 
-from collections.abc import MutableSequence
+from collections.abc import Iterator, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.changes import is_plain_part
 
 
@@ -26,3 +27,25 @@ def merge_artifact(artifacts: "MutableSequence[a2a.Artifact]", update: a2a.TaskA
                 found.parts[-1].text += part.text
             else:
                 found.parts.append(part)
+
+
+def in_pieces(artifact: a2a.Artifact) -> Iterator[pb.ReadArtifactResponse]:
+    """Yield an artifact as the store sends it, as its only version."""
+    head = a2a.Artifact()
+    head.CopyFrom(artifact)
+    del head.parts[:]
+    yield pb.ReadArtifactResponse(head=pb.ArtifactHead(artifact=head, version=1, versions=1))
+    for part in artifact.parts:
+        empty = a2a.Part()
+        empty.CopyFrom(part)
+        match part.WhichOneof("content"):
+            case "text":
+                empty.text, content = "", part.text.encode()
+            case "url":
+                empty.url, content = "", part.url.encode()
+            case "data":
+                content = part.data.SerializeToString()
+                empty.data.Clear()
+            case _:
+                empty.raw, content = b"", part.raw
+        yield pb.ReadArtifactResponse(pieces=pb.ArtifactPieces(pieces=[pb.ArtifactPiece(part=empty, data=content)]))

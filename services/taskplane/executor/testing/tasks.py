@@ -1,7 +1,7 @@
 """The tasks of one test in memory: what an executor needs of the task store and its queue, and nothing durable."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueServicer, TaskStoreSe
 from taskplane.executor.agent import text_of
 from taskplane.executor.changes import PARTIAL_KEYS, STATUS_TEXT
 from taskplane.executor.states import AT_REST, TERMINAL
-from taskplane.executor.testing.artifacts import merge_artifact
+from taskplane.executor.testing.artifacts import in_pieces, merge_artifact
 from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.interceptors import Context
 
@@ -118,6 +118,16 @@ class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
         return pb.GetTaskResponse(record=self.named(request.task_id).record)
 
+    async def ReadArtifact(
+        self, request: pb.ReadArtifactRequest, context: Context
+    ) -> AsyncIterator[pb.ReadArtifactResponse]:
+        for artifact in self.named(request.task_id).record.task.artifacts:
+            if artifact.artifact_id == request.artifact_id:
+                for response in in_pieces(artifact):
+                    yield response
+                return
+        raise NotFound(f"the task has no artifact {request.artifact_id}", reason="ARTIFACT_NOT_FOUND")
+
     async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
         kept = self.named(request.task_id)
         found = [
@@ -126,6 +136,7 @@ class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
             if event.generation > request.after_generation
             and (not request.kinds or event.kind in request.kinds)
             and (event.speaks or not request.speaking)
+            and (is_status_text(event.event.status_update.status.message) or not request.status_messages)
         ]
         return pb.ListEventsResponse(events=found[: request.limit or 100], record=_row(kept))
 

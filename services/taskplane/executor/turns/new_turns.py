@@ -32,6 +32,9 @@ from taskplane.runtime.retry import RETRYABLE, retry_briefly
 
 log = logging.getLogger(__name__)
 
+# Seconds between the outcome of a turn and its task, at most; and between two looks for that.
+_TO_CREATE: Final = 1.0
+_PAUSE: Final = 0.05
 _WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
 _ON_ORPHAN: Final = {
     "fail": tasks.ON_ORPHAN_FAIL,
@@ -132,6 +135,8 @@ class NewTurns:
                     await self._bring_in_line(send, decision)
                     return pb.SubmitResponse(message=decision.answer)
                 await afp("submit.after_outcome")
+                if decision.found:
+                    await self._await_task(task_id)
             send.message.task_id = task_id
             response, asked = await self._create(send, proposal, routing, saving, slot)
         finally:
@@ -140,6 +145,20 @@ class NewTurns:
             if routing is not None and not asked:
                 routing.drop()
         return response
+
+    async def _await_task(self, task_id: str) -> None:
+        """Wait a moment for a task that another executor may be about to create, whose run goes on with what its
+        router began."""
+        until = time.monotonic() + _TO_CREATE
+        while time.monotonic() < until:
+            try:
+                await self._store.GetTask(tasks.GetTaskRequest(task_id=task_id, history_length=0))
+                return
+            except NotFound:
+                await asyncio.sleep(_PAUSE)
+            except PlaneError:
+                # Whether it can be created is found out by creating it.
+                return
 
     async def _create(
         self,

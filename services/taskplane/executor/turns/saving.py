@@ -1,7 +1,10 @@
 """Session entries of a new turn: the user's message and the outcome."""
 
+import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -12,18 +15,25 @@ from taskplane.runtime import message_times
 from taskplane.runtime.retry import retry_briefly
 from taskplane.runtime.times import micros
 
+# Seconds that an executor takes to store what its router said, and between two looks for that.
+_TO_STORE: Final = 1.0
+_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome of a turn. `answer`: None if it is a task. `begins_session`: the session had no entry before it.
 
-    `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history.
+    `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history. `found`:
+    it was decided without this request's router, be it by an executor that is about to create the task.
     """
 
     answer: a2a.Message | None
     begins_session: bool
     repeated: bool
     unapplied: bool
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +70,12 @@ class Opening:
         saved = await self._begin(log, [self._user(is_task=False)])
         repeated = saved.appended == 0
         if repeated:
-            await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
-            decided = await log.outcome(self.context_id, self.invocation_id)
+            voided = await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
+            # Nobody asks any more about a turn that was voided.
+            decided = await self._outcome_within(0.0 if voided else route_timeout, log, saved)
             if decided is not None:
                 answer = decided.message if decided.HasField("message") else None
-                return Decision(answer, begins_session=False, repeated=True, unapplied=saved.unapplied)
+                return Decision(answer, begins_session=False, repeated=True, unapplied=saved.unapplied, found=True)
         begins = saved.appended == 1 == saved.entry_count
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
@@ -77,6 +88,25 @@ class Opening:
         """Return whether the message and its answer fit into one call."""
         answer = routing.answer()
         return answer is None or self.message.ByteSize() + answer.ByteSize() <= MAX_CALL_BYTES
+
+    async def _outcome_within(
+        self, route_timeout: float, log: SessionLog, saved: pb.AppendEntriesResponse
+    ) -> pb.Entry | None:
+        """Return the outcome of a turn that was saved before; None if there is none after the time that a router has.
+
+        Until then an executor may live that asks its router, and a model is not to be asked twice.
+        """
+        most = route_timeout + min(route_timeout, _TO_STORE)
+        age = time.time() - saved.known[0].created_at.ToMicroseconds() / 1e6
+        until = time.monotonic() + min(max(most - age, 0.0), most)
+        pause = _PAUSE
+        while (found := await log.outcome(self.context_id, self.invocation_id)) is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return found
 
     async def _begin(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
         """Save entries of which the first is the user's message, and have it here as it is there."""

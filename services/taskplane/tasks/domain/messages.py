@@ -15,6 +15,8 @@ _MARKS: Final = frozenset({*PARTIAL_KEYS, _KIND})
 _FINAL: Final = (False, False)
 STATUS_TEXT_MARK: Final = Struct(fields={_KIND: Value(string_value=_STATUS_TEXT)}).SerializeToString()
 """The metadata that makes a message a status text, serialized."""
+STATUS_TEXT_ENTRY: Final = STATUS_TEXT_MARK[2:]
+"""The same without the tag and the length before it, as it stands in a message that has more metadata."""
 
 
 def message_flags(message: a2a.Message) -> tuple[bool, bool]:

@@ -6,6 +6,7 @@ from typing import Final, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, text, tuple_
 
 from taskplane.runtime.errors import Invalid, NotFound
+from taskplane.storage.dialects import dialect_of
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.task import STATUS_TEXT, Event, Row, Scope, content_size
@@ -15,7 +16,7 @@ from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import ArtifactVersion
-from taskplane.tasks.tables import STATUS_TEXTS, event, task
+from taskplane.tasks.tables import STATUS_MESSAGES, STATUS_TEXTS, event, task
 
 Ts = TypeVarTuple("Ts")
 
@@ -162,6 +163,8 @@ def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter
     elif query.kinds:
         listing = listing.where(one_of(event.c.kind, "kinds"))
         parameters["kinds"] = query.kinds
+    if query.status_messages:
+        listing = listing.where(text(STATUS_MESSAGES[dialect_of(conn).name]))
     if query.speaking:
         listing = listing.where(event.c.speaks)
     order = event.c.generation.desc() if query.newest_first else event.c.generation

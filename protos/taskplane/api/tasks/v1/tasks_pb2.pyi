@@ -1131,6 +1131,7 @@ class ListEventsRequest(_message.Message):
     AFTER_GENERATION_FIELD_NUMBER: _builtins.int
     NEWEST_FIRST_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    STATUS_MESSAGES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     speaking: _builtins.bool
     """Only events whose `speaks` is set."""
@@ -1139,6 +1140,10 @@ class ListEventsRequest(_message.Message):
     newest_first: _builtins.bool
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
+    status_messages: _builtins.bool
+    """Only status updates whose content has the mark of a status text, `kind`: `status-message`: those of the kind
+    STATUS_TEXT, and those that an agent wrote itself.
+    """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EventKind.ValueType]:
         """Empty: all kinds."""
@@ -1152,10 +1157,11 @@ class ListEventsRequest(_message.Message):
         after_generation: _builtins.int = ...,
         newest_first: _builtins.bool = ...,
         limit: _builtins.int = ...,
+        status_messages: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_generation", b"after_generation", "kinds", b"kinds", "limit", b"limit", "newest_first", b"newest_first", "speaking", b"speaking", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_generation", b"after_generation", "kinds", b"kinds", "limit", b"limit", "newest_first", b"newest_first", "speaking", b"speaking", "status_messages", b"status_messages", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

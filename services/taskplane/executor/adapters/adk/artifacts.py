@@ -1,7 +1,7 @@
 """The artifact service of ADK for one turn: versions of artifacts are kept in the session, as its events are.
 
-So they are there for later turns, and a rewind cuts them with the turn that saved them. Only what the agent saves is
-kept here: what clients are shown is the artifact of the task, which has any size.
+So they are there for later turns, and a rewind cuts them with the turn that saved them. The content of a large version
+is not kept twice: it is read from the artifact of the task in which it was saved, which has any size.
 """
 
 import logging
@@ -12,13 +12,15 @@ from typing import Any, Final, NamedTuple
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService, ensure_part
 from google.genai import types
 
+from taskplane.executor.adapters.adk.content import part_of
 from taskplane.executor.adapters.adk.events import SavedArtifact, Stored, pack_artifact
 from taskplane.executor.agent import Turn
 
 log = logging.getLogger(__name__)
 
 MOST_KEPT: Final = 1024 * 1024
-"""Bytes of JSON that a version may have in order to be kept for later turns."""
+"""Bytes of JSON that a version may have in order to be kept in the session."""
+_URI: Final = "taskplane:{task_id}/{name}?version={version}"
 
 
 class _Version(NamedTuple):
@@ -53,22 +55,19 @@ class TurnArtifacts(BaseArtifactService):
         session_id: str | None = None,
         custom_metadata: dict[str, Any] | None = None,
     ) -> int:
-        """Keep a version; return its number, from 0. One that is larger than `MOST_KEPT` can be loaded in this run."""
+        """Keep a version; return its number, from 0."""
         part = ensure_part(artifact)
         versions = self._versions.setdefault(filename, [])
         number = versions[-1].about.version + 1 if versions else 0
         about = ArtifactVersion(
             version=number,
-            canonical_uri=f"taskplane:{self._turn.task_id}/{filename}?version={number}",
+            canonical_uri=_URI.format(task_id=self._turn.task_id, name=filename, version=number),
             custom_metadata=custom_metadata or {},
             create_time=time.time(),
             mime_type=part.inline_data.mime_type if part.inline_data else None,
         )
         encoded = part.model_dump_json(by_alias=True, exclude_none=True)
-        fits = len(encoded) <= MOST_KEPT
-        if not fits:
-            log.warning("artifact %r has %d bytes and is not kept for later turns", filename, len(encoded))
-        saved = SavedArtifact(name=filename, version=about, part=encoded if fits else None)
+        saved = SavedArtifact(name=filename, version=about, part=encoded if len(encoded) <= MOST_KEPT else None)
         versions.append(_Version(about, part))
         await self._turn.session.append(pack_artifact(saved, self._turn))
         return number
@@ -82,9 +81,17 @@ class TurnArtifacts(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """Return a version, or the newest; None if there is none, or it was too large to be kept."""
+        """Return a version, or the newest; None if there is none. A large one is read from its task, and is None, too,
+        if that was deleted, or if it is an older version and the log of the task was trimmed."""
         found = self._find(filename, version)
-        return found.part if found else None
+        if found is None or found.part is not None:
+            return found.part if found else None
+        task_id = found.about.canonical_uri.removeprefix("taskplane:").partition("/")[0]
+        artifact = await self._turn.session.artifact(task_id, filename, {"adk_version": found.about.version})
+        if artifact is None:
+            log.warning("version %d of artifact %r is no longer in task %s", found.about.version, filename, task_id)
+            return None
+        return part_of(artifact, found.about.mime_type)
 
     async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
         """Return the names of all artifacts."""

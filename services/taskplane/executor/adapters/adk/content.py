@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from google.genai import types
 
-from taskplane.executor.agent import ArtifactChunk, Message, Part
+from taskplane.executor.agent import Artifact, ArtifactChunk, Message, Part
 from taskplane.runtime.json_values import to_json
 
 _TYPES: Final = ("adk_type", "kagent_type")
@@ -84,6 +84,17 @@ def artifact_chunks(name: str, version: int, part: types.Part) -> Iterator[Artif
             last=last,
         )
         begun = True
+
+
+def part_of(artifact: Artifact, media_type: str | None) -> types.Part:
+    """Return the version of an ADK artifact whose pieces `artifact` has."""
+    first = artifact.parts[0]
+    if first.HasField("text"):
+        return types.Part(text="".join(part.text for part in artifact.parts))
+    if first.HasField("url"):
+        return types.Part(file_data=types.FileData(file_uri=first.url, mime_type=first.media_type or None))
+    data = b"".join(part.raw for part in artifact.parts)
+    return types.Part(inline_data=types.Blob(data=data, mime_type=media_type, display_name=artifact.name))
 
 
 def _pieces(part: types.Part) -> Iterator[tuple[dict[str, Any], bool]]:

@@ -1,0 +1,21 @@
+"""An agent that asks what about, and writes a short report."""
+
+from collections.abc import AsyncIterator
+
+from taskplane.executor.agent import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn, Working
+
+
+class Reporter:
+    card = AgentCard(name="Reporter", description="Writes short reports.", version="1")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        topic = turn.text.removeprefix("report").strip()
+        if not topic:
+            yield AskInput("What shall the report be about?")
+            return
+        yield Working("Writing the report")
+        yield ArtifactChunk("report", text=f"# {topic}\n", name="Report", media_type="text/markdown")
+        yield ArtifactChunk("report", text="All is well.\n", append=True, last=True)
+        yield Text("The report ")
+        yield Text("is done.")
+        yield Complete()

@@ -1,0 +1,70 @@
+"""The pages about agents, followed to the letter: each command is run, each file written, each answer seen."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.repo.reader import BLOCKS, Reader
+from tests.repo.scripts import model_of
+from tests.repo.tree import ROOT
+
+FOLLOWED: Final = (
+    "first-agent",
+    "agents",
+    "running-agents",
+    "developing-agents",
+    "adapters",
+    "functions",
+    "langgraph",
+    "a2a-sdk",
+    "remote-agents",
+    "workers",
+    "llm",
+    "pydantic-ai",
+    "adk",
+)
+# The blocks of a document that another test runs or checks, by their beginning.
+ELSEWHERE: Final = {
+    "workers": {
+        "cd docs/examples/node-worker\n": "tests/worker/test_node_worker.py",
+        "pip install ./protos\n": "tests/api/test_client_package.py",
+    },
+    "operations": {
+        "cp deploy/example.env deploy/.env": "tests/repo/test_deploy.py",
+        "[[keys]]\n": "tests/gateway/test_keys.py",
+        "python3 -c ": "tests/gateway/test_keys.py",
+        "pip install opentelemetry-distro": "tests/system/test_traces.py",
+    },
+}
+# The drawings of a document: blocks without a language.
+DRAWINGS: Final = {"architecture": 2, "workers": 1}
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_a_page_says_happens(name: str, tmp_path: Path) -> None:
+    """P1, P14, I1: from an empty folder on. The page first-agent goes through init, dev, edit, reload, chat, a broken
+    edit, and a fault that a test finds and the terminal shows."""
+    with ExitStack() as stack:
+        reader = Reader(page(name), tmp_path, stack, stack.enter_context(model_of(name)))
+        reader.follow(page(name), but=tuple(ELSEWHERE.get(name, ())))
+
+
+def test_every_block_of_the_documents_is_run_or_checked_by_a_test() -> None:
+    """P14: no page has a block that nobody follows; those of the README have tests of their own."""
+    drawings = dict[str, int]()
+    for path in (ROOT / "docs").glob("*.md"):
+        claimed = ELSEWHERE.get(path.stem, {})
+        blocks = list(BLOCKS.finditer(path.read_text()))
+        contents = [block["content"] for block in blocks if block["language"]]
+        if unlabelled := len(blocks) - len(contents):
+            drawings[path.stem] = unlabelled
+        if path.stem not in FOLLOWED:
+            assert [each for each in contents if not each.startswith(tuple(claimed))] == [], path.name
+        assert [it for it in claimed if not any(each.startswith(it) for each in contents)] == [], path.name
+        assert [test for test in claimed.values() if not (ROOT / test).exists()] == []
+    assert drawings == DRAWINGS
