@@ -86,6 +86,7 @@ class Run:
         self._routing = fresh.routing if fresh is not None else None
         self.cancelled = self._routing.cancelled if self._routing is not None else asyncio.Event()
         self.worker: asyncio.Task[None] | None = None
+        self._stopped = False
         self._ports = ports
         self._hosted = hosted
         self._record = record
@@ -115,7 +116,11 @@ class Run:
         self._session.committed(item)
 
     def stop(self) -> None:
-        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent."""
+        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent, once: what it
+        does to clean up is not cancelled however often this is called."""
+        if self._stopped:
+            return
+        self._stopped = True
         if not self.cancelled.is_set():
             metrics.STOPPED.labels(self.agent).inc()
         self.cancelled.set()
