@@ -89,10 +89,10 @@ class Figures:
 
 
 def left_behind() -> list[str]:
-    """The tasks of the library and of agents that still run."""
+    """The tasks of agents, and of clients of tool servers, that still run."""
     coroutines = [task.get_coro() for task in asyncio.all_tasks()]
     files = [each.cr_code.co_filename for each in coroutines if isinstance(each, CoroutineType)]
-    return [file for file in files if "pydantic_ai" in file or "fastmcp" in file or "executor/agents" in file]
+    return [file for file in files if "fastmcp" in file or "executor/agents" in file]
 
 
 def assert_ends_canceled(turn: Round, logged: Sequence[Json]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_of, turn
-from tests.executor.plane import said
+from tests.executor.plane import said, until
 from tests.support.scripted_model import After, Cut, Delta, Failing, Finish, Until, calls, hang, refused, text
 
 from taskplane.executor.agent import AgentError, ArtifactChunk, Say, Text, ToolCall, ToolResult, Usage, Working
@@ -77,6 +77,22 @@ async def test_a_route_that_is_cancelled_closes_the_connection_of_its_model() ->
         await asyncio.wait((routing,))
         async with asyncio.timeout(5):
             await server.requests[0].closed.wait()
+
+
+async def test_a_run_that_is_cancelled_while_its_model_begins_to_answer_closes_the_connection() -> None:
+    """P8, P11: at each step of the event loop, in some of which the library leaves the stream open."""
+    async with open_agent(lambda _: [Delta("half"), *hang()]) as (agent, server):
+        for steps in range(60):
+            changes = agent.run(turn("write"))
+            running = asyncio.create_task(all_of(changes))
+            while len(server.requests) <= steps:
+                await asyncio.sleep(0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait((running,))
+            await changes.aclose()  # type: ignore[attr-defined]
+        await until(lambda: all(request.closed.is_set() for request in server.requests))
 
 
 async def test_tools_are_called_and_their_results_told() -> None:

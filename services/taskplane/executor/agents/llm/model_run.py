@@ -13,6 +13,7 @@ from taskplane.executor.agent import Change, Turn
 from taskplane.executor.agents.llm.events import Events, usage
 from taskplane.executor.agents.llm.failures import check_whole, readable
 from taskplane.executor.agents.llm.history import prompt
+from taskplane.executor.agents.llm.open_streams import OpenStreams
 
 
 class ModelRun:
@@ -38,8 +39,10 @@ class ModelRun:
 
     async def changes(self) -> AsyncGenerator[Change, None]:
         """Yield the changes of the run. AgentError: the model failed."""
+        streams = OpenStreams()
+        options = {**self._options, "capabilities": [*self._options.get("capabilities", ()), streams]}
         try:
-            async with self._agent.iter(None, message_history=self._given, **self._options) as run:
+            async with self._agent.iter(None, message_history=self._given, **options) as run:
                 async with aclosing(self._steps(run)) as steps:
                     async for change in steps:
                         yield change
@@ -50,6 +53,8 @@ class ModelRun:
             if failure is error:
                 raise
             raise failure from error
+        finally:
+            await streams.close()
 
     async def _steps(self, run: AgentRun[Any, Any]) -> AsyncGenerator[Change, None]:
         first = True
