@@ -7,7 +7,17 @@ from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_o
 from tests.executor.plane import said, until
 from tests.support.scripted_model import After, Cut, Delta, Failing, Finish, Until, calls, hang, refused, text
 
-from taskplane.executor.agent import AgentError, ArtifactChunk, Say, Text, ToolCall, ToolResult, Usage, Working
+from taskplane.executor.agent import (
+    AgentError,
+    ArtifactChunk,
+    Say,
+    StatusText,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Working,
+)
 
 REPORT = {"name": "Report", "description": "A report.", "content": 'One "two"\n\U0001f600 three ' * 20}
 
@@ -187,7 +197,8 @@ async def test_a_status_text_is_asked_for_without_tools() -> None:
     """P4: with those that it must not repeat."""
     async with open_agent(tools=[len]) as (agent, server):
         server.add(text('"Reading sources."'))
-        assert await agent.status_text(turn("write"), ["Thinking", "Looking"]) == "Reading sources"
+        said = await agent.status_text(turn("write"), ["Thinking", "Looking"])
+        assert said == StatusText("Reading sources", {"requests": 1, "input_tokens": 11, "output_tokens": 5})
         (request,) = server.requests
         assert not request.tools
         assert "Thinking" in request.said[-1][1] and "50 characters" in request.said[-1][1]

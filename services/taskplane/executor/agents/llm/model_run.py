@@ -9,8 +9,8 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.run import AgentRun
 
-from taskplane.executor.agent import Change, Turn
-from taskplane.executor.agents.llm.events import Events, usage
+from taskplane.executor.agent import Change, Turn, Usage
+from taskplane.executor.agents.llm.events import Events, figures
 from taskplane.executor.agents.llm.failures import check_whole, readable
 from taskplane.executor.agents.llm.history import prompt
 from taskplane.executor.agents.llm.open_streams import OpenStreams
@@ -68,9 +68,8 @@ class ModelRun:
                         for change in self._events.of(event):
                             yield change
             elif Agent.is_call_tools_node(node):
+                yield Usage(figures(node.model_response.usage))
                 check_whole(run.ctx.deps.model, node.model_response)
-                for figures in usage(node.model_response):
-                    yield figures
                 if not node.model_response.tool_calls:
                     await self._read(run)
                 async with node.stream(run.ctx) as results:
