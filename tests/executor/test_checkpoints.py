@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Migrated
-from tests.executor.plane import Stores, open_plane, open_stores, text
+from tests.executor.plane import Stores, eventually, open_plane, open_stores, text
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -30,6 +30,7 @@ from taskplane.executor.agent import (
     Usage,
 )
 from taskplane.executor.changes import USAGE
+from taskplane.runtime.json_values import to_dict
 
 
 @pytest.fixture
@@ -136,6 +137,38 @@ async def test_the_figures_of_a_run_are_summed_when_it_ends(stores: Stores) -> N
         await plane.submit("more", task_id=task.id)
         going.set()
         assert usage(await plane.at_rest(waiting)) == {"tokens": 15, "cost": 1.5}
+
+
+async def test_the_figures_of_a_canceled_run_are_those_that_it_told_until_then(
+    tmp_path: Path, database_url: str
+) -> None:
+    """P7, P8: in the answer to the cancel, in the log and in the task, also after a restart of the stores."""
+    told = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Usage({"tokens": 2})
+        yield Usage({"tokens": 3})
+        await told.wait()
+        yield Usage({"cost": 0.5})
+        yield Text("half a sen")
+        await asyncio.Event().wait()
+
+    async def known(request: tasks.AppendEventsRequest) -> None:
+        if any(item.usage.get("tokens") == 5 for item in request.items):
+            told.set()
+
+    async with open_stores(tmp_path, database_url=database_url) as stores:
+        stores.channel.after["AppendEvents"] = known
+        async with open_plane(stores, ("a", Scripted(script))) as plane:
+            task_id = (await plane.submit("go")).task.task_id
+            await eventually(lambda: plane.events(task_id), lambda events: b"half a sen" in str(events[-1]).encode())
+            canceled = await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+            assert usage(canceled.record.task) == {"tokens": 5, "cost": 0.5}
+            last = (await plane.events(task_id))[-1].event.status_update
+            assert last.status.state == a2a.TASK_STATE_CANCELED
+            assert to_dict(last.metadata)[USAGE] == {"tokens": 5, "cost": 0.5}
+    async with open_stores(tmp_path, database_url=database_url) as stores, open_plane(stores) as plane:
+        assert usage(await plane.task(task_id)) == {"tokens": 5, "cost": 0.5}
 
 
 @pytest.mark.parametrize(

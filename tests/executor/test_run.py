@@ -285,6 +285,37 @@ async def test_a_cancel_stops_the_agent_and_keeps_what_was_shown(stores: Stores)
         assert copied == ["go", "half a sen"]
 
 
+async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(stores: Stores) -> None:
+    """P8, P11: however often its executor hears meanwhile that the lease is gone."""
+    running, may_end = asyncio.Event(), asyncio.Event()
+    ends: list[str] = []
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            yield Text("begun")
+            running.set()
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await may_end.wait()
+                ends.append("cleaned up")
+            except asyncio.CancelledError:
+                ends.append("cancelled again")
+                raise
+
+    async with open_plane(stores, ("a", Scripted(script)), renew_every=0.05, cancel_grace=30.0) as plane:
+        reference = await plane.submit("go")
+        await running.wait()
+        await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
+        (run,) = plane.room.runs.active
+        await until(run.cancelled.is_set)
+        told = stores.calls["Renew"]
+        await until(lambda: stores.calls["Renew"] >= told + 3)
+        may_end.set()
+        await until(lambda: not plane.room.runs.active)
+    assert ends == ["cleaned up"]
+
+
 async def test_an_agent_that_swallows_the_cancel_writes_nothing_more(stores: Stores) -> None:
     running = asyncio.Event()
 

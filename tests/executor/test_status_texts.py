@@ -13,7 +13,20 @@ from tests.executor.scripted import Scripted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import ArtifactChunk, Change, Checkpoint, Complete, Policy, Say, Text, Turn, Working
+from taskplane.executor.agent import (
+    ArtifactChunk,
+    Change,
+    Checkpoint,
+    Complete,
+    Policy,
+    Say,
+    StatusText,
+    Text,
+    Turn,
+    Working,
+)
+from taskplane.executor.changes import USAGE
+from taskplane.runtime.json_values import to_dict
 
 INTERVAL = 0.01
 TEXT = tasks.EVENT_KIND_STATUS_TEXT
@@ -22,14 +35,16 @@ TEXT = tasks.EVENT_KIND_STATUS_TEXT
 class Telling(Scripted):
     """Runs a script, and tells what it does by a function of the number of the call."""
 
-    def __init__(self, script: Callable[[Turn], AsyncIterator[Change]], tell: Callable[[int], str | None]) -> None:
+    def __init__(
+        self, script: Callable[[Turn], AsyncIterator[Change]], tell: Callable[[int], str | StatusText | None]
+    ) -> None:
         super().__init__(script, policy=Policy(on_orphan="resume"))
         self.recent: list[Sequence[str]] = []
         self.heard: list[list[str]] = []
         self.at_once = self.most_at_once = 0
         self._tell = tell
 
-    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
+    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | StatusText | None:
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
         try:
@@ -39,6 +54,10 @@ class Telling(Scripted):
             return self._tell(len(self.recent))
         finally:
             self.at_once -= 1
+
+
+def used(task: a2a.Task) -> object:
+    return to_dict(task.metadata).get(USAGE)
 
 
 def working(count: int, calls: Callable[[], int], *then: Change) -> Callable[[Turn], AsyncIterator[Change]]:
@@ -210,3 +229,24 @@ async def test_texts_stop_with_a_run_that_is_cancelled_or_fails(stores: Stores) 
             last = (await plane.events(task_id))[-1]
             assert last.kind == tasks.EVENT_KIND_STATUS
             assert last.event.status_update.status.state in (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_CANCELED)
+
+
+async def test_what_status_texts_cost_is_part_of_the_figures_of_the_run(stores: Stores) -> None:
+    """P4, P7: also of those that are not sent, and when the run is canceled."""
+    texts = ["one", None, "one", "two"]
+
+    def tell(call: int) -> StatusText | None:
+        return StatusText(texts[call - 1], {"requests": 1}) if call <= len(texts) else None
+
+    agent = Telling(working(5, lambda: len(agent.recent)), tell)
+    async with open_plane(stores, ("a", agent), status_interval=INTERVAL) as plane:
+        task = await plane.run("go")
+        assert used(task) == {"requests": 4}
+        said = [event.event.status_update.status.message for event in await plane.events(task.id, TEXT)]
+        assert [text(message) for message in said] == ["one", "two"]
+    hanging = Telling(working(1, lambda: 0), tell)
+    async with open_plane(stores, ("a", hanging), status_interval=INTERVAL) as plane:
+        task_id = (await plane.submit("go")).task.task_id
+        await until(lambda: len(hanging.recent) > len(texts))
+        canceled = await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+        assert used(canceled.record.task) == {"requests": 4}

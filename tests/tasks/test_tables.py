@@ -180,7 +180,16 @@ def unguarded(conn: Connection, *statements: str) -> None:
 
 def insert_as_of_0001(conn: Connection) -> None:
     """A task as the first version kept it: made, worked on and completed."""
-    new = {"superseded", "superseded_seq", "in_turn", "trimmed_generation", "trace", "cut_turns", *NEW_IN_0011}
+    new = {
+        "superseded",
+        "superseded_seq",
+        "in_turn",
+        "trimmed_generation",
+        "trace",
+        "cut_turns",
+        *NEW_IN_0011,
+        *NEW_IN_0012,
+    }
     values: dict[str, Any] = {column.name: None for column in task.columns if column.name not in new}
     values |= dict.fromkeys(("uid", "tenant", "owner", "agent", "salt"), "x")
     values |= {"id": "old", "context_id": "c", "origin": "managed", "state": COMPLETED, "message_id": "m"}

@@ -44,6 +44,7 @@ __all__ = [
     "Reject",
     "Router",
     "Say",
+    "StatusText",
     "StatusWriter",
     "Task",
     "Text",
@@ -257,8 +258,10 @@ class Checkpoint:
 class Usage:
     """Figures of the run, for example `{"input_tokens": 120}`; they are added to those given before.
 
-    They end up in the task's `metadata["taskplane.dev/usage"]` when the run ends, whichever way, and there are added
-    to those of its earlier runs. ValueError, TypeError: no finite numbers by name.
+    They end up in the task's `metadata["taskplane.dev/usage"]` when the run ends, whichever way, also if it is canceled
+    or its process is lost, and there are added to those of its earlier runs.
+
+    A run has at most 100 of them. ValueError, TypeError: no finite numbers by name.
     """
 
     figures: Mapping[str, float]
@@ -269,6 +272,17 @@ class Usage:
             _check_number(name, value, (int, float))
             if not math.isfinite(value):
                 raise ValueError(f"{name} is a finite number, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusText:
+    """What a StatusWriter says, or None, and what it cost: figures as of Usage. ValueError, TypeError as there."""
+
+    text: str | None
+    usage: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        Usage(self.usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,8 +437,9 @@ class Router(Protocol):
 class StatusWriter(Protocol):
     """An agent that tells what it is doing while it works."""
 
-    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
-        """Return a text of at most 50 characters that says what is being done now, or None for none.
+    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | StatusText | None:
+        """Return a text of at most 50 characters that says what is being done now, or None for none; a StatusText if
+        asking for it has figures of its own.
 
         Called every `status_interval` seconds of the executor while a run works on a turn, until it makes an artifact
         or ends; one call at a time, in the event loop of the executor, whatever the isolation of the agent.

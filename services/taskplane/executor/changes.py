@@ -1,7 +1,7 @@
 """Conversion of an agent's changes to those of the task store."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
@@ -100,14 +100,13 @@ class MessageFactory:
 
 @dataclass(slots=True)
 class Status:
-    """A change to `state`; `reason` becomes `metadata.reason` of the event, `usage` its `metadata[USAGE]`. `ends`: the
-    end or pause of the run follows with the same message."""
+    """A change to `state`; `reason` becomes `metadata.reason` of the event. `ends`: the end or pause of the run follows
+    with the same message."""
 
     state: "a2a.TaskState.ValueType"
     message: a2a.Message | None = None
     reason: str = ""
     ends: bool = False
-    usage: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def size(self) -> int:
         """Return the approximate bytes of the content."""
@@ -123,8 +122,6 @@ class Status:
             update.metadata.fields["reason"].string_value = self.reason
         if self.ends:
             update.metadata.fields[growing_text.ENDS].bool_value = True
-        if self.usage:
-            update.metadata.fields[USAGE].struct_value.update(self.usage)
 
 
 @dataclass(slots=True)

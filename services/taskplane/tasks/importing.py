@@ -371,7 +371,7 @@ def _agrees(task: a2a.Task, left: Sequence[Event]) -> bool:
     said = [*made.history]
     known = {message.message_id for message in said}
     for event in left:
-        if event.state in AT_REST:
+        if event.state == SUBMITTED or event.state in AT_REST:
             add_usage(made, a2a.StreamResponse.FromString(event.payload).status_update)
         if event.kind == MESSAGE:
             message = _message_of(a2a.StreamResponse.FromString(event.payload))

@@ -138,6 +138,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def AppendEvents(self, request: pb.AppendEventsRequest, context: Context) -> pb.AppendEventsResponse:
         items = wire.append(request, caller().actor)
         validation.append(items)
+        validation.usage(request)
         for each in request.items:
             tracing.link(each.traceparent)
         response = pb.AppendEventsResponse()

@@ -218,6 +218,7 @@ task: Final = Table(
     Column("queue_limit", BigInteger),
     Column("pause_limit", BigInteger),
     Column("limit_at", BigInteger),
+    Column("usage", LargeBinary),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),

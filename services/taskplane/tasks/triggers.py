@@ -73,6 +73,7 @@ LIVE: Final = frozenset(
         "event_bytes",
         "superseded",
         "trace",
+        "usage",
         "cut_turns",
     }
 )

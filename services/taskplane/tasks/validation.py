@@ -4,6 +4,7 @@
 every field that is wrong, or with reason `TOO_DEEP`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from taskplane.tasks.domain.task import STATES
 from taskplane.tasks.pages import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
 
 MAX_CHANGES: Final = 1000
+MAX_FIGURES: Final = 100
 MAX_SESSIONS: Final = 1000
 MAX_CAPACITY: Final = 100_000
 # The byte of U+0000 in a text. Tags and lengths have such bytes, too: it is only a reason to look closer.
@@ -283,6 +285,18 @@ def append(items: Sequence[Append]) -> None:
     problems.done()
     for item in items:
         _check_depth("items", item.changes)
+
+
+def usage(request: pb.AppendEventsRequest) -> None:
+    """Check the figures of the items of AppendEvents."""
+    problems = _Problems()
+    for index, item in enumerate(request.items):
+        if len(item.usage) > MAX_FIGURES:
+            problems.add(f"items[{index}].usage", f"has more than {MAX_FIGURES} figures")
+        for name, figure in item.usage.items():
+            if len(name) > MAX_ID or not math.isfinite(figure):
+                problems.add(f"items[{index}].usage", "has a figure that is not finite, or whose name is too long")
+    problems.done()
 
 
 def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:

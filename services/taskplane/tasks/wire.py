@@ -1,6 +1,6 @@
 """Conversion between the domain and protobuf: rows, tasks and events to messages, requests to operations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -18,6 +18,7 @@ from taskplane.tasks.domain.changes import (
     read_status_text,
 )
 from taskplane.tasks.domain.commands import Answer
+from taskplane.tasks.domain.fold import USAGE
 from taskplane.tasks.domain.task import (
     CHECKPOINT,
     DOCUMENT,
@@ -255,9 +256,16 @@ def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]
             item.consumed_generation,
             item.copied_generation,
             tracing.pack(item.traceparent) if item.traceparent else None,
+            _usage(item.usage) if item.usage else None,
         )
         for item in request.items
     ]
+
+
+def _usage(figures: Mapping[str, float]) -> bytes:
+    update = a2a.TaskStatusUpdateEvent()
+    update.metadata.fields[USAGE].struct_value.update(figures)
+    return update.SerializeToString(deterministic=True)
 
 
 def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessage) -> commands.AddMessage:

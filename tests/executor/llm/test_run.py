@@ -4,10 +4,20 @@ import asyncio
 
 import pytest
 from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_of, turn
-from tests.executor.plane import said
+from tests.executor.plane import said, until
 from tests.support.scripted_model import After, Cut, Delta, Failing, Finish, Until, calls, hang, refused, text
 
-from taskplane.executor.agent import AgentError, ArtifactChunk, Say, Text, ToolCall, ToolResult, Usage, Working
+from taskplane.executor.agent import (
+    AgentError,
+    ArtifactChunk,
+    Say,
+    StatusText,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Working,
+)
 
 REPORT = {"name": "Report", "description": "A report.", "content": 'One "two"\n\U0001f600 three ' * 20}
 
@@ -77,6 +87,22 @@ async def test_a_route_that_is_cancelled_closes_the_connection_of_its_model() ->
         await asyncio.wait((routing,))
         async with asyncio.timeout(5):
             await server.requests[0].closed.wait()
+
+
+async def test_a_run_that_is_cancelled_while_its_model_begins_to_answer_closes_the_connection() -> None:
+    """P8, P11: at each step of the event loop, in some of which the library leaves the stream open."""
+    async with open_agent(lambda _: [Delta("half"), *hang()]) as (agent, server):
+        for steps in range(60):
+            changes = agent.run(turn("write"))
+            running = asyncio.create_task(all_of(changes))
+            while len(server.requests) <= steps:
+                await asyncio.sleep(0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait((running,))
+            await changes.aclose()  # type: ignore[attr-defined]
+        await until(lambda: all(request.closed.is_set() for request in server.requests))
 
 
 async def test_tools_are_called_and_their_results_told() -> None:
@@ -171,7 +197,8 @@ async def test_a_status_text_is_asked_for_without_tools() -> None:
     """P4: with those that it must not repeat."""
     async with open_agent(tools=[len]) as (agent, server):
         server.add(text('"Reading sources."'))
-        assert await agent.status_text(turn("write"), ["Thinking", "Looking"]) == "Reading sources"
+        said = await agent.status_text(turn("write"), ["Thinking", "Looking"])
+        assert said == StatusText("Reading sources", {"requests": 1, "input_tokens": 11, "output_tokens": 5})
         (request,) = server.requests
         assert not request.tools
         assert "Thinking" in request.said[-1][1] and "50 characters" in request.said[-1][1]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.executor.llm.processes import command, is_gone
+from tests.executor.llm.processes import command, is_gone, plain_command
 from tests.executor.llm.turns import all_of, open_agent, text_of, turn
 from tests.executor.plane import until
 from tests.support.scripted_model import Answer, Request, calls, hang, text
@@ -45,6 +45,19 @@ async def test_its_process_is_gone_after_a_cancel(tmp_path: Path, at: str) -> No
         if at == "model":
             async with asyncio.timeout(10):
                 await server.requests[0].closed.wait()
+
+
+async def test_its_process_is_gone_after_a_cancel_while_its_tools_are_asked_for(tmp_path: Path) -> None:
+    """P8, P11: the library does not leave a server that it is cancelled in then."""
+    notes = tmp_path / "notes"
+    async with open_agent(mcp=[plain_command(notes, "mute")]) as (agent, _):
+        changes = agent.run(turn("wait"))
+        running = asyncio.create_task(all_of(changes))
+        await until(lambda: notes.exists() and "listed" in notes.read_text())
+        running.cancel()
+        await asyncio.wait((running,))
+        await changes.aclose()  # type: ignore[attr-defined]
+        await until(is_gone(notes))
 
 
 async def test_a_server_that_cannot_be_reached_fails_before_the_model_is_asked() -> None:

@@ -26,6 +26,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AgentError
+from taskplane.runtime.json_values import to_dict
 
 STATUS_TEXT = tasks.EVENT_KIND_STATUS_TEXT
 REPORT = {"name": "Report", "description": "A report.", "content": "0123456789" * 500}
@@ -187,6 +188,31 @@ async def test_status_texts_are_written_beside_the_work_until_an_artifact_begins
         assert not {"Reading", "Thinking hard"} & set(await plane.conversation(task.context_id))
         last = [request for request in server.requests if stage(request) == "status"][-1]
         assert "Reading" in last.said[-1][1] and "Thinking hard" in last.said[-1][1]
+
+
+async def test_a_canceled_task_tells_the_figures_of_its_model_calls_with_those_of_status_texts(stores: Stores) -> None:
+    """P7, P4, P8: of all calls that were answered until then."""
+    answers = iter([words("Reading"), words("Reading"), words("Thinking")])
+    known = asyncio.Event()
+
+    async def heard(request: tasks.AppendEventsRequest) -> None:
+        if any(item.usage.get("requests") == 5 for item in request.items):
+            known.set()
+
+    async def think() -> str:
+        """Think."""
+        await asyncio.Event().wait()
+        return "never"
+
+    stores.channel.after["AppendEvents"] = heard
+    script = by_stage(work=calls(("think", {})), status=lambda _: next(answers, hang()))
+    async with opened(stores, script, tools=[think], status_interval=0.02) as (plane, _):
+        task_id = (await plane.submit("write")).task.task_id
+        async with asyncio.timeout(30):
+            await known.wait()
+        canceled = await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
+        figures = to_dict(canceled.record.task.metadata)["taskplane.dev/usage"]
+        assert figures == {"requests": 5, "input_tokens": 55, "output_tokens": 25}
 
 
 async def test_a_model_that_fails_fails_the_task_with_a_readable_reason(stores: Stores) -> None:

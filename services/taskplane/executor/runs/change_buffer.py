@@ -1,7 +1,6 @@
 """Conversion of an agent's changes to those of its outbox: one open text at a time, artifacts from their beginning."""
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +25,6 @@ class ChangeBuffer:
         self.spoke = False
         # The data of the newest checkpoint of the task.
         self.checkpoint: Any = None
-        # The sums of the figures of the run.
-        self.usage: defaultdict[str, float] = defaultdict(int)
         # An artifact was made in this turn.
         self.made_artifact = False
         # Until an artifact begins or the turn ends.
@@ -85,8 +82,7 @@ class ChangeBuffer:
             self._outbox.put(Saved(json.dumps(change.data, separators=(",", ":"), ensure_ascii=False).encode()))
             self.checkpoint = change.data
         elif isinstance(change, port.Usage):
-            for name, value in change.figures.items():
-                self.usage[name] += value
+            self._outbox.count(change.figures)
         else:
             raise TypeError(f"run yields changes, not {type(change).__name__}")
 

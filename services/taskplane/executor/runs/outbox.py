@@ -4,8 +4,10 @@ Over 300 lines, since the two sides of one small state machine stand side by sid
 """
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -154,6 +156,7 @@ class _Item:
     entries: list[_Entry]
     final: bool
     copied: int
+    counted: int
 
 
 class Outbox:
@@ -195,6 +198,10 @@ class Outbox:
         self._final: tuple[_Ready, int] | None = None
         self._copied = 0
         self._claimed = 0
+        # The sums of the figures of the run, how often they changed, and how far the store knows of that.
+        self._usage: defaultdict[str, float] = defaultdict(int)
+        self._counted = 0
+        self._told = 0
         self._pending = False
         self._refusal: ItemRefused | None = None
         self._stopped = False
@@ -280,6 +287,17 @@ class Outbox:
         """Tell the store, with the next item, that the session has every message up to `generation`."""
         self._copied = max(self._copied, generation)
 
+    def count(self, figures: Mapping[str, float]) -> None:
+        """Add figures to those of the run. The store has them when the run ends, whoever ends it."""
+        if not figures:
+            return
+        for name, value in figures.items():
+            if math.isfinite(total := self._usage[name] + value):
+                self._usage[name] = total
+        self._counted += 1
+        if self._item is None:
+            self._ring(self)
+
     def clear(self) -> None:
         """Forget what waits and what was refused, so that a last change can be tried by itself."""
         self._waiting.clear()
@@ -308,6 +326,8 @@ class Outbox:
         if self._item is not None:
             return len(self._item.entries), sum(entry.size for entry in self._item.entries)
         if self._final is None or self._pending:
+            if not self._waiting and self._counted > self._told:
+                return 1, OVERHEAD
             return len(self._waiting), self._bytes
         return len(self._waiting) + 1, self._bytes + self._final[0].size
 
@@ -333,7 +353,9 @@ class Outbox:
             entry.fill(changes.add())
         if self._copied > self._claimed:
             item.copied_generation = self._copied
-        self._item = _Item(item, entries, final, self._copied)
+        if self._counted > self._told:
+            item.usage.update(self._usage)
+        self._item = _Item(item, entries, final, self._copied, self._counted)
         self._wake()
 
     def answer(self, result: pb.AppendResult) -> bool:
@@ -345,6 +367,7 @@ class Outbox:
         self.input_generation = max(self.input_generation, result.input_generation)
         if not result.HasField("refusal"):
             self._claimed = max(self._claimed, item.copied)
+            self._told = item.counted
             if item.final:
                 self._final = None
                 self.at_rest = True
@@ -359,7 +382,8 @@ class Outbox:
                 for _, message in spoken:
                     message_times.add_time(message.metadata, micros(result.created_at))
             first, last = result.first_generation, result.last_generation
-            self._committed(Committed(first, last, len(item.entries), timed, spoken))
+            if item.entries:
+                self._committed(Committed(first, last, len(item.entries), timed, spoken))
         elif result.refusal.reason == "PENDING_INPUT" and item.final:
             self._pending = True
             sent = zip(item.request.changes, item.entries, strict=True)
@@ -372,7 +396,8 @@ class Outbox:
         else:
             self.refuse(ItemRefused(result.refusal.reason, result.refusal.message))
         self._wake()
-        return self._refusal is None and (bool(self._waiting) or self._final is not None)
+        more = bool(self._waiting) or self._final is not None or self._counted > self._told
+        return self._refusal is None and not self.at_rest and more
 
     def refuse(self, refusal: ItemRefused) -> None:
         """Drop an item that the store will never take; the run is told at its next step, and nothing is sent until it

@@ -86,6 +86,7 @@ class Run:
         self._routing = fresh.routing if fresh is not None else None
         self.cancelled = self._routing.cancelled if self._routing is not None else asyncio.Event()
         self.worker: asyncio.Task[None] | None = None
+        self._stopped = False
         self._ports = ports
         self._hosted = hosted
         self._record = record
@@ -115,7 +116,11 @@ class Run:
         self._session.committed(item)
 
     def stop(self) -> None:
-        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent."""
+        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent, once: what it
+        does to clean up is not cancelled however often this is called."""
+        if self._stopped:
+            return
+        self._stopped = True
         if not self.cancelled.is_set():
             metrics.STOPPED.labels(self.agent).inc()
         self.cancelled.set()
@@ -356,7 +361,7 @@ class Run:
         await self._session.copy()
         await self._session.look()
         await afp("complete.after_copy")
-        ended = Status(a2a.TASK_STATE_COMPLETED, message, usage=self._change_buffer.usage)
+        ended = Status(a2a.TASK_STATE_COMPLETED, message)
         at_rest = await self.outbox.finish(ended, consumed=self._inputs.consumed)
         if at_rest and message is None:
             # No message that is copied tells the session of the end.
@@ -372,7 +377,7 @@ class Run:
             return False
         await self._session.copy()
         await self._session.look()
-        paused = Status(state, message, usage=self._change_buffer.usage)
+        paused = Status(state, message)
         return await self.outbox.finish(paused, consumed=self._inputs.consumed)
 
     async def _close(self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str) -> None:
@@ -382,7 +387,7 @@ class Run:
         if reason:
             message.metadata.fields["reason"].string_value = reason
         self._change_buffer.end_turn()
-        ended = Status(state, message, reason, usage=self._change_buffer.usage)
+        ended = Status(state, message, reason)
         await self.outbox.finish(ended, message, consumed=self._inputs.consumed)
         await self._session.copy_at_rest()
 

@@ -66,6 +66,9 @@ class StatusTexts:
             recent = await self._read_recent()
             try:
                 text = await writer.status_text(turn(), tuple(recent))
+                if isinstance(text, port.StatusText):
+                    self._outbox.count(text.usage)
+                    text = text.text
                 if text is None or not self._is_news(text, recent):
                     continue
                 if not self._outbox.blocked and self._buffer.status_text(text):
@@ -77,7 +80,7 @@ class StatusTexts:
 
     def _is_news(self, text: object, recent: deque[str]) -> bool:
         if not isinstance(text, str):
-            raise TypeError(f"status_text returns a str or None, not {type(text).__name__}")
+            raise TypeError(f"status_text returns a str, a StatusText or None, not {type(text).__name__}")
         return bool(text.strip()) and len(text) <= MAX_LENGTH and text not in recent
 
     async def _read_recent(self) -> deque[str]:

@@ -33,6 +33,8 @@ class Kept:
     answers: dict[tuple[int, int], pb.AppendResult] = field(default_factory=dict[tuple[int, int], pb.AppendResult])
     # The text that grows, until its message is whole.
     open_text: a2a.Message | None = None
+    # The figures of runs, by fence.
+    usage: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
 
 
 class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
@@ -257,6 +259,8 @@ class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
             for change in item.changes:
                 self._apply(kept, change)
             record.copied_generation = max(record.copied_generation, item.copied_generation)
+            if item.usage:
+                kept.usage[item.fence] = dict(item.usage)
             if item.consumed_generation:
                 record.consumed_generation = item.consumed_generation
             if item.changes:

@@ -7,7 +7,7 @@ Only the stores are small ones: nothing is written, rewinds and other sessions d
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -186,7 +186,8 @@ class TurnRun:
 
     def _answered(self, message: a2a.Message) -> TurnResult:
         text = port.text_of(message)
-        return self._result(state="answered", text=text, messages=(message,), direct_answer=text)
+        told = [change.figures for change in self._recorder.changes if isinstance(change, port.Usage)]
+        return self._result(state="answered", text=text, messages=(message,), direct_answer=text, usage=_sums(told))
 
     def _ended(self, kept: Kept) -> TurnResult:
         task = a2a.Task()
@@ -204,15 +205,11 @@ class TurnRun:
             task=task,
             artifacts={artifact.artifact_id: _artifact(artifact) for artifact in task.artifacts},
             status_texts=tuple(status_texts(kept.events)),
+            usage=_sums(kept.usage.values()),
         )
 
     def _result(self, **found: Any) -> TurnResult:
         changes = self._recorder.changes
-        usage: dict[str, float] = {}
-        for change in changes:
-            if isinstance(change, port.Usage):
-                for name, value in change.figures.items():
-                    usage[name] = usage.get(name, 0) + value
         points = [change.data for change in changes if isinstance(change, port.Checkpoint)]
         values: dict[str, Any] = {
             "reason": "",
@@ -225,12 +222,19 @@ class TurnRun:
         return TurnResult(
             changes=tuple(changes[self._seen :]),
             error=self._recorder.error,
-            usage=usage,
             checkpoint=points[-1] if points else None,
             session_events=self._session.events,
             session_state=dict(self._session.state),
             **values,
         )
+
+
+def _sums(told: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for figures in told:
+        for name, value in figures.items():
+            sums[name] = sums.get(name, 0) + value
+    return sums
 
 
 @asynccontextmanager

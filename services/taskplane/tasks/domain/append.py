@@ -21,6 +21,10 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
         return _refused(row, refusal)
     draft = Draft(row, op.actor, now, trace=op.trace, artifacts=found.artifacts)
     consumed = max(op.consumed_generation, row.consumed_generation)
+    if op.usage is not None:
+        draft.count(op.usage)
+    if draft.usage is not None and op.tells_usage:
+        draft.count(None)
     last = len(op.changes) - 1
     for index, change in enumerate(op.changes):
         refusal = draft.change(change, last=index == last, consumed=consumed, open_text=found.open_text)

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
-from taskplane.tasks.domain.fold import Said
-from taskplane.tasks.domain.task import Event, Row, Scope
+from taskplane.tasks.domain.fold import USAGE, Said
+from taskplane.tasks.domain.task import AT_REST, Event, Row, Scope
 
 
 class QueueLimits(NamedTuple):
@@ -69,12 +69,20 @@ class Append:
     copied_generation: int = 0
     # The packed `traceparent` of the run.
     trace: bytes | None = None
+    # See the row; None: as it was.
+    usage: bytes | None = None
 
     @property
     def state(self) -> int:
         """Return the state that the last change asks for; 0 if it is no status, or if there is none."""
         last = self.changes[-1] if self.changes else None
         return last.state if isinstance(last, StatusUpdate) else 0
+
+    @property
+    def tells_usage(self) -> bool:
+        """Return whether the last change has figures of its own, with which it ends or pauses the run."""
+        last = self.changes[-1] if self.changes else None
+        return isinstance(last, StatusUpdate) and last.state in AT_REST and USAGE.encode() in last.serialized
 
 
 @dataclass(slots=True, kw_only=True)

@@ -164,6 +164,7 @@ def _new_row(op: commands.Create, now: int) -> Row:
         op.queue_limit,
         op.pause_limit,
         None if leased or op.queue_limit is None else now + op.queue_limit,  # limit_at
+        None,  # usage
     )
 
 

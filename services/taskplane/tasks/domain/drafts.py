@@ -82,6 +82,7 @@ class Draft:
         "row",
         "said",
         "state",
+        "usage",
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class Draft:
         self.state = row.state
         self.fence = row.fence
         self.partial_id = row.partial_id
+        self.usage = row.usage
         self._message_id = row.message_id
         self._event_bytes = row.event_bytes
         self.new: dict[str, Any] = {}
@@ -231,6 +233,10 @@ class Draft:
         serialized = update.serialized
         if unread_from and state in TERMINAL:
             serialized = _unread(serialized, unread_from)
+        if state != WORKING and self.usage is not None:
+            # Fields of a message that come again are merged.
+            serialized += self.usage
+            self.count(None)
         speaks = message_id is not None and not update.partial and not update.status_text
         if speaks and state in AT_REST and message_id == self._message_id:
             speaks = False
@@ -266,6 +272,10 @@ class Draft:
             self.new["limit_at"] = None
         elif state in PAUSED:
             self.new["limit_at"] = self._after(self.row.pause_limit)
+
+    def count(self, usage: bytes | None) -> None:
+        """Take other figures for those of the run."""
+        self.usage = self.new["usage"] = usage
 
     def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:
         """Add the status update that queues a lost attempt again, without the artifacts of that attempt."""

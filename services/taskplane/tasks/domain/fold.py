@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
-from taskplane.tasks.domain.task import ARTIFACT, AT_REST, CREATED, MESSAGE, STATUS, STATUS_TEXT, SUBMITTED, Event
+from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, STATUS_TEXT, SUBMITTED, WORKING, Event
 
 # Metadata of the status event that queues a lost attempt again.
 LOST_ATTEMPT = "taskplane.dev/lost_attempt"
 LOST_MESSAGES = "taskplane.dev/lost_messages"
 # The same of an attempt whose artifacts and messages are kept.
 RESUMED_ATTEMPT = "taskplane.dev/resumed_attempt"
-# Figures of a run, in the metadata of the status event that ends it, and of all runs, in that of the task.
+# Figures of a run, in the metadata of the status event that ends, pauses or loses it, and of all runs, in that of the
+# task.
 USAGE = "taskplane.dev/usage"
 _USAGE = USAGE.encode()
 
@@ -53,7 +54,7 @@ def text_so_far(events: Iterable[Event], message_id: str) -> a2a.Message | None:
 
 
 def add_usage(task: a2a.Task, update: a2a.TaskStatusUpdateEvent) -> None:
-    """Add the figures of a run that ends with `update` to those in the metadata of the task, one by one."""
+    """Add the figures of a run that `update` ends, pauses or loses to those in the metadata of the task, one by one."""
     if USAGE not in update.metadata.fields:
         return
     for name, figure in update.metadata.fields[USAGE].struct_value.fields.items():
@@ -184,7 +185,7 @@ class _Folding:
         elif self._now is not None and not self._now.partial:
             self._supersede()
         self._newest = event
-        if event.state in AT_REST and _USAGE in event.payload:
+        if event.state != WORKING and _USAGE in event.payload:
             add_usage(self._task, a2a.StreamResponse.FromString(event.payload).status_update)
 
     def _read(self, event: Event) -> _StatusMessage | None:

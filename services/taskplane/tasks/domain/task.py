@@ -152,6 +152,8 @@ class Row(NamedTuple):
     pause_limit: int | None
     # When that time is over; null unless it is queued or paused, and limited in that.
     limit_at: int | None
+    # The figures of the run, as a serialized `TaskStatusUpdateEvent` with nothing else; null: none.
+    usage: bytes | None
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}

@@ -30,6 +30,7 @@ ITEM: Final = frozenset(
         "partial_id",
         "artifact_id",
         "checkpoint_generation",
+        "usage",
     }
 )
 _CHANGING: Final = frozenset(Row._fields) - FIXED

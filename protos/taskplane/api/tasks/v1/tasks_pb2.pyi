@@ -615,6 +615,26 @@ class AppendItem(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class UsageEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     TASK_UID_FIELD_NUMBER: _builtins.int
     FENCE_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
@@ -622,6 +642,7 @@ class AppendItem(_message.Message):
     CONSUMED_GENERATION_FIELD_NUMBER: _builtins.int
     COPIED_GENERATION_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     task_uid: _builtins.str
     fence: _builtins.int
     number: _builtins.int
@@ -634,6 +655,13 @@ class AppendItem(_message.Message):
     """The W3C traceparent of the run, which its events name. Anything else counts as none."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]: ...
+    @_builtins.property
+    def usage(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Figures of the run by name, such as "input_tokens": their sums since its lease began. None: as the item before said.
+        The event that ends or pauses the run, whoever writes it, has them in `metadata["taskplane.dev/usage"]`, unless it is
+        the run's own and has other ones there. At most 100, finite, and names of at most 255 characters.
+        """
+
     def __init__(
         self,
         *,
@@ -644,10 +672,11 @@ class AppendItem(_message.Message):
         consumed_generation: _builtins.int = ...,
         copied_generation: _builtins.int = ...,
         traceparent: _builtins.str = ...,
+        usage: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "fence", b"fence", "number", b"number", "task_uid", b"task_uid", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "fence", b"fence", "number", b"number", "task_uid", b"task_uid", "traceparent", b"traceparent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

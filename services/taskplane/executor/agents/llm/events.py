@@ -8,7 +8,6 @@ import pydantic_core
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
-    ModelResponse,
     PartDeltaEvent,
     PartEndEvent,
     PartStartEvent,
@@ -18,8 +17,9 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
     ToolReturnPart,
 )
+from pydantic_ai.usage import RequestUsage, RunUsage
 
-from taskplane.executor.agent import Change, Say, Text, ToolCall, ToolResult, Usage
+from taskplane.executor.agent import Change, Say, Text, ToolCall, ToolResult
 from taskplane.executor.agents.llm.artifact_stream import ArtifactStream
 from taskplane.executor.agents.llm.surrogates import Surrogates
 from taskplane.executor.changes import value_of
@@ -96,16 +96,15 @@ class Events:
             self._text.clear()
 
 
-def usage(response: ModelResponse) -> Iterator[Usage]:
-    """Yield the figures of one model call, without those that it does not report."""
-    counted = response.usage
-    figures = {
+def figures(counted: RequestUsage | RunUsage) -> dict[str, float]:
+    """Return the figures of one model call, without those that it does not report."""
+    found = {
         "requests": 1,
         "input_tokens": counted.input_tokens,
         "cache_read_tokens": counted.cache_read_tokens,
         "output_tokens": counted.output_tokens,
     }
-    yield Usage({name: figure for name, figure in figures.items() if figure})
+    return {name: figure for name, figure in found.items() if figure}
 
 
 def _shown(part: object) -> Any:

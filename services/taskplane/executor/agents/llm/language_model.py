@@ -15,11 +15,21 @@ from pydantic_ai.tools import DeferredToolRequests, Tool
 from pydantic_ai.usage import UsageLimits
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
-from taskplane.executor.agent import AgentError, ArtifactChunk, Change, Policy, Text, Turn, Usage, Working
+from taskplane.executor.agent import (
+    AgentError,
+    ArtifactChunk,
+    Change,
+    Policy,
+    StatusText,
+    Text,
+    Turn,
+    Usage,
+    Working,
+)
 from taskplane.executor.agents.llm import prompts
 from taskplane.executor.agents.llm.artifact_stream import TOOL as ARTIFACT_TOOL
 from taskplane.executor.agents.llm.artifact_stream import artifact_ids
-from taskplane.executor.agents.llm.events import Events
+from taskplane.executor.agents.llm.events import Events, figures
 from taskplane.executor.agents.llm.history import messages_of
 from taskplane.executor.agents.llm.model_run import ModelRun
 from taskplane.executor.agents.llm.own_task import OwnTask
@@ -144,12 +154,12 @@ class LanguageModel:
         """Make the model write an artifact, unless it is to do so by its own choice only."""
         return OwnTask(lambda: self._force(turn))
 
-    async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
-        """Return what the model says that it is doing."""
+    async def status_text(self, turn: Turn, recent: Sequence[str]) -> StatusText:
+        """Return what the model says that it is doing, and the figures of that call."""
         asked = ModelRequest(parts=[UserPromptPart(prompts.status(recent))])
         messages = [*await messages_of(turn, tools=False), asked]
         said = await self._speaker.run(message_history=messages, usage_limits=UsageLimits(request_limit=1))
-        return said.output.strip().strip("\"'.").strip() or None
+        return StatusText(said.output.strip().strip("\"'.").strip() or None, figures(said.usage))
 
     async def aclose(self) -> None:
         """Close the connections to the provider that are kept for further calls."""

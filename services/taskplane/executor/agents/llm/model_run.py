@@ -9,10 +9,11 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.run import AgentRun
 
-from taskplane.executor.agent import Change, Turn
-from taskplane.executor.agents.llm.events import Events, usage
+from taskplane.executor.agent import Change, Turn, Usage
+from taskplane.executor.agents.llm.events import Events, figures
 from taskplane.executor.agents.llm.failures import check_whole, readable
 from taskplane.executor.agents.llm.history import prompt
+from taskplane.executor.agents.llm.open_streams import OpenStreams
 
 
 class ModelRun:
@@ -38,8 +39,10 @@ class ModelRun:
 
     async def changes(self) -> AsyncGenerator[Change, None]:
         """Yield the changes of the run. AgentError: the model failed."""
+        streams = OpenStreams()
+        options = {**self._options, "capabilities": [*self._options.get("capabilities", ()), streams]}
         try:
-            async with self._agent.iter(None, message_history=self._given, **self._options) as run:
+            async with self._agent.iter(None, message_history=self._given, **options) as run:
                 async with aclosing(self._steps(run)) as steps:
                     async for change in steps:
                         yield change
@@ -50,6 +53,8 @@ class ModelRun:
             if failure is error:
                 raise
             raise failure from error
+        finally:
+            await streams.close()
 
     async def _steps(self, run: AgentRun[Any, Any]) -> AsyncGenerator[Change, None]:
         first = True
@@ -63,9 +68,8 @@ class ModelRun:
                         for change in self._events.of(event):
                             yield change
             elif Agent.is_call_tools_node(node):
+                yield Usage(figures(node.model_response.usage))
                 check_whole(run.ctx.deps.model, node.model_response)
-                for figures in usage(node.model_response):
-                    yield figures
                 if not node.model_response.tool_calls:
                     await self._read(run)
                 async with node.stream(run.ctx) as results:

@@ -26,12 +26,25 @@ async def open_servers(servers: Sequence[str]) -> AsyncGenerator[list[AbstractTo
         for server in servers:
             toolset = _toolset(server)
             try:
-                await stack.enter_async_context(toolset)
+                await stack.enter_async_context(_opened(toolset))
             except Exception as error:
                 log.exception("the MCP server %r could not be opened", server)
                 raise AgentError("A tool server (MCP) of the agent could not be reached.") from error
             opened.append(toolset)
         yield opened
+
+
+@asynccontextmanager
+async def _opened(toolset: MCPToolset[Any]) -> AsyncGenerator[None, None]:
+    async with toolset:
+        try:
+            yield
+        finally:
+            # A run that is cancelled while it asks for the tools does not leave the toolset, which then stays open.
+            try:
+                await toolset.client.close()
+            except Exception:
+                log.warning("an MCP server was not closed in order", exc_info=True)
 
 
 def _toolset(server: str) -> MCPToolset[Any]:
