@@ -16,8 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.executor.adapters.scenarios import Gate, holds, shown
-from tests.executor.plane import Plane, Stores, open_plane, open_stores, text, until
+from tests.executor.plane import Plane, Stores, holds, open_plane, open_stores, shown, text, until
 from tests.gateway.plane import open_all
 from tests.support.cutting import CuttingProxy
 from tests.support.ports import refusing_port
@@ -36,7 +35,7 @@ _CHUNKS, _HALF = 40, 20
 class FarAway(AgentExecutor):
     """Makes an artifact in chunks, and waits in the middle; or asks, pauses for authentication, or hangs."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: asyncio.Event) -> None:
         self.contexts: list[RequestContext] = []
         self.stopped = 0
         self._gate = gate
@@ -46,7 +45,7 @@ class FarAway(AgentExecutor):
         self.contexts.append(context)
         words = context.get_user_input()
         if words == "hang":
-            await self._gate.passed()
+            await self._gate.wait()
         if context.current_task is None:
             await event_queue.enqueue_event(new_task_from_user_message(context.message))
         task = TaskUpdater(event_queue, context.task_id, context.context_id)
@@ -54,13 +53,13 @@ class FarAway(AgentExecutor):
             await task.update_status(TaskState.TASK_STATE_WORKING, new_text_message("I begin."))
             for number in range(_CHUNKS):
                 if number == _HALF:
-                    await self._gate.passed()
+                    await self._gate.wait()
                 last = number == _CHUNKS - 1
                 await task.add_artifact([Part(text=f"<{number}>")], "r", append=number > 0, last_chunk=last)
             await task.complete(new_text_message("It is done."))
         elif words == "log in":
             await task.requires_auth(new_text_message("Log in first."))
-            await self._gate.passed()
+            await self._gate.wait()
             await task.complete(new_text_message("You are in."))
         else:
             await task.complete(new_text_message(f"You said {words}."))
@@ -76,7 +75,9 @@ async def remote(url: str, **options: object) -> RemoteAgent:
 
 
 @asynccontextmanager
-async def far_away(stores: Stores, gate: Gate, **server: object) -> AsyncGenerator[tuple[Plane, SdkServer, FarAway]]:
+async def far_away(
+    stores: Stores, gate: asyncio.Event, **server: object
+) -> AsyncGenerator[tuple[Plane, SdkServer, FarAway]]:
     """An executor of one remote agent, its server, and what is at work there."""
     executor = FarAway(gate)
     async with (
@@ -97,8 +98,8 @@ _ALL = [f"<{number}>" for number in range(_CHUNKS)]
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    return Gate(tmp_path / "gate")
+def gate() -> asyncio.Event:
+    return asyncio.Event()
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ async def proxy() -> AsyncGenerator[CuttingProxy]:
 
 
 async def test_a_dropped_connection_costs_no_event_and_repeats_none(
-    stores: Stores, gate: Gate, proxy: CuttingProxy
+    stores: Stores, gate: asyncio.Event, proxy: CuttingProxy
 ) -> None:
     """P5, P12: the remote task is read and subscribed to; of its artifact the rest is shown, and no message twice."""
     executor = FarAway(gate)
@@ -121,7 +122,7 @@ async def test_a_dropped_connection_costs_no_event_and_repeats_none(
             reference = await plane.submit("chunks")
             await shown(plane, reference.task.task_id, f"<{_HALF - 1}>")
             proxy.cut()
-            gate.open()
+            gate.set()
             task = await plane.at_rest(reference)
             assert task.status.state == a2a.TASK_STATE_COMPLETED and text(task.status.message) == "It is done."
             assert await chunks_of(plane, task.id) == _ALL
@@ -130,7 +131,7 @@ async def test_a_dropped_connection_costs_no_event_and_repeats_none(
 
 
 async def test_what_was_missed_while_nobody_could_connect_comes_later(
-    stores: Stores, gate: Gate, proxy: CuttingProxy
+    stores: Stores, gate: asyncio.Event, proxy: CuttingProxy
 ) -> None:
     """P12: the remote task ends meanwhile."""
     executor = FarAway(gate)
@@ -142,7 +143,7 @@ async def test_what_was_missed_while_nobody_could_connect_comes_later(
             with refusing_port() as nobody:
                 proxy.aim("127.0.0.1", nobody)
                 proxy.cut()
-                gate.open()
+                gate.set()
                 await until(lambda: proxy.cuts > 0 and executor.contexts[0].task_id is not None)
                 far = executor.contexts[0].task_id or ""
                 while (found := await server.store.get(far, ServerCallContext())) is None or (
@@ -155,7 +156,9 @@ async def test_what_was_missed_while_nobody_could_connect_comes_later(
             assert await chunks_of(plane, task.id) == _ALL
 
 
-async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(tmp_path: Path, gate: Gate) -> None:
+async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
+    tmp_path: Path, gate: asyncio.Event
+) -> None:
     """C9, P5: by its checkpoint; the message is not sent again, the remote task is not canceled, and what was shown
     is not shown again."""
     executor = FarAway(gate)
@@ -175,7 +178,7 @@ async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
         other = Stores(stores.services)
         async with open_plane(other, ("far", await remote(server.url))) as survivor:
             await until_attempt(survivor, task_id, 2)
-            gate.open()
+            gate.set()
             task = await survivor.reaches(task_id, a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED)
             assert task.status.state == a2a.TASK_STATE_COMPLETED
             assert await chunks_of(survivor, task_id) == _ALL
@@ -185,7 +188,7 @@ async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
     assert len(executor.contexts) == 1 and not executor.stopped
 
 
-async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, gate: Gate) -> None:
+async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, gate: asyncio.Event) -> None:
     """P8, C9: that is no cancel, so the remote task is left alone and followed by another executor."""
     executor = FarAway(gate)
     async with sdk_server(executor) as server:
@@ -194,7 +197,7 @@ async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, ga
             await shown(ending, task_id, f"<{_HALF - 1}>")
         async with open_plane(stores, ("far", await remote(server.url))) as survivor:
             await until(lambda: bool(survivor.room.runs.active))
-            gate.open()
+            gate.set()
             task = await survivor.reaches(task_id, a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED)
             assert task.status.state == a2a.TASK_STATE_COMPLETED
             assert await chunks_of(survivor, task_id) == _ALL
@@ -207,7 +210,7 @@ async def until_attempt(plane: Plane, task_id: str, attempt: int) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_session_is_one_conversation_there(stores: Stores, gate: Gate) -> None:
+async def test_a_session_is_one_conversation_there(stores: Stores, gate: asyncio.Event) -> None:
     """P1, I2: the remote server's context id is kept per session."""
     async with far_away(stores, gate) as (plane, _, executor):
         first = await plane.run("one")
@@ -218,7 +221,7 @@ async def test_a_session_is_one_conversation_there(stores: Stores, gate: Gate) -
     assert [context.get_user_input() for context in executor.contexts] == ["one", "two", "three"]
 
 
-async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: Gate) -> None:
+async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: asyncio.Event) -> None:
     """P8."""
     async with far_away(stores, gate) as (plane, server, executor):
         task_id = (await plane.submit("chunks")).task.task_id
@@ -230,7 +233,7 @@ async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: Gate) -> N
         assert (await plane.task(task_id)).status.state == a2a.TASK_STATE_CANCELED
 
 
-async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate: Gate) -> None:
+async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate: asyncio.Event) -> None:
     """P8: it comes when the message was sent and nothing has answered it."""
     async with far_away(stores, gate) as (plane, server, executor):
         task_id = (await plane.submit("hang")).task.task_id
@@ -238,7 +241,7 @@ async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
         (run,) = plane.room.runs.active
         await run.cancelled.wait()
-        gate.open()
+        gate.set()
         await until(lambda: not plane.room.runs.active)
         found = await server.store.get(executor.contexts[0].task_id or "", ServerCallContext())
         assert found is not None and found.status.state in (
@@ -247,28 +250,32 @@ async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate
         )
 
 
-async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: Gate) -> None:
+async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: asyncio.Event) -> None:
     """I1: the remote agent asks for authentication and goes on by itself; its request is shown at once."""
     async with far_away(stores, gate) as (plane, _, _):
         reference = await plane.submit("log in")
         await shown(plane, reference.task.task_id, "Log in first.")
-        gate.open()
+        gate.set()
         task = await plane.at_rest(reference)
         assert task.status.state == a2a.TASK_STATE_COMPLETED
         assert await plane.conversation(task.context_id) == ["log in", "Log in first.", "You are in."]
 
 
 @pytest.mark.parametrize("server", [{"streaming": False}, {"binding": "HTTP+JSON"}], ids=["polled", "rest"])
-async def test_servers_that_speak_otherwise_are_served(stores: Stores, gate: Gate, server: dict[str, object]) -> None:
+async def test_servers_that_speak_otherwise_are_served(
+    stores: Stores, gate: asyncio.Event, server: dict[str, object]
+) -> None:
     """P1, P5: one that does not stream is polled, and one may speak REST."""
-    gate.open()
+    gate.set()
     async with far_away(stores, gate, **server) as (plane, _, _):
         task = await plane.run("chunks")
         assert task.status.state == a2a.TASK_STATE_COMPLETED and text(task.status.message) == "It is done."
         assert await chunks_of(plane, task.id) == _ALL
 
 
-async def test_only_its_own_credentials_are_sent(stores: Stores, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_its_own_credentials_are_sent(
+    stores: Stores, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P1: those of the environment, with the card as well; nothing of who asks here."""
     monkeypatch.setenv("A2A_FAR_AWAY_AUTHORIZATION", "Bearer ours")
     async with sdk_server(FarAway(gate)) as server:
@@ -279,9 +286,9 @@ async def test_only_its_own_credentials_are_sent(stores: Stores, gate: Gate, mon
     assert len(server.calls) == 2 and not any("ann" in value for call in server.calls for value in call.values())
 
 
-async def test_connections_are_shared_and_closed_with_the_executor(stores: Stores, gate: Gate) -> None:
+async def test_connections_are_shared_and_closed_with_the_executor(stores: Stores, gate: asyncio.Event) -> None:
     """P11."""
-    gate.open()
+    gate.set()
     async with sdk_server(FarAway(gate)) as server:
         async with open_plane(stores, ("far", await remote(server.url))) as plane:
             for _ in range(5):
@@ -290,7 +297,7 @@ async def test_connections_are_shared_and_closed_with_the_executor(stores: Store
         await until(lambda: server.serving.connections == 0)
 
 
-async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gate: Gate) -> None:
+async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gate: asyncio.Event) -> None:
     """P9: without its address or the text of an exception."""
     async with sdk_server(FarAway(gate)) as server:
         agent = await remote(server.url)
@@ -301,7 +308,7 @@ async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gat
 
 
 async def test_a_connection_that_stays_away_fails_the_task_readably(
-    stores: Stores, gate: Gate, proxy: CuttingProxy
+    stores: Stores, gate: asyncio.Event, proxy: CuttingProxy
 ) -> None:
     """P9: after the patience of the agent."""
     async with sdk_server(FarAway(gate), through=proxy.port) as server:
@@ -350,7 +357,7 @@ async def test_a_server_that_is_not_there_is_refused_at_start() -> None:
     assert refused.value.suggestion == "is the server running?"
 
 
-async def test_its_card_is_served_without_what_holds_for_its_server_only(gate: Gate) -> None:
+async def test_its_card_is_served_without_what_holds_for_its_server_only(gate: asyncio.Event) -> None:
     """P1: the interfaces are those of this server."""
     async with sdk_server(FarAway(gate)) as server:
         card = (await remote(f"{server.url}/.well-known/agent-card.json")).card
@@ -363,7 +370,7 @@ class Ours:
 
     card = AgentCard(name="Ours", description="One of ours.", version="1")
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: asyncio.Event) -> None:
         self._gate = gate
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
@@ -375,7 +382,7 @@ class Ours:
         yield Working("Thinking")
         for piece in ("one ", "two "):
             yield Text(piece)
-        await self._gate.passed()
+        await self._gate.wait()
         yield Text("three")
         for number in range(_CHUNKS):
             yield ArtifactChunk("r", text=f"<{number}>", append=number > 0, last=number == _CHUNKS - 1)
@@ -383,7 +390,9 @@ class Ours:
 
 
 @asynccontextmanager
-async def two_planes(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> AsyncGenerator[tuple[Plane, CuttingProxy]]:
+async def two_planes(
+    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
+) -> AsyncGenerator[tuple[Plane, CuttingProxy]]:
     """A plane whose agent is another plane's, behind a proxy."""
     (tmp_path / "here").mkdir()
     async with (
@@ -396,14 +405,14 @@ async def two_planes(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> AsyncGe
 
 
 async def test_a_text_of_another_plane_grows_here_and_is_said_once(
-    tmp_path: Path, gate: Gate, proxy: CuttingProxy
+    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
 ) -> None:
     """P1, P4: its pieces as they come, its status texts outside the conversation, and each message once, whatever is
     said twice there."""
     async with two_planes(tmp_path, gate, proxy) as (here, _):
         reference = await here.submit("go")
         await shown(here, reference.task.task_id, "two ")
-        gate.open()
+        gate.set()
         task = await here.at_rest(reference)
         assert await here.conversation(task.context_id) == ["go", "one two three"]
         assert text(task.status.message) == "one two three"
@@ -413,9 +422,11 @@ async def test_a_text_of_another_plane_grows_here_and_is_said_once(
         assert sum(holds(event, "one two three") for event in events) == 2
 
 
-async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
+async def test_a_question_of_another_plane_is_answered_there(
+    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
+) -> None:
     """I1, I5: on the same remote task."""
-    gate.open()
+    gate.set()
     async with two_planes(tmp_path, gate, proxy) as (here, _):
         asked = await here.run("ask")
         assert asked.status.state == a2a.TASK_STATE_INPUT_REQUIRED and text(asked.status.message) == "What name?"
@@ -424,13 +435,15 @@ async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gat
         assert await here.conversation(asked.context_id) == ["ask", "What name?", "Ann", "one two three"]
 
 
-async def test_a_text_goes_on_after_a_dropped_connection(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
+async def test_a_text_goes_on_after_a_dropped_connection(
+    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
+) -> None:
     """P12: of a text that grows nothing is lost and nothing comes twice."""
     async with two_planes(tmp_path, gate, proxy) as (here, cutting):
         reference = await here.submit("go")
         await shown(here, reference.task.task_id, "two ")
         cutting.cut()
-        gate.open()
+        gate.set()
         task = await here.at_rest(reference)
         assert await here.conversation(task.context_id) == ["go", "one two three"]
         assert await chunks_of(here, task.id) == _ALL
