@@ -1,5 +1,4 @@
-"""The scenarios with a graph of LangGraph that streams what a model would, asks by an interrupt, and keeps its thread in
-a database."""
+"""The scenarios with a graph of LangGraph that asks by an interrupt and keeps its thread in a database."""
 
 import os
 from pathlib import Path

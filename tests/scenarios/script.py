@@ -5,8 +5,8 @@
     ask             asks "What is your name?"; completes with "Hello, ANSWER." when it is answered
     slow GATE       a growing text "begun", shown at once; then waits for that gate; completes with "finished"
     fail            raises an exception with SECRET as its text
-    artifact GATE   an artifact named "Report" with the text "one two three": "one " is shown at once (or all of it, where
-                    artifacts are not streamed), the rest after that gate; then completes
+    artifact GATE   an artifact named "Report" with the text "one two three": "one " is shown at once, or all of it
+                    where artifacts do not grow, and the rest after that gate; then completes
 
 A gate is a file in the folder GATES of the environment, so that an agent in another process or language sees it, too:
 `await Gate(name).passed()`, `Gate(name).block()` in a thread, or look for the file.

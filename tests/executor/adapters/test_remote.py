@@ -28,6 +28,7 @@ from taskplane.executor.adapters.remote import RemoteAgent, adapt
 from taskplane.executor.agent import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn, Working
 from taskplane.runtime.errors import Invalid, Unavailable
 
+Gate = asyncio.Event
 # As many chunks as an artifact of a test has, and those after which it waits for the gate.
 _CHUNKS, _HALF = 40, 20
 
@@ -35,7 +36,7 @@ _CHUNKS, _HALF = 40, 20
 class FarAway(AgentExecutor):
     """Makes an artifact in chunks, and waits in the middle; or asks, pauses for authentication, or hangs."""
 
-    def __init__(self, gate: asyncio.Event) -> None:
+    def __init__(self, gate: Gate) -> None:
         self.contexts: list[RequestContext] = []
         self.stopped = 0
         self._gate = gate
@@ -75,9 +76,7 @@ async def remote(url: str, **options: object) -> RemoteAgent:
 
 
 @asynccontextmanager
-async def far_away(
-    stores: Stores, gate: asyncio.Event, **server: object
-) -> AsyncGenerator[tuple[Plane, SdkServer, FarAway]]:
+async def far_away(stores: Stores, gate: Gate, **server: object) -> AsyncGenerator[tuple[Plane, SdkServer, FarAway]]:
     """An executor of one remote agent, its server, and what is at work there."""
     executor = FarAway(gate)
     async with (
@@ -98,8 +97,8 @@ _ALL = [f"<{number}>" for number in range(_CHUNKS)]
 
 
 @pytest.fixture
-def gate() -> asyncio.Event:
-    return asyncio.Event()
+def gate() -> Gate:
+    return Gate()
 
 
 @pytest.fixture
@@ -112,7 +111,7 @@ async def proxy() -> AsyncGenerator[CuttingProxy]:
 
 
 async def test_a_dropped_connection_costs_no_event_and_repeats_none(
-    stores: Stores, gate: asyncio.Event, proxy: CuttingProxy
+    stores: Stores, gate: Gate, proxy: CuttingProxy
 ) -> None:
     """P5, P12: the remote task is read and subscribed to; of its artifact the rest is shown, and no message twice."""
     executor = FarAway(gate)
@@ -131,7 +130,7 @@ async def test_a_dropped_connection_costs_no_event_and_repeats_none(
 
 
 async def test_what_was_missed_while_nobody_could_connect_comes_later(
-    stores: Stores, gate: asyncio.Event, proxy: CuttingProxy
+    stores: Stores, gate: Gate, proxy: CuttingProxy
 ) -> None:
     """P12: the remote task ends meanwhile."""
     executor = FarAway(gate)
@@ -156,9 +155,7 @@ async def test_what_was_missed_while_nobody_could_connect_comes_later(
             assert await chunks_of(plane, task.id) == _ALL
 
 
-async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
-    tmp_path: Path, gate: asyncio.Event
-) -> None:
+async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(tmp_path: Path, gate: Gate) -> None:
     """C9, P5: by its checkpoint; the message is not sent again, the remote task is not canceled, and what was shown
     is not shown again."""
     executor = FarAway(gate)
@@ -188,7 +185,7 @@ async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
     assert len(executor.contexts) == 1 and not executor.stopped
 
 
-async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, gate: asyncio.Event) -> None:
+async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, gate: Gate) -> None:
     """P8, C9: that is no cancel, so the remote task is left alone and followed by another executor."""
     executor = FarAway(gate)
     async with sdk_server(executor) as server:
@@ -210,7 +207,7 @@ async def until_attempt(plane: Plane, task_id: str, attempt: int) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_session_is_one_conversation_there(stores: Stores, gate: asyncio.Event) -> None:
+async def test_a_session_is_one_conversation_there(stores: Stores, gate: Gate) -> None:
     """P1, I2: the remote server's context id is kept per session."""
     async with far_away(stores, gate) as (plane, _, executor):
         first = await plane.run("one")
@@ -221,7 +218,7 @@ async def test_a_session_is_one_conversation_there(stores: Stores, gate: asyncio
     assert [context.get_user_input() for context in executor.contexts] == ["one", "two", "three"]
 
 
-async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: asyncio.Event) -> None:
+async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: Gate) -> None:
     """P8."""
     async with far_away(stores, gate) as (plane, server, executor):
         task_id = (await plane.submit("chunks")).task.task_id
@@ -233,7 +230,7 @@ async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: asyncio.Ev
         assert (await plane.task(task_id)).status.state == a2a.TASK_STATE_CANCELED
 
 
-async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate: asyncio.Event) -> None:
+async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate: Gate) -> None:
     """P8: it comes when the message was sent and nothing has answered it."""
     async with far_away(stores, gate) as (plane, server, executor):
         task_id = (await plane.submit("hang")).task.task_id
@@ -250,7 +247,7 @@ async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate
         )
 
 
-async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: asyncio.Event) -> None:
+async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: Gate) -> None:
     """I1: the remote agent asks for authentication and goes on by itself; its request is shown at once."""
     async with far_away(stores, gate) as (plane, _, _):
         reference = await plane.submit("log in")
@@ -262,9 +259,7 @@ async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: asyncio.Eve
 
 
 @pytest.mark.parametrize("server", [{"streaming": False}, {"binding": "HTTP+JSON"}], ids=["polled", "rest"])
-async def test_servers_that_speak_otherwise_are_served(
-    stores: Stores, gate: asyncio.Event, server: dict[str, object]
-) -> None:
+async def test_servers_that_speak_otherwise_are_served(stores: Stores, gate: Gate, server: dict[str, object]) -> None:
     """P1, P5: one that does not stream is polled, and one may speak REST."""
     gate.set()
     async with far_away(stores, gate, **server) as (plane, _, _):
@@ -273,9 +268,7 @@ async def test_servers_that_speak_otherwise_are_served(
         assert await chunks_of(plane, task.id) == _ALL
 
 
-async def test_only_its_own_credentials_are_sent(
-    stores: Stores, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_its_own_credentials_are_sent(stores: Stores, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """P1: those of the environment, with the card as well; nothing of who asks here."""
     monkeypatch.setenv("A2A_FAR_AWAY_AUTHORIZATION", "Bearer ours")
     async with sdk_server(FarAway(gate)) as server:
@@ -286,7 +279,7 @@ async def test_only_its_own_credentials_are_sent(
     assert len(server.calls) == 2 and not any("ann" in value for call in server.calls for value in call.values())
 
 
-async def test_connections_are_shared_and_closed_with_the_executor(stores: Stores, gate: asyncio.Event) -> None:
+async def test_connections_are_shared_and_closed_with_the_executor(stores: Stores, gate: Gate) -> None:
     """P11."""
     gate.set()
     async with sdk_server(FarAway(gate)) as server:
@@ -297,7 +290,7 @@ async def test_connections_are_shared_and_closed_with_the_executor(stores: Store
         await until(lambda: server.serving.connections == 0)
 
 
-async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gate: asyncio.Event) -> None:
+async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gate: Gate) -> None:
     """P9: without its address or the text of an exception."""
     async with sdk_server(FarAway(gate)) as server:
         agent = await remote(server.url)
@@ -308,7 +301,7 @@ async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gat
 
 
 async def test_a_connection_that_stays_away_fails_the_task_readably(
-    stores: Stores, gate: asyncio.Event, proxy: CuttingProxy
+    stores: Stores, gate: Gate, proxy: CuttingProxy
 ) -> None:
     """P9: after the patience of the agent."""
     async with sdk_server(FarAway(gate), through=proxy.port) as server:
@@ -357,7 +350,7 @@ async def test_a_server_that_is_not_there_is_refused_at_start() -> None:
     assert refused.value.suggestion == "is the server running?"
 
 
-async def test_its_card_is_served_without_what_holds_for_its_server_only(gate: asyncio.Event) -> None:
+async def test_its_card_is_served_without_what_holds_for_its_server_only(gate: Gate) -> None:
     """P1: the interfaces are those of this server."""
     async with sdk_server(FarAway(gate)) as server:
         card = (await remote(f"{server.url}/.well-known/agent-card.json")).card
@@ -370,7 +363,7 @@ class Ours:
 
     card = AgentCard(name="Ours", description="One of ours.", version="1")
 
-    def __init__(self, gate: asyncio.Event) -> None:
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
@@ -390,9 +383,7 @@ class Ours:
 
 
 @asynccontextmanager
-async def two_planes(
-    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
-) -> AsyncGenerator[tuple[Plane, CuttingProxy]]:
+async def two_planes(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> AsyncGenerator[tuple[Plane, CuttingProxy]]:
     """A plane whose agent is another plane's, behind a proxy."""
     (tmp_path / "here").mkdir()
     async with (
@@ -405,7 +396,7 @@ async def two_planes(
 
 
 async def test_a_text_of_another_plane_grows_here_and_is_said_once(
-    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
+    tmp_path: Path, gate: Gate, proxy: CuttingProxy
 ) -> None:
     """P1, P4: its pieces as they come, its status texts outside the conversation, and each message once, whatever is
     said twice there."""
@@ -422,9 +413,7 @@ async def test_a_text_of_another_plane_grows_here_and_is_said_once(
         assert sum(holds(event, "one two three") for event in events) == 2
 
 
-async def test_a_question_of_another_plane_is_answered_there(
-    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
-) -> None:
+async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
     """I1, I5: on the same remote task."""
     gate.set()
     async with two_planes(tmp_path, gate, proxy) as (here, _):
@@ -435,9 +424,7 @@ async def test_a_question_of_another_plane_is_answered_there(
         assert await here.conversation(asked.context_id) == ["ask", "What name?", "Ann", "one two three"]
 
 
-async def test_a_text_goes_on_after_a_dropped_connection(
-    tmp_path: Path, gate: asyncio.Event, proxy: CuttingProxy
-) -> None:
+async def test_a_text_goes_on_after_a_dropped_connection(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
     """P12: of a text that grows nothing is lost and nothing comes twice."""
     async with two_planes(tmp_path, gate, proxy) as (here, cutting):
         reference = await here.submit("go")
