@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Final
 from tests.scenarios.agent_remote import URL
 from tests.scenarios.script import GATES
 from tests.support.node import MISSING, NODE
+from tests.support.ports import free_port
 from tests.support.processes import Process, start
 from tests.system.plane import Plane, four_processes
+from tests.system.wire import client, until
 
 # What becomes of a task of each agent whose process is lost. Each kind of agent is served as it is, which is to fail
 # unless its adapter says otherwise, and under a policy by which its tasks run again.
@@ -37,7 +39,10 @@ class Served:
 
     plane: Plane
     folder: Path
+    # Where the executor and the worker in Python have their figures.
+    operators: Mapping[str, str]
     workers: dict[str, Process] = field(default_factory=dict[str, Process])
+    logs: dict[str, Path] = field(default_factory=dict[str, Path])
 
     async def start_workers(self) -> None:
         """Starts those that can run here, and waits until they are ready."""
@@ -51,16 +56,31 @@ class Served:
                 process.send_signal(9)
             await process.wait()
 
+    async def stopped(self, agent: str, task_id: str) -> None:
+        """Returns once the process that runs an agent is at work on nothing of it; in Node, on that task."""
+        address = self.operators["worker" if agent == "worker" else "executor"]
+        async with client(f"http://{address}") as operator:
+
+            async def idle() -> bool:
+                if agent == "node":
+                    return f"task {task_id} was stopped" in _text(self.logs[agent])
+                return f'taskplane_runs{{agent="{agent}"}} 0.0' in (await operator.get("/metrics")).text
+
+            await until(idle)
+
     async def _start_worker(self, name: str) -> None:
         log = self.folder / f"{name}-{len(list(self.folder.glob(f'{name}-*.log')))}.log"
         process = self.workers[name] = await (self._node(log) if name == "node" else self._python(log))
-        async with asyncio.timeout(30):
-            while "worker ready" not in (log.read_text() if log.exists() else ""):
-                assert process.returncode is None, log.read_text()
-                await asyncio.sleep(0.02)
+        self.logs[name] = log
+
+        async def ready() -> bool:
+            assert process.returncode is None, _text(log)
+            return "worker ready" in _text(log)
+
+        await until(ready, 30)
 
     async def _python(self, log: Path) -> Process:
-        settings = {"TASKPLANE_WORKER_OPS_LISTEN": "", "TASKPLANE_WORKER_RENEW_EVERY": "0.3"}
+        settings = {"TASKPLANE_WORKER_OPS_LISTEN": self.operators["worker"], "TASKPLANE_WORKER_RENEW_EVERY": "0.3"}
         stores = ("--tasks", self.plane.tasks_target, "--sessions", self.plane.sessions_target)
         command = ["worker", "--agent", "worker=tests.scenarios.agent_port:agent", *stores]
         return await start(command, self.plane.environment | settings, log)
@@ -72,6 +92,10 @@ class Served:
             return await asyncio.create_subprocess_exec(
                 NODE, str(program), os.environ[GATES], *stores, "node", stdout=output, stderr=output
             )
+
+
+def _text(log: Path) -> str:
+    return log.read_text() if log.exists() else ""
 
 
 @asynccontextmanager
@@ -86,7 +110,9 @@ async def serving(folder: Path, remote: str) -> AsyncGenerator[Served]:
     ]
     others = [f"remote={remote}", "remote-again=tests.scenarios.agent_remote:again"]
     agents = [*modules, *others, *(f"{name}=worker:{card}" for name in WORKERS)]
+    operators = {name: f"127.0.0.1:{free_port()}" for name in ("executor", "worker")}
     settings = {
+        "TASKPLANE_EXECUTOR_OPS_LISTEN": operators["executor"],
         "TASKPLANE_EXECUTOR_AGENTS": ",".join(agents),
         "TASKPLANE_EXECUTOR_WORKER_ON_ORPHAN": "rerun",
         # A process that the machine does not come to for a while is not lost.
@@ -94,7 +120,7 @@ async def serving(folder: Path, remote: str) -> AsyncGenerator[Served]:
         URL: remote,
     }
     plane = four_processes(folder, settings)
-    served = Served(plane, folder)
+    served = Served(plane, folder, operators)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(served.kill_workers)
         stack.push_async_callback(plane.stop)

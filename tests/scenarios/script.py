@@ -31,6 +31,7 @@ class Gate:
     """What a slow agent waits for."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._path = Path(os.environ[GATES]) / name
 
     def open(self) -> None:

@@ -5,6 +5,7 @@ To add a kind, write a module `agent_NAME.py` in this folder with an `agent`, wh
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
@@ -18,14 +19,15 @@ from tests.system.wire import Json, Sse, client, data, raw_log, result, send, st
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@dataclass
 class Talk:
     """A client of one agent. Its gate is that of the scenario alone."""
 
-    def __init__(self, plane: httpx.AsyncClient, agent: httpx.AsyncClient, gate: str) -> None:
-        self.plane = plane
-        self.agent = agent
-        self.gate = Gate(gate)
-        self.behind = gate
+    served: Served
+    name: str
+    plane: httpx.AsyncClient
+    agent: httpx.AsyncClient
+    gate: Gate
 
     async def streamed(self, words: str, **fields: Any) -> list[Sse]:
         """All events of a turn."""
@@ -71,7 +73,7 @@ async def asks(talk: Talk) -> None:
 
 
 async def cancels(talk: Talk) -> None:
-    message = text_message(f"slow {talk.behind}")
+    message = text_message(f"slow {talk.gate.name}")
     found: list[Sse] = []
     async with stream(talk.agent, "SendStreamingMessage", {"message": message}) as events:
         async for event in events:
@@ -79,6 +81,8 @@ async def cancels(talk: Talk) -> None:
             if "begun" in str(event.data) and not talk.gate.is_open:
                 canceled = await result(talk.agent, "CancelTask", {"id": found[0].result["task"]["id"]})
                 assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+                # It is at the gate and says nothing, so that nothing but the cancel stops it.
+                await talk.served.stopped(talk.name, canceled["id"])
                 talk.gate.open()
     in_order(found)
     assert [state_of(event) for event in found].count("TASK_STATE_CANCELED") == 1
@@ -100,7 +104,7 @@ async def fails(talk: Talk) -> None:
 
 
 async def makes_an_artifact(talk: Talk) -> None:
-    message = text_message(f"artifact {talk.behind}")
+    message = text_message(f"artifact {talk.gate.name}")
     found: list[Sse] = []
     async with stream(talk.agent, "SendStreamingMessage", {"message": message}) as events:
         async for event in events:
@@ -153,7 +157,7 @@ SCENARIOS: Final[tuple[Callable[[Talk], Awaitable[None]], ...]] = (
 async def talk(served: Served, agent: str, request: pytest.FixtureRequest) -> AsyncGenerator[Talk]:
     """A client of the agent."""
     async with client(served.plane.url) as plane, client(f"{served.plane.url}/agents/{agent}") as of_agent:
-        yield Talk(plane, of_agent, f"{agent}-{request.node.name.rpartition('[')[2].rstrip(']')}")
+        yield Talk(served, agent, plane, of_agent, Gate(request.node.name.rpartition("[")[2].rstrip("]")))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)

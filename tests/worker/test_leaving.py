@@ -13,16 +13,6 @@ from tests.worker.turns import begins_slowly, begun, ends, is_canceled, state
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.parametrize("kind", KINDS)]
 
 
-async def test_p8_a_cancel_stops_the_run_in_its_worker(
-    kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
-) -> None:
-    """P8, C11: the worker is told, wherever the cancel came in; when it leaves, nothing of the task is left in it."""
-    async with working(kind, plane, tmp_path / "log") as worker:
-        await is_canceled(http, await begins_slowly(http, 1000))
-        assert await worker.end() == 0
-        assert "released" not in worker.log
-
-
 async def test_c14_a_worker_that_drains_finishes_what_it_can(
     kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
