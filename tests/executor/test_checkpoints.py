@@ -29,7 +29,7 @@ from taskplane.executor.agent import (
     Turn,
     Usage,
 )
-from taskplane.executor.changes import USAGE
+from taskplane.runtime.message_metadata import USAGE
 
 
 @pytest.fixture

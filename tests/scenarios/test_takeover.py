@@ -65,7 +65,7 @@ async def after(served: Served) -> AsyncGenerator[dict[str, Aftermath]]:
             await served.plane.start("executor")
             await served.start_workers()
         yield {
-            agent: Aftermath(plane, agents[agent], *recorder.records, asked[agent])
+            agent: Aftermath(plane, agents[agent], recorder.records[0], recorder.records[1], asked[agent])
             for agent, recorder in recorders.items()
         }
 
