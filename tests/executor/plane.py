@@ -196,6 +196,16 @@ def text(message: a2a.Message) -> str:
     return "".join(part.text for part in message.parts)
 
 
+def holds(event: tasks.Event, words: str) -> bool:
+    """Whether an event has these words anywhere in it."""
+    return words.encode() in event.SerializeToString()
+
+
+async def shown(plane: Plane, task_id: str, words: str) -> None:
+    """Waits until clients have seen these words of a task."""
+    await eventually(lambda: plane.events(task_id), lambda events: any(holds(event, words) for event in events))
+
+
 @asynccontextmanager
 async def open_stores(directory: Path, *, database_url: str = "", **settings: Any) -> AsyncGenerator[Stores, None]:
     """Both stores, with short times: on SQLite files, or in the one database that is named."""

@@ -29,8 +29,8 @@ from taskplane.executor.agent import (
     Turn,
     Usage,
 )
-from taskplane.executor.changes import USAGE
 from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.message_metadata import USAGE
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
-from taskplane.executor.changes import USAGE
+from taskplane.runtime.message_metadata import USAGE
 
 Script = Callable[[Turn], AsyncIterator[Change]]
 

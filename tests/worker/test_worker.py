@@ -1,23 +1,28 @@
-"""`taskplane worker` in a process of its own, with an internal secret, behind a plane that only serves the card."""
+"""Workers in Python and in Node, behind a plane with a secret that only serves the card of their agent.
 
-import re
+What they do as every agent does, and that another one takes over, is tried with the scenarios of all agents.
+"""
+
+import asyncio
 from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
 import pytest_asyncio
 from tests.system.plane import Plane
-from tests.system.wire import until
-from tests.worker import scenarios
-from tests.worker.plane import AGENT, CARD, Working, python_worker
+from tests.system.wire import data, send, state_of, stream, text_message, texts_of
+from tests.worker.plane import AGENT, CARD, KINDS, NODE, Working, working
+from tests.worker.turns import begins_slowly, ends
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def worker(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Working]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=KINDS)
+async def worker(
+    plane: Plane, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Working]:
     """A worker for the tests that do not end it."""
-    async with python_worker(plane, tmp_path_factory.mktemp("worker") / "log") as started:
+    async with working(request.param, plane, tmp_path_factory.mktemp("worker") / "log") as started:
         yield started
 
 
@@ -29,37 +34,31 @@ async def test_the_card_of_a_worker_is_served(plane: Plane, http: httpx.AsyncCli
     assert named["name"] == CARD["name"]
 
 
-async def test_p1_a_worker_answers_and_streams(worker: Working, http: httpx.AsyncClient) -> None:
-    """P1, C6: the whole path of a message over real gRPC; `completed` comes when its history can be read."""
-    await scenarios.answers(http)
+async def test_a_client_who_is_told_of_the_end_can_read_the_conversation(
+    worker: Working, http: httpx.AsyncClient
+) -> None:
+    """P1, C6: the whole path of a message over real gRPC, signed with the secret of the plane."""
+    async with stream(http, "SendStreamingMessage", {"message": text_message("one two three")}) as events:
+        found = [event async for event in events]
+    assert state_of(found[-1]) == "TASK_STATE_COMPLETED"
+    context = found[-1].result["statusUpdate"]["contextId"]
+    history = await data(http, f"/api/sessions/{context}/effective_history")
+    assert [each["parts"][0]["text"] for each in history["messages"]] == ["one two three"] * 2
 
 
-async def test_p5_a_worker_streams_artifacts(worker: Working, http: httpx.AsyncClient) -> None:
-    await scenarios.makes_artifacts(http)
+async def test_c8_a_message_that_comes_meanwhile_is_answered(worker: Working, http: httpx.AsyncClient) -> None:
+    """C8: an end before every message was read is refused as PENDING_INPUT, and the message is answered first."""
+    task = await begins_slowly(http, 3)
+    names = {"taskId": task["id"], "contextId": task["contextId"]}
+    await asyncio.wait_for(send(http, "and this", **names), 30)
+    done = await ends(http, task)
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert texts_of(done)[-1] == 'You said: "and this"'
 
 
-async def test_i1_a_worker_asks_and_goes_on_in_the_same_task(worker: Working, http: httpx.AsyncClient) -> None:
-    await scenarios.asks(http)
-
-
-async def test_p9_a_worker_fails_with_a_reason(worker: Working, http: httpx.AsyncClient) -> None:
-    await scenarios.fails(http)
-
-
-async def test_c8_a_worker_answers_a_message_that_comes_meanwhile(worker: Working, http: httpx.AsyncClient) -> None:
-    await scenarios.answers_a_message_that_comes_meanwhile(http)
-
-
-async def test_p8_a_cancel_stops_the_run_in_its_worker(worker: Working, http: httpx.AsyncClient) -> None:
-    """P8, C11: the worker is told, wherever the cancel came in, and runs nothing of the task any more."""
-    task = await scenarios.begins_slowly(http, 1000)
-    await scenarios.is_canceled(http, task)
-    found = re.search(r"operators (\S+)\"", worker.log)
-    assert found is not None
-    async with httpx.AsyncClient(base_url=found.group(1), verify=False) as ops:
-        assert (await ops.get("/readyz")).status_code == 200
-
-        async def idle() -> bool:
-            return f'taskplane_runs{{agent="{AGENT}"}} 0.0' in (await ops.get("/metrics")).text
-
-        await until(idle)
+@pytest.mark.parametrize("worker", [NODE], indirect=True)
+async def test_c6_a_worker_in_node_reads_the_conversation(worker: Working, http: httpx.AsyncClient) -> None:
+    """C6: what it copied for one turn is what the next turn reads."""
+    first = (await send(http, "one"))["task"]
+    second = (await send(http, "count", contextId=first["contextId"]))["task"]
+    assert texts_of(second)[-1] == "2 messages came before."

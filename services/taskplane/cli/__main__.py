@@ -1,7 +1,5 @@
 """The command `taskplane`."""
 
-import sys
-
 from taskplane.cli import exits
 
 
@@ -9,12 +7,17 @@ def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     from taskplane.cli.app import app
     from taskplane.cli.stdout import run_and_flush
+    from taskplane.runtime.process import leave
 
     def command() -> int:
         app(prog_name="taskplane")
         return exits.OK
 
-    sys.exit(run_and_flush(command))
+    try:
+        code = run_and_flush(command)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else exits.OK if ended.code is None else exits.FAILED
+    leave(code)
 
 
 if __name__ == "__main__":

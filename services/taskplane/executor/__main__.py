@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import secrets
-import sys
 from functools import partial
 
 from taskplane.api.sessions.v1 import sessions_pb2
@@ -55,4 +54,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process.leave(main())

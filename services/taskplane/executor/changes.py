@@ -12,13 +12,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
 from taskplane.runtime import growing_text, message_times
+from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS, USAGE
 
-INVOCATION: Final = "kagent_invocation_id"
-PARTIAL: Final = "kagent_adk_partial"
-PARTIAL_KEYS: Final = (PARTIAL, "adk_partial")
-TOOL_KEYS: Final = ("kagent_type", "adk_type")
-STATUS_TEXT: Final = "status-message"
-USAGE: Final = "taskplane.dev/usage"
 # Deeper JSON can be written as a protobuf message but not be read again (each level costs three of upb's hundred).
 MAX_DEPTH: Final = 24
 MAX_CHUNK_BYTES: Final = 1024 * 1024
@@ -82,7 +77,7 @@ class MessageFactory:
     def status_text(self, text: str) -> a2a.Message:
         """Return a progress line, marked so that it stays out of every history."""
         message = self.message(text)
-        message.metadata.fields["kind"].string_value = STATUS_TEXT
+        message.metadata.fields[KIND].string_value = STATUS_TEXT
         return message
 
     def partial(self, message_id: str, text: str, change: pb.Change) -> None:

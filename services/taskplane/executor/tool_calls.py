@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Iterator
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.changes import TOOL_KEYS
+from taskplane.runtime.message_metadata import TOOL_KEYS
 
 
 def results(messages: Iterable[a2a.Message]) -> Iterator[str]:

@@ -8,13 +8,14 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from taskplane.runtime.loops import complete
 
 EXIT_STUCK: Final = 3
 """Exit code of a process that did not end within its drain deadline."""
 DRAIN: Final = 30.0
+LEAVING: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,23 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
     finally:
         watchdog.cancel()
     return 0
+
+
+def leave(code: int) -> NoReturn:
+    """Exit with `code`, after `LEAVING` seconds also from threads that a library left and Python would wait for."""
+    timer = threading.Timer(LEAVING, _leave_behind, (code,))
+    timer.daemon = True
+    timer.start()
+    sys.exit(code)
+
+
+def _leave_behind(code: int) -> None:
+    left = [
+        thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()
+    ]
+    sys.stderr.write(f"these threads did not end, and the process does not wait for them: {', '.join(left)}\n")
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def settle() -> None:

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.times import micros
 from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.changes import read_status
@@ -356,7 +357,7 @@ def _ended(row: Row, events: Sequence[Event], now: int) -> tuple[Row, Sequence[E
     turn = next((one.invocation_id for one in reversed(events) if one.invocation_id), "")
     for fields in (message.metadata.fields, update.metadata.fields):
         fields["reason"].string_value = "IMPORTED"
-    message.metadata.fields["kagent_invocation_id"].string_value = turn
+    message.metadata.fields[INVOCATION].string_value = turn
     draft.status(read_status(update))
     return draft.finished(), draft.events
 

@@ -18,7 +18,7 @@ from taskplane.tasks.domain.changes import (
     read_status_text,
 )
 from taskplane.tasks.domain.commands import Answer
-from taskplane.tasks.domain.fold import USAGE
+from taskplane.runtime.message_metadata import USAGE
 from taskplane.tasks.domain.task import (
     CHECKPOINT,
     DOCUMENT,

@@ -15,8 +15,7 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types import AgentCard as SdkCard
 from a2a.types import Part, TaskState
 from a2a.utils.errors import InvalidParamsError
-from tests.executor.adapters.scenarios import shown
-from tests.executor.plane import Held, Stores, open_plane, text, until
+from tests.executor.plane import Held, Stores, open_plane, shown, text, until
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb

@@ -15,6 +15,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.config import get_config, get_stream_writer
 from langgraph.func import entrypoint  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingTypeStubs]
@@ -306,7 +307,7 @@ async def test_a_graph_takes_messages_or_one_text_and_any_other_is_refused(store
 
 
 async def test_a_lost_run_goes_on_after_its_last_step_if_its_policy_says_so(tmp_path: Path) -> None:
-    """C9: finished steps are not repeated, and what they said stays."""
+    """C9: finished steps are not repeated, and what they said stays; all that the next process has is a database."""
     counted, reached, let_go = [0, 0], asyncio.Event(), asyncio.Event()
 
     def first(state: MessagesState) -> dict[str, Any]:
@@ -319,13 +320,18 @@ async def test_a_lost_run_goes_on_after_its_last_step_if_its_policy_says_so(tmp_
         await let_go.wait()
         return {"messages": [AIMessage("second done")]}
 
-    agent = adapt(graph(first, second, saver=InMemorySaver()), "a", Policy(on_orphan="resume"))
-    async with open_stores(tmp_path, lease_ttl=1.5) as stores, open_plane(stores, ("a", agent)) as lost:
+    @asynccontextmanager
+    async def serving(stores: Stores) -> AsyncGenerator[Plane]:
+        async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "graph.db")) as saver:
+            agent = adapt(graph(first, second, saver=saver), "a", Policy(on_orphan="resume"))
+            async with open_plane(stores, ("a", agent)) as plane:
+                yield plane
+
+    async with open_stores(tmp_path, lease_ttl=1.5) as stores, serving(stores) as lost:
         task_id = (await lost.submit("go")).task.task_id
         await reached.wait()
         await eventually(lambda: lost.events(task_id), lambda events: "first done" in str(events))
-
-        async with cut_off(stores) as other, open_plane(other, ("a", agent)) as survivor:
+        async with cut_off(stores) as other, serving(other) as survivor:
             reached.clear()
             await reached.wait()
             let_go.set()

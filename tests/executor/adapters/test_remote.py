@@ -16,8 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.executor.adapters.scenarios import Gate, holds, shown
-from tests.executor.plane import Plane, Stores, open_plane, open_stores, text, until
+from tests.executor.plane import Plane, Stores, holds, open_plane, open_stores, shown, text, until
 from tests.gateway.plane import open_all
 from tests.support.cutting import CuttingProxy
 from tests.support.ports import refusing_port
@@ -29,6 +28,7 @@ from taskplane.executor.adapters.remote import RemoteAgent, adapt
 from taskplane.executor.agent import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn, Working
 from taskplane.runtime.errors import Invalid, Unavailable
 
+Gate = asyncio.Event
 # As many chunks as an artifact of a test has, and those after which it waits for the gate.
 _CHUNKS, _HALF = 40, 20
 
@@ -46,7 +46,7 @@ class FarAway(AgentExecutor):
         self.contexts.append(context)
         words = context.get_user_input()
         if words == "hang":
-            await self._gate.passed()
+            await self._gate.wait()
         if context.current_task is None:
             await event_queue.enqueue_event(new_task_from_user_message(context.message))
         task = TaskUpdater(event_queue, context.task_id, context.context_id)
@@ -54,13 +54,13 @@ class FarAway(AgentExecutor):
             await task.update_status(TaskState.TASK_STATE_WORKING, new_text_message("I begin."))
             for number in range(_CHUNKS):
                 if number == _HALF:
-                    await self._gate.passed()
+                    await self._gate.wait()
                 last = number == _CHUNKS - 1
                 await task.add_artifact([Part(text=f"<{number}>")], "r", append=number > 0, last_chunk=last)
             await task.complete(new_text_message("It is done."))
         elif words == "log in":
             await task.requires_auth(new_text_message("Log in first."))
-            await self._gate.passed()
+            await self._gate.wait()
             await task.complete(new_text_message("You are in."))
         else:
             await task.complete(new_text_message(f"You said {words}."))
@@ -97,8 +97,8 @@ _ALL = [f"<{number}>" for number in range(_CHUNKS)]
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    return Gate(tmp_path / "gate")
+def gate() -> Gate:
+    return Gate()
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ async def test_a_dropped_connection_costs_no_event_and_repeats_none(
             reference = await plane.submit("chunks")
             await shown(plane, reference.task.task_id, f"<{_HALF - 1}>")
             proxy.cut()
-            gate.open()
+            gate.set()
             task = await plane.at_rest(reference)
             assert task.status.state == a2a.TASK_STATE_COMPLETED and text(task.status.message) == "It is done."
             assert await chunks_of(plane, task.id) == _ALL
@@ -142,7 +142,7 @@ async def test_what_was_missed_while_nobody_could_connect_comes_later(
             with refusing_port() as nobody:
                 proxy.aim("127.0.0.1", nobody)
                 proxy.cut()
-                gate.open()
+                gate.set()
                 await until(lambda: proxy.cuts > 0 and executor.contexts[0].task_id is not None)
                 far = executor.contexts[0].task_id or ""
                 while (found := await server.store.get(far, ServerCallContext())) is None or (
@@ -175,7 +175,7 @@ async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
         other = Stores(stores.services)
         async with open_plane(other, ("far", await remote(server.url))) as survivor:
             await until_attempt(survivor, task_id, 2)
-            gate.open()
+            gate.set()
             task = await survivor.reaches(task_id, a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED)
             assert task.status.state == a2a.TASK_STATE_COMPLETED
             assert await chunks_of(survivor, task_id) == _ALL
@@ -194,7 +194,7 @@ async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, ga
             await shown(ending, task_id, f"<{_HALF - 1}>")
         async with open_plane(stores, ("far", await remote(server.url))) as survivor:
             await until(lambda: bool(survivor.room.runs.active))
-            gate.open()
+            gate.set()
             task = await survivor.reaches(task_id, a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED)
             assert task.status.state == a2a.TASK_STATE_COMPLETED
             assert await chunks_of(survivor, task_id) == _ALL
@@ -238,7 +238,7 @@ async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
         (run,) = plane.room.runs.active
         await run.cancelled.wait()
-        gate.open()
+        gate.set()
         await until(lambda: not plane.room.runs.active)
         found = await server.store.get(executor.contexts[0].task_id or "", ServerCallContext())
         assert found is not None and found.status.state in (
@@ -252,7 +252,7 @@ async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: Gate) -> No
     async with far_away(stores, gate) as (plane, _, _):
         reference = await plane.submit("log in")
         await shown(plane, reference.task.task_id, "Log in first.")
-        gate.open()
+        gate.set()
         task = await plane.at_rest(reference)
         assert task.status.state == a2a.TASK_STATE_COMPLETED
         assert await plane.conversation(task.context_id) == ["log in", "Log in first.", "You are in."]
@@ -261,7 +261,7 @@ async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: Gate) -> No
 @pytest.mark.parametrize("server", [{"streaming": False}, {"binding": "HTTP+JSON"}], ids=["polled", "rest"])
 async def test_servers_that_speak_otherwise_are_served(stores: Stores, gate: Gate, server: dict[str, object]) -> None:
     """P1, P5: one that does not stream is polled, and one may speak REST."""
-    gate.open()
+    gate.set()
     async with far_away(stores, gate, **server) as (plane, _, _):
         task = await plane.run("chunks")
         assert task.status.state == a2a.TASK_STATE_COMPLETED and text(task.status.message) == "It is done."
@@ -281,7 +281,7 @@ async def test_only_its_own_credentials_are_sent(stores: Stores, gate: Gate, mon
 
 async def test_connections_are_shared_and_closed_with_the_executor(stores: Stores, gate: Gate) -> None:
     """P11."""
-    gate.open()
+    gate.set()
     async with sdk_server(FarAway(gate)) as server:
         async with open_plane(stores, ("far", await remote(server.url))) as plane:
             for _ in range(5):
@@ -375,7 +375,7 @@ class Ours:
         yield Working("Thinking")
         for piece in ("one ", "two "):
             yield Text(piece)
-        await self._gate.passed()
+        await self._gate.wait()
         yield Text("three")
         for number in range(_CHUNKS):
             yield ArtifactChunk("r", text=f"<{number}>", append=number > 0, last=number == _CHUNKS - 1)
@@ -403,7 +403,7 @@ async def test_a_text_of_another_plane_grows_here_and_is_said_once(
     async with two_planes(tmp_path, gate, proxy) as (here, _):
         reference = await here.submit("go")
         await shown(here, reference.task.task_id, "two ")
-        gate.open()
+        gate.set()
         task = await here.at_rest(reference)
         assert await here.conversation(task.context_id) == ["go", "one two three"]
         assert text(task.status.message) == "one two three"
@@ -415,7 +415,7 @@ async def test_a_text_of_another_plane_grows_here_and_is_said_once(
 
 async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
     """I1, I5: on the same remote task."""
-    gate.open()
+    gate.set()
     async with two_planes(tmp_path, gate, proxy) as (here, _):
         asked = await here.run("ask")
         assert asked.status.state == a2a.TASK_STATE_INPUT_REQUIRED and text(asked.status.message) == "What name?"
@@ -430,7 +430,7 @@ async def test_a_text_goes_on_after_a_dropped_connection(tmp_path: Path, gate: G
         reference = await here.submit("go")
         await shown(here, reference.task.task_id, "two ")
         cutting.cut()
-        gate.open()
+        gate.set()
         task = await here.at_rest(reference)
         assert await here.conversation(task.context_id) == ["go", "one two three"]
         assert await chunks_of(here, task.id) == _ALL

@@ -13,9 +13,9 @@ from google.protobuf.struct_pb2 import Struct
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.validation import is_id
 
-_INVOCATIONS: Final = ("kagent_invocation_id", "adk_invocation_id")
 _OUTCOME: Final = "-outcome"
 _OF_EVENT: Final = ("invocation_id", "invocationId")
 _OF_ACTIONS: Final = ("rewind_before_invocation_id", "rewindBeforeInvocationId")
@@ -104,7 +104,7 @@ class IdMapping:
     def _metadata(self, of: Any) -> None:
         if of.HasField("metadata"):
             metadata: Struct = of.metadata
-            for name in _INVOCATIONS:
+            for name in INVOCATION_KEYS:
                 if name in metadata.fields and metadata.fields[name].string_value:
                     metadata.fields[name].string_value = self.id(metadata.fields[name].string_value)
 

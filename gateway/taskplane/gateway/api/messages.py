@@ -10,7 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.api.session_tasks import iterate_events, iterate_tasks
-from taskplane.gateway.api.shapes import STATUS_TEXT, flatten, kind_of
+from taskplane.gateway.api.shapes import flatten, kind_of
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.conversation import MessagePage, newest_page
 from taskplane.gateway.http import Reply, Request
@@ -18,6 +18,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.runtime.errors import Invalid, NotFound
+from taskplane.runtime.message_metadata import STATUS_TEXT
 
 _PAGE: Final = 100
 _SOME: Final = 1_000

@@ -9,14 +9,13 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.translate.v0_3 import V0_3
-
-STATUS_TEXT = "status-message"
+from taskplane.runtime.message_metadata import KIND, STATUS_TEXT
 
 
 def kind_of(message: a2a.Message) -> str:
     """Return `metadata.kind` of a message; empty where it has none."""
     fields = message.metadata.fields
-    return fields["kind"].string_value if "kind" in fields else ""
+    return fields[KIND].string_value if KIND in fields else ""
 
 
 def shown_messages(task: a2a.Task) -> Iterator[a2a.Message]:

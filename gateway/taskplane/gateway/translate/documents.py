@@ -9,6 +9,7 @@ from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.validation import Violations, check_readable
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.message_metadata import PARTIAL_KEYS
 
 # The spellings of states that runtimes write, in lower case with hyphens.
 _STATES: Final[dict[str, int]] = {
@@ -39,7 +40,7 @@ def state_of(name: str) -> int | None:
 def is_partial(message: a2a.Message) -> bool:
     """Return whether a message is a piece of a text that still grows, which is streamed but never part of a history."""
     fields = message.metadata.fields
-    return any(name in fields and fields[name].bool_value for name in ("kagent_adk_partial", "adk_partial"))
+    return any(name in fields and fields[name].bool_value for name in PARTIAL_KEYS)
 
 
 def read_task(body: Any) -> a2a.Task:

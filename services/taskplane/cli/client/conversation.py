@@ -17,7 +17,6 @@ from typing import Any, Final
 from taskplane.cli.client.continuation import Continuation, continuation
 from taskplane.cli.client.cut import Cut, Removed, Shown, Turn, cut_at, lost, turns
 from taskplane.cli.client.events import (
-    INTERRUPTED,
     Artifact,
     ArtifactUpdate,
     Event,
@@ -30,6 +29,7 @@ from taskplane.cli.client.events import (
 from taskplane.cli.client.failures import Declined, Missing
 from taskplane.cli.client.session_model import Session, TaskInfo
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
+from taskplane.runtime.message_metadata import INTERRUPTED
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from taskplane.cli.client.states import State, state_of
+from taskplane.runtime.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
 
 Json = Mapping[str, Any]
 
 REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
-INTERRUPTED: Final = "interrupted"
-_PARTIAL: Final = ("kagent_adk_partial", "adk_partial")
-_INVOCATION: Final = ("kagent_invocation_id", "adk_invocation_id")
-_TOOL_KEYS: Final = ("kagent_type", "adk_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +47,12 @@ class Message:
     def partial(self) -> bool:
         """Return whether this is a piece of a text that still grows; the final message of the same id replaces it
         (T5)."""
-        return any(self.metadata.get(key) is True for key in _PARTIAL)
+        return any(self.metadata.get(key) is True for key in PARTIAL_KEYS)
 
     @property
     def progress(self) -> bool:
         """Return whether this is a status text: one line of progress that is not part of the conversation (P4)."""
-        return self.metadata.get("kind") == "status-message"
+        return self.metadata.get(KIND) == STATUS_TEXT
 
     @property
     def interrupted(self) -> bool:
@@ -65,7 +62,7 @@ class Message:
     @property
     def invocation_id(self) -> str:
         """Return the id of the turn; empty if the server does not say."""
-        return next((found for key in _INVOCATION if (found := read_text(self.metadata, key))), "")
+        return next((found for key in INVOCATION_KEYS if (found := read_text(self.metadata, key))), "")
 
     @property
     def tools(self) -> list[Tool]:
@@ -231,7 +228,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Json], Event]]] = {
 
 def _tool(part: Json) -> Tool | None:
     metadata = read_object(part.get("metadata")) or {}
-    kind = next((metadata[key] for key in _TOOL_KEYS if key in metadata), None)
+    kind = next((metadata[key] for key in TOOL_KEYS if key in metadata), None)
     data = read_object(part.get("data"))
     if kind not in ("function_call", "function_response") or data is None:
         return None

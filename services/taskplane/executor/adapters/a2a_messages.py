@@ -6,8 +6,8 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import AskAuth, AskInput, Change, Complete, Fail, Reject, Say, Text, Working, text_of
-from taskplane.executor.changes import PARTIAL_KEYS, STATUS_TEXT
 from taskplane.executor.states import TERMINAL
+from taskplane.runtime.message_metadata import KIND, PARTIAL_KEYS, STATUS_TEXT
 
 _PAUSED: Final[dict["a2a.TaskState.ValueType", tuple[type[AskInput] | type[AskAuth], str]]] = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
@@ -160,7 +160,7 @@ def is_piece(message: a2a.Message) -> bool:
 
 def _kind(message: a2a.Message) -> str:
     fields = message.metadata.fields
-    return fields["kind"].string_value if "kind" in fields else ""
+    return fields[KIND].string_value if KIND in fields else ""
 
 
 def _without_id(message: a2a.Message) -> a2a.Message:

@@ -33,7 +33,7 @@ from taskplane.executor.agent import (
     Reject,
     Turn,
 )
-from taskplane.executor.changes import INVOCATION
+from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)

@@ -32,9 +32,9 @@ from taskplane.executor.agent import (
     Reject,
     Turn,
 )
-from taskplane.executor.changes import INVOCATION
 from taskplane.executor.states import AT_REST, TERMINAL
 from taskplane.runtime import growing_text, message_times
+from taskplane.runtime.message_metadata import INVOCATION
 
 log = logging.getLogger(__name__)
 

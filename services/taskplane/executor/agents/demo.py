@@ -27,7 +27,7 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
-from taskplane.executor.changes import INVOCATION
+from taskplane.runtime.message_metadata import INVOCATION
 
 CRASH_CODE: Final = 70
 SLOW_STEP: Final = 0.25

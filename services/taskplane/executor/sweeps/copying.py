@@ -17,11 +17,11 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.changes import INVOCATION
 from taskplane.executor.session_entries import title_of
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.task_log import events
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)

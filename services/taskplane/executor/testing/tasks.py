@@ -11,11 +11,11 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueServicer, TaskStoreServicer
 from taskplane.executor.agent import text_of
-from taskplane.executor.changes import PARTIAL_KEYS, STATUS_TEXT
 from taskplane.executor.states import AT_REST, TERMINAL
 from taskplane.executor.testing.artifacts import in_pieces, merge_artifact
 from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.interceptors import Context
+from taskplane.runtime.message_metadata import KIND, PARTIAL_KEYS, STATUS_TEXT
 
 # Seconds; more than any test takes.
 _LEASE: Final = 3600.0
@@ -387,7 +387,7 @@ def status_texts(events: Sequence[pb.Event]) -> Iterator[str]:
 def is_status_text(message: a2a.Message) -> bool:
     """Return whether a message says what the agent is doing, outside the conversation."""
     fields = message.metadata.fields
-    return "kind" in fields and fields["kind"].string_value == STATUS_TEXT
+    return KIND in fields and fields[KIND].string_value == STATUS_TEXT
 
 
 def _is_partial(message: a2a.Message) -> bool:

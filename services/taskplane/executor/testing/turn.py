@@ -25,7 +25,6 @@ from taskplane.api.tasks.v1 import tasks_pb2_grpc
 from taskplane.executor import agent as port
 from taskplane.executor import servicer
 from taskplane.executor.adapters.detection import adapt
-from taskplane.executor.changes import INVOCATION
 from taskplane.executor.composition import ExecutorRoom, open_executor
 from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
@@ -34,6 +33,7 @@ from taskplane.executor.testing.result import MadeArtifact, TurnResult
 from taskplane.executor.testing.sessions import MemorySession
 from taskplane.executor.testing.tasks import OWNER, TENANT, Kept, MemoryTasks, status_texts
 from taskplane.runtime.channel import InProcessChannel, client
+from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.services import Services

@@ -12,7 +12,6 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.changes import INVOCATION
 from taskplane.executor.loading import Agents
 from taskplane.executor.runs.registry import Runs
 from taskplane.executor.turns import rewind_messages, validation
@@ -22,6 +21,7 @@ from taskplane.executor.turns.new_turns import NewTurns
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.send import Send
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal
 
 

@@ -15,11 +15,10 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.message_content import same_content
+from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.session import REDUCED
-
-INVOCATION_KEYS: Final = ("kagent_invocation_id", "adk_invocation_id")
 
 
 def pack(entry: pb.Entry, which: str | None) -> bytes | None:

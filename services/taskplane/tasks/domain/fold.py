@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.message_metadata import USAGE
 from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
 from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, STATUS_TEXT, SUBMITTED, WORKING, Event
@@ -15,7 +16,6 @@ LOST_MESSAGES = "taskplane.dev/lost_messages"
 RESUMED_ATTEMPT = "taskplane.dev/resumed_attempt"
 # Figures of a run, in the metadata of the status event that ends, pauses or loses it, and of all runs, in that of the
 # task.
-USAGE = "taskplane.dev/usage"
 _USAGE = USAGE.encode()
 
 # The message of a status event: its id, whether it is partial, whether it is a status text. None: there is none.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
@@ -100,7 +101,7 @@ def _failed(draft: Draft, found: Found, reason: str, text: str) -> Write:
     message.metadata.fields["reason"].string_value = reason
     turn = found.turn or row.invocation_id
     if turn:
-        message.metadata.fields["kagent_invocation_id"].string_value = turn
+        message.metadata.fields[INVOCATION].string_value = turn
     update.metadata.fields["reason"].string_value = reason
     update.metadata.fields["attempt"].number_value = row.attempt
     draft.status(read_status(update))

@@ -5,15 +5,12 @@ from typing import Final
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT
 from taskplane.runtime.validation import MAX_ID
 
-PARTIAL_KEYS: Final = ("kagent_adk_partial", "adk_partial")
-TURN_KEYS: Final = ("kagent_invocation_id", "adk_invocation_id")
-_STATUS_TEXT: Final = "status-message"
-_KIND: Final = "kind"
-_MARKS: Final = frozenset({*PARTIAL_KEYS, _KIND})
+_MARKS: Final = frozenset({*PARTIAL_KEYS, KIND})
 _FINAL: Final = (False, False)
-STATUS_TEXT_MARK: Final = Struct(fields={_KIND: Value(string_value=_STATUS_TEXT)}).SerializeToString()
+STATUS_TEXT_MARK: Final = Struct(fields={KIND: Value(string_value=STATUS_TEXT)}).SerializeToString()
 """The metadata that makes a message a status text, serialized."""
 STATUS_TEXT_ENTRY: Final = STATUS_TEXT_MARK[2:]
 """The same without the tag and the length before it, as it stands in a message that has more metadata."""
@@ -34,7 +31,7 @@ def message_flags(message: a2a.Message) -> tuple[bool, bool]:
     for key in PARTIAL_KEYS:
         if key in fields and fields[key].bool_value:
             partial = True
-    return partial, _KIND in fields and fields[_KIND].string_value == _STATUS_TEXT
+    return partial, KIND in fields and fields[KIND].string_value == STATUS_TEXT
 
 
 def is_partial(message: a2a.Message) -> bool:
@@ -57,7 +54,7 @@ def without_partial_mark(message: a2a.Message) -> a2a.Message:
 def interrupted(message: a2a.Message) -> a2a.Message:
     """Copy an interrupted text as a final message; its `metadata.interrupted` is true."""
     final = without_partial_mark(message)
-    final.metadata.fields["interrupted"].bool_value = True
+    final.metadata.fields[INTERRUPTED].bool_value = True
     return final
 
 
@@ -72,7 +69,7 @@ def named_turn(said: a2a.Task | a2a.Message | a2a.Artifact) -> str | None:
     if not said.HasField("metadata"):
         return None
     fields = said.metadata.fields
-    for key in TURN_KEYS:
+    for key in INVOCATION_KEYS:
         # Looking up a missing key of a protobuf map would add it.
         turn = fields[key].string_value if key in fields else ""
         if turn and len(turn) <= MAX_ID and "\0" not in turn:

@@ -8,8 +8,8 @@ from google.genai import types
 
 from taskplane.executor.agent import Artifact, ArtifactChunk, Message, Part
 from taskplane.runtime.json_values import to_json
+from taskplane.runtime.message_metadata import TOOL_KEYS
 
-_TYPES: Final = ("adk_type", "kagent_type")
 _RAW_PIECE: Final = 1024 * 1024
 # A character takes at most four bytes.
 _TEXT_PIECE: Final = _RAW_PIECE // 4
@@ -20,7 +20,7 @@ def kind_of(part: Part) -> str:
     if not part.HasField("metadata"):
         return ""
     marks = part.metadata.fields
-    return next((marks[key].string_value for key in _TYPES if key in marks), "")
+    return next((marks[key].string_value for key in TOOL_KEYS if key in marks), "")
 
 
 def content_of(message: Message, role: str) -> types.Content:

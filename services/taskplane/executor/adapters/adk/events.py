@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
 from taskplane.executor.adapters.adk.content import content_of
 from taskplane.executor.agent import Message, Turn
+from taskplane.runtime.message_metadata import INVOCATION_KEYS
 
 _ARTIFACT: Final = "taskplaneArtifact"
-_INVOCATION: Final = ("kagent_invocation_id", "adk_invocation_id")
 _USER: Final = "user"
 
 
@@ -115,7 +115,7 @@ def events_for(turn: Turn, stored: Sequence[Stored], author: str) -> list[Event]
 
 def _invocation_of(message: Message) -> str:
     marks = message.metadata.fields
-    return next((marks[key].string_value for key in _INVOCATION if key in marks), "")
+    return next((marks[key].string_value for key in INVOCATION_KEYS if key in marks), "")
 
 
 def _said(message: Message, invocation_id: str, author: str, time: float) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from taskplane.executor.agent import Message, Turn
-from taskplane.executor.changes import INVOCATION
+from taskplane.runtime.message_metadata import INVOCATION
 
 _KEY: Final = "taskplane_invocation"
 # No checkpoint has this id: who goes on from it begins anew, in the same thread.

@@ -22,22 +22,8 @@ from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.loading import load_agents
 from taskplane.executor.runs.faults import is_ours
+from taskplane.executor.runs.processes import frames
 from taskplane.executor.runs.processes.calls import CallsByFrames
-from taskplane.executor.runs.processes.frames import (
-    Alive,
-    Answer,
-    Begin,
-    Cancelled,
-    Close,
-    Closed,
-    Ended,
-    Load,
-    Next,
-    Raised,
-    Yielded,
-    receive,
-    send,
-)
 from taskplane.executor.runs.threads import RunElsewhere, end, wind_down
 from taskplane.executor.sources import place_of, standing_at, trimmed
 from taskplane.runtime import logs, tracing
@@ -59,12 +45,12 @@ class _Talk:
     """The conversation with the executor, in an event loop beside that of the agent."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, over: "asyncio.Future[None]") -> None:
-        self.load: Future[Load] = Future()
+        self.load: Future[frames.Load] = Future()
         self.loaded: Future[Hosted] = Future()
         self._loop = loop
         self._over = over
         self._writer: asyncio.StreamWriter
-        self._begun: Begin | None = None
+        self._begun: frames.Begin | None = None
         self._calls: CallsByFrames
         self._run: RunElsewhere | None = None
         self._cancelled = asyncio.Event()
@@ -77,7 +63,7 @@ class _Talk:
         """Do what the executor says, until it closes the channel or is gone; then end the process."""
         reader, self._writer = await asyncio.open_unix_connection(sock=channel)
         self._start(self._watch())
-        while (frame := await receive(reader)) is not None:
+        while (frame := await frames.receive(reader)) is not None:
             self._missing = 0
             self._take(frame)
         if self._begun is not None or not self.loaded.done():
@@ -89,21 +75,21 @@ class _Talk:
 
     def _take(self, frame: object) -> None:
         match frame:
-            case Load():
+            case frames.Load():
                 self.load.set_result(frame)
-            case Begin():
+            case frames.Begin():
                 self._until = frame.until
                 self._cancelled = asyncio.Event()
                 self._begun, self._calls = frame, CallsByFrames(self._writer)
-            case Next():
+            case frames.Next():
                 self._stepping = self._start(self._step())
-            case Alive():
+            case frames.Alive():
                 self._until = frame.until
-            case Cancelled():
+            case frames.Cancelled():
                 self._cancelled.set()
-            case Answer():
+            case frames.Answer():
                 self._calls.take(frame)
-            case Close():
+            case frames.Close():
                 self._start(self._close())
             case _:
                 raise TypeError(f"an executor says no {frame!r}")
@@ -128,16 +114,16 @@ class _Talk:
         try:
             if self._run is None:
                 self._run = await self._begin()
-            answer: object = Yielded(_pickled(await anext(self._run)))
+            answer: object = frames.Yielded(_pickled(await anext(self._run)))
         except StopAsyncIteration:
-            answer = Ended()
+            answer = frames.Ended()
         except BaseException as error:
             if is_ours(error):
                 raise
             public = str(error) if isinstance(error, port.AgentError) else ""
             at = place_of(error) or (standing_at(self._run) if isinstance(error, TypeError) else "")
-            answer = Raised(_trace(error), public, at)
-        send(self._writer, answer)
+            answer = frames.Raised(_trace(error), public, at)
+        frames.send(self._writer, answer)
 
     async def _begin(self) -> RunElsewhere:
         # A run that is closed meanwhile ends no import.
@@ -167,7 +153,7 @@ class _Talk:
             os._exit(1)
         self._calls.close()
         self._begun = self._run = self._stepping = None
-        send(self._writer, Closed(trace))
+        frames.send(self._writer, frames.Closed(trace))
 
 
 def main() -> int:

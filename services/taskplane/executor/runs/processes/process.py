@@ -15,23 +15,8 @@ from typing import Final
 from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.faults import AgentProcessDied
+from taskplane.executor.runs.processes import frames
 from taskplane.executor.runs.processes.child import ALIVE_EVERY, EXIT_FENCED, LEAVING
-from taskplane.executor.runs.processes.frames import (
-    Alive,
-    Answer,
-    Begin,
-    Call,
-    Cancelled,
-    Close,
-    Closed,
-    Ended,
-    Load,
-    Next,
-    Raised,
-    Yielded,
-    receive,
-    send,
-)
 from taskplane.executor.sources import RaisedElsewhere
 from taskplane.runtime import logs, tracing
 
@@ -87,7 +72,9 @@ class AgentProcess:
                 await process.wait()
             raise
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
-        send(writer, Load(source=hosted.source, allow_crash=allow_crash, path=tuple(sys.path), log_level=level))
+        frames.send(
+            writer, frames.Load(source=hosted.source, allow_crash=allow_crash, path=tuple(sys.path), log_level=level)
+        )
         return cls(process, reader, writer)
 
     @property
@@ -100,14 +87,14 @@ class AgentProcess:
         self._turn, self._context = turn, contextvars.copy_context()
         data = {each.name: getattr(turn, each.name) for each in fields(turn) if each.name not in _NOT_DATA}
         data["history"] = tuple(turn.history)
-        begin = Begin(
+        begin = frames.Begin(
             turn=data,
             method=method,
             until=until(),
             request_id=logs.request_id.get(),
             traceparent=tracing.traceparent(),
         )
-        send(self._writer, begin)
+        frames.send(self._writer, begin)
         self._beside = [
             asyncio.create_task(self._tell_of_cancel(turn), name="cancel of an agent in a process"),
             asyncio.create_task(self._beat(until), name="signs of life to an agent in a process"),
@@ -116,19 +103,19 @@ class AgentProcess:
     async def next(self) -> port.Change:
         """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied;
         TypeError: it cannot be read."""
-        answer = await self._ask(Next())
+        answer = await self._ask(frames.Next())
         match answer:
-            case Yielded():
+            case frames.Yielded():
                 try:
                     change: port.Change = pickle.loads(answer.change)
                 except Exception as error:
                     raise TypeError("a change cannot be read that the agent made in its process") from error
                 return change
-            case Ended():
+            case frames.Ended():
                 raise StopAsyncIteration
-            case Raised(trace, public, at) if public:
+            case frames.Raised(trace, public, at) if public:
                 raise port.AgentError(public) from RaisedElsewhere(trace, at)
-            case Raised(trace, _, at):
+            case frames.Raised(trace, _, at):
                 raise RaisedElsewhere(trace, at)
             case _:
                 raise TypeError(f"the process of an agent says no {answer!r}")
@@ -141,9 +128,9 @@ class AgentProcess:
         turn, self._turn = self._turn, None
         await self._stop_beside()
         if turn is not None and turn.cancelled.is_set():
-            send(self._writer, Cancelled())
-        answer = await self._ask(Close())
-        while not isinstance(answer, Closed):
+            frames.send(self._writer, frames.Cancelled())
+        answer = await self._ask(frames.Close())
+        while not isinstance(answer, frames.Closed):
             # It is the answer to a Next.
             answer = await self._answered()
         return answer.trace
@@ -160,7 +147,7 @@ class AgentProcess:
     async def _ask(self, frame: object) -> object:
         if self.watching.done():
             raise self._died()
-        send(self._writer, frame)
+        frames.send(self._writer, frame)
         return await self._answered()
 
     async def _answered(self) -> object:
@@ -188,32 +175,32 @@ class AgentProcess:
         self._answers.put_nowait(self._died())
 
     async def _read(self) -> None:
-        while (frame := await receive(self._reader)) is not None:
-            if isinstance(frame, Call):
+        while (frame := await frames.receive(self._reader)) is not None:
+            if isinstance(frame, frames.Call):
                 call = asyncio.create_task(self._call(frame), name=f"{frame.method} of an agent", context=self._context)
                 self._calls.add(call)
                 call.add_done_callback(self._calls.discard)
             else:
                 self._answers.put_nowait(frame)
 
-    async def _call(self, call: Call) -> None:
+    async def _call(self, call: frames.Call) -> None:
         if self._turn is None:
             return
         try:
-            answer = Answer(call.number, await getattr(self._turn.calls, call.method)(*call.arguments))
+            answer = frames.Answer(call.number, await getattr(self._turn.calls, call.method)(*call.arguments))
         except Exception as error:  # noqa: BLE001 - raised in the agent
-            answer = Answer(call.number, fault=_sendable(error))
-        send(self._writer, answer)
+            answer = frames.Answer(call.number, fault=_sendable(error))
+        frames.send(self._writer, answer)
 
     async def _tell_of_cancel(self, turn: port.Turn) -> None:
         await turn.cancelled.wait()
-        send(self._writer, Cancelled())
+        frames.send(self._writer, frames.Cancelled())
 
     async def _beat(self, until: Callable[[], float]) -> None:
         with suppress(ConnectionError):
             while True:
                 await asyncio.sleep(ALIVE_EVERY)
-                send(self._writer, Alive(until()))
+                frames.send(self._writer, frames.Alive(until()))
                 await self._writer.drain()
 
     async def _stop_beside(self) -> None:

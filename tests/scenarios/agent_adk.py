@@ -1,7 +1,6 @@
 """The scenarios with an ADK agent, whose model follows the script."""
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
@@ -10,14 +9,15 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
-from tests.executor.adapters.scenarios import COUNTED, QUESTION, SECRET, Adapter, Gate, serving
+from tests.scenarios.script import COUNTED, QUESTION, SECRET, Gate, rerun
+
+from taskplane.executor.agent import Agent
 
 
 class Scripted(BaseLlm):
     """A model without a network."""
 
     model: str = "scripted"
-    gate: Path
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -26,18 +26,20 @@ class Scripted(BaseLlm):
         word, _, rest = (part.text or "").partition(" ")
         if part.function_response is not None:
             response = part.function_response.response or {}
+            if "gate" in response:
+                await Gate(response["gate"]).passed()
             for answer in said(f"Hello, {response['result']}." if "result" in response else "Saved."):
                 yield answer
         elif word == "ask":
             yield called("ask_user", question=QUESTION)
         elif word == "artifact":
-            yield called("save")
+            yield called("save", gate=rest)
         elif word == "fail":
             raise RuntimeError(SECRET)
         elif word == "slow":
             for partial in said("begun")[:1]:
                 yield partial
-            await Gate(self.gate).passed()
+            await Gate(rest).passed()
             for answer in said("finished"):
                 yield answer
         else:
@@ -61,13 +63,15 @@ def ask_user(question: str) -> None:
     """Asks the user."""
 
 
-async def save(tool_context: ToolContext) -> dict[str, int]:
+async def save(gate: str, tool_context: ToolContext) -> dict[str, str]:
     """Saves the report."""
-    return {"version": await tool_context.save_artifact("Report", types.Part(text=COUNTED))}
+    await tool_context.save_artifact("Report", types.Part(text=COUNTED))
+    return {"gate": gate}
 
 
-def make(gate: Gate) -> LlmAgent:
-    return LlmAgent(name="adk", model=Scripted(gate=gate.path), tools=[LongRunningFunctionTool(ask_user), save])
+def agent() -> LlmAgent:
+    return LlmAgent(name="adk", model=Scripted(), tools=[LongRunningFunctionTool(ask_user), save])
 
 
-ADAPTER = Adapter("adk", serving(make))
+def again() -> Agent:
+    return rerun(agent())

@@ -2,16 +2,13 @@
 
 from collections.abc import AsyncIterator
 
-from tests.executor.adapters.scenarios import QUESTION, SECRET, Adapter, Gate, serving
+from tests.scenarios.script import QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor.agent import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn
+from taskplane.executor.agent import Agent, AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn
 
 
 class Ours:
     card = AgentCard(name="ours", version="1")
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         word, _, rest = turn.text.partition(" ")
@@ -25,15 +22,21 @@ class Ours:
                 yield AskInput(QUESTION)
             case "slow":
                 yield Text("begun")
-                await self._gate.passed()
+                await Gate(rest).passed()
                 yield Complete("finished")
             case "fail":
                 raise RuntimeError(SECRET)
             case "artifact":
-                for number, piece in enumerate(("one ", "two ", "three")):
-                    yield ArtifactChunk("r", text=piece, name="Report", append=number > 0, last=number == 2)
+                yield ArtifactChunk("r", text="one ", name="Report")
+                await Gate(rest).passed()
+                yield ArtifactChunk("r", text="two ", append=True)
+                yield ArtifactChunk("r", text="three", append=True, last=True)
             case _:
                 yield Complete(f"Hello, {turn.text}.")
 
 
-ADAPTER = Adapter("port", serving(Ours))
+agent = Ours
+
+
+def again() -> Agent:
+    return rerun(Ours())

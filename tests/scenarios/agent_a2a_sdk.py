@@ -5,14 +5,13 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Message, Part, TaskState
-from tests.executor.adapters.scenarios import QUESTION, SECRET, Adapter, Gate, serving
+from tests.scenarios.script import QUESTION, SECRET, Gate, rerun
+
+from taskplane.executor.agent import Agent
 
 
 class Scenarios(AgentExecutor):
     """Does what the scenarios say, as an executor for the SDK's own server is written."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None and context.task_id is not None and context.context_id is not None
@@ -31,12 +30,14 @@ class Scenarios(AgentExecutor):
                 await updater.requires_input(new_text_message(QUESTION))
             case "slow":
                 await updater.start_work(piece("begun"))
-                await self._gate.passed()
+                await Gate(rest).passed()
                 await updater.complete(new_text_message("finished"))
             case "fail":
                 raise RuntimeError(SECRET)
             case "artifact":
                 for number, text in enumerate(("one ", "two ", "three")):
+                    if number == 1:
+                        await Gate(rest).passed()
                     await updater.add_artifact(
                         [Part(text=text)], "r", name="Report", append=number > 0, last_chunk=number == 2
                     )
@@ -58,4 +59,8 @@ def piece(text: str) -> Message:
     return message
 
 
-ADAPTER = Adapter("a2a-sdk", serving(Scenarios))
+agent = Scenarios
+
+
+def again() -> Agent:
+    return rerun(Scenarios())

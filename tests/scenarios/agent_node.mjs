@@ -1,10 +1,15 @@
-// The agent of the scenarios in Node. Arguments: the file that is the gate, the address of both stores, names of agents.
+// The agent of the scenarios in Node. Arguments: the folder of the gates, the addresses of both stores, names of agents.
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from '../../../docs/examples/node-worker/worker.mjs';
+import { Worker } from '../../docs/examples/node-worker/worker.mjs';
 
-const [gate, address, ...names] = process.argv.slice(2);
+const [gates, tasks, sessions, ...names] = process.argv.slice(2);
 const pieces = ['one ', 'two ', 'three'];
+
+async function passed(gate, signal) {
+  while (!existsSync(join(gates, gate))) await sleep(5, undefined, { signal });
+}
 
 const agent = {
   async *run(turn) {
@@ -14,11 +19,12 @@ const agent = {
     else if (word === 'ask') yield { ask: 'What is your name?' };
     else if (word === 'slow') {
       yield { text: 'begun' };
-      while (!existsSync(gate)) await sleep(5, undefined, { signal: turn.signal });
+      await passed(rest[0], turn.signal);
       yield { complete: 'finished' };
     } else if (word === 'fail') throw new Error('password=hunter2');
     else if (word === 'artifact') {
       for (const [index, text] of pieces.entries()) {
+        if (index === 1) await passed(rest[0], turn.signal);
         const artifact = { artifact_id: 'r', name: 'Report', parts: [{ text }] };
         yield { artifact: { artifact, append: index > 0, last_chunk: index === 2 } };
       }
@@ -26,4 +32,4 @@ const agent = {
   },
 };
 
-await new Worker(agent, { names, tasks: address, sessions: address, renewEvery: 0.3 }).run();
+await new Worker(agent, { names, tasks, sessions, renewEvery: 0.3 }).run();

@@ -1,0 +1,25 @@
+"""Questions of a LangGraph graph outlive the process of its plane, with the checkpointer that the page prints."""
+
+import signal
+from pathlib import Path
+
+from tests.cli.command import dev, said
+from tests.repo.tree import ROOT
+
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+def test_i1_a_question_of_a_graph_is_answered_after_a_restart(tmp_path: Path) -> None:
+    """I1, C14: the checkpointer leaves no thread behind that would keep the process."""
+    for file in ("booking.py", "lasting_booking.py"):
+        (tmp_path / file).write_bytes((EXAMPLES / file).read_bytes())
+    arguments = ("--agent", "lasting_booking:graph", "--data", "data")
+    with dev(*arguments, cwd=tmp_path, afresh=True) as before:
+        asked = said(before.url, "the night train")
+        before.signal(signal.SIGTERM)
+        code, rest = before.end()
+        assert code == 0 and "AsyncSqliteSaver" not in rest, rest
+    with dev(*arguments, cwd=tmp_path, afresh=True) as after:
+        answered = said(after.url, "yes", asked["contextId"])
+    assert asked["state"] == "input-required"
+    assert (answered["state"], answered["text"]) == ("completed", "I booked the night train.")
