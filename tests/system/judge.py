@@ -14,7 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.storage.engine import open_engine
-from taskplane.tasks.domain.task import AT_REST, COMPLETED, STATUS, TERMINAL
+from taskplane.tasks.domain.task import ARTIFACT, AT_REST, COMPLETED, STATUS, TERMINAL
 
 # All that may follow a terminal event.
 MARKS = {pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED}
@@ -107,6 +107,16 @@ async def _rows(url: str, *queries: str) -> list[list[Columns]]:
 async def logs(plane: Plane) -> dict[str, list[Stored]]:
     """Every task's events by its uid, in order."""
     return (await held(plane)).logs
+
+
+async def artifact_rows(plane: Plane, task_id: str) -> list[int]:
+    """The bytes of each event of the artifacts of a task, as they are stored."""
+    query = (
+        "SELECT length(e.payload) AS bytes FROM event e JOIN task t ON t.uid = e.task_uid"
+        f" WHERE t.id = '{task_id}' AND e.kind = {ARTIFACT}"
+    )
+    (rows,) = await _rows(plane.tasks_url, query)
+    return [row["bytes"] for row in rows]
 
 
 async def at_rest(plane: Plane, timeout: float = BOUND) -> None:
