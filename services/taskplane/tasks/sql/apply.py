@@ -29,11 +29,12 @@ from taskplane.tasks.domain.needs import (
     needs_queue,
     needs_turn,
 )
+from taskplane.tasks.domain.snapshots import LARGE, is_left_in_log
 from taskplane.tasks.domain.task import Event, Lease, Row, changed, content_size
 from taskplane.tasks.sql import counting
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, said_under_fence
+from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, said_under_fence, tails
 from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.texts import nul_in_write
@@ -154,6 +155,11 @@ class _Decided:
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
         """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
+        # What is trimmed is in the snapshot only.
+        large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
+        for uid, tail in tails(conn, large).items() if large else ():
+            if is_left_in_log(folding[uid].row, tail):
+                del folding[uid]
         unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
         stored = contents(conn, unread) if unread else {}
         tasks: dict[str, a2a.Task] = {}

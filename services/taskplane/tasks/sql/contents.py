@@ -10,7 +10,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import table_of
 from taskplane.tasks.domain.documents import shown_document, unpack_turns
 from taskplane.tasks.domain.fold import Said, fold
-from taskplane.tasks.domain.task import STATUS, Event
+from taskplane.tasks.domain.snapshots import Tail
+from taskplane.tasks.domain.task import ARTIFACT, STATUS, Event
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, to_event
 from taskplane.tasks.sql.texts import has_nul
@@ -53,6 +54,19 @@ _SAID_UNDER_FENCE: Final = (
     .order_by(event.c.task_uid, event.c.generation)
 )
 
+
+_PIECES: Final = (
+    select(
+        task.c.uid,
+        func.count(),
+        func.coalesce(func.sum(func.length(event.c.payload)), 0),
+        func.count(event.c.artifact_id),
+        func.count(event.c.artifact_id.distinct()),
+    )
+    .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation > task.c.snapshot_generation))
+    .where(IN_UIDS, event.c.kind == ARTIFACT)
+    .group_by(task.c.uid)
+)
 
 _wanted: Final = table_of("wanted", "uid", "artifact_id")
 _newest: Final = select(func.max(event.c.generation)).where(
@@ -118,6 +132,13 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
         message = a2a.StreamResponse.FromString(payload).status_update.status.message
         said.setdefault(uid, []).append(message.message_id)
     return said
+
+
+def tails(conn: Connection, uids: Iterable[str]) -> Mapping[str, Tail]:
+    """Return the pieces of artifacts after the snapshots of tasks that have such. It reads none of them."""
+    return {
+        uid: Tail(int(pieces), int(size), *begun) for uid, pieces, size, *begun in conn.execute(_PIECES, {"uids": uids})
+    }
 
 
 def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:
