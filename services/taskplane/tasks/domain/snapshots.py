@@ -1,8 +1,9 @@
 """The times at which the stored snapshot of a task is written again, and the tasks of which it is left alone. Pure."""
 
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Self
 
-from taskplane.tasks.domain.task import Row, content_size
+from taskplane.tasks.domain.task import ARTIFACT, Event, Row, content_size
 
 # The stored snapshot is rewritten once the events after it outweigh it: they have this many times its bytes, and more
 # than the floor. So reading a task takes at most about five times its snapshot, or that and the floor. A rewrite weighs
@@ -21,12 +22,21 @@ _LARGE_PIECE: Final = 1024
 class Tail(NamedTuple):
     """The pieces of artifacts after the snapshot of a task."""
 
-    pieces: int
-    bytes: int
-    begun: int
+    pieces: int = 0
+    bytes: int = 0
+    begun: int = 0
     """The number of times that an artifact was begun, or begun anew."""
-    artifacts: int
+    artifacts: int = 0
     """The number of artifacts that were begun."""
+
+    def followed_by(self, events: Iterable[Event]) -> Self:
+        """Return the tail with further events. An artifact that they begin is taken to be a new one."""
+        more = [event for event in events if event.kind == ARTIFACT]
+        begun = [event.artifact_id for event in more if event.artifact_id is not None]
+        size = sum([len(event.payload) for event in more])
+        return type(self)(
+            self.pieces + len(more), self.bytes + size, self.begun + len(begun), self.artifacts + len(set(begun))
+        )
 
 
 def is_outweighed(before: Row, row: Row) -> bool:

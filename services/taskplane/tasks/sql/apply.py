@@ -29,7 +29,7 @@ from taskplane.tasks.domain.needs import (
     needs_queue,
     needs_turn,
 )
-from taskplane.tasks.domain.snapshots import LARGE, is_left_in_log
+from taskplane.tasks.domain.snapshots import LARGE, Tail, is_left_in_log
 from taskplane.tasks.domain.task import Event, Lease, Row, changed, content_size
 from taskplane.tasks.sql import counting
 from taskplane.tasks.sql import statements as sql
@@ -157,8 +157,10 @@ class _Decided:
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
         # What is trimmed is in the snapshot only.
         large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
-        for uid, tail in tails(conn, large).items() if large else ():
-            if is_left_in_log(folding[uid].row, tail):
+        found = tails(conn, large) if large else {}
+        for uid in large:
+            write = folding[uid]
+            if is_left_in_log(write.row, found.get(uid, Tail()).followed_by(write.events)):
                 del folding[uid]
         unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
         stored = contents(conn, unread) if unread else {}
