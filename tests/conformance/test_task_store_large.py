@@ -1,11 +1,12 @@
 """Large tasks: what stays anyway is left in the log and folded for its readers only. P7, C13."""
 
 import pytest
+from sqlalchemy import text
 from tests.conformance.task_log import ADA, Plane, chunk, message, status
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.snapshots import LARGE
-from taskplane.tasks.domain.task import WORKING, Row, content_size
+from taskplane.tasks.domain.task import ARTIFACT, WORKING, Row, content_size
 
 LATER = 1 << 60
 
@@ -49,3 +50,49 @@ async def test_a_large_task_of_which_a_snapshot_is_worth_it_is_folded(plane: Pla
     now = await plane.log.row_by_uid(row.uid)
     assert now.snapshot_generation == now.generation
     assert of != "versions" or now.snapshot_bytes < 401_000
+
+
+WORDS = "".join(f"The {number}th of many sentences, which repeat but their numbers. " for number in range(1200))
+
+
+async def stored(plane: Plane, row: Row) -> int:
+    """The bytes that the artifact of a task takes in the database."""
+    size = "length" if plane.engine.dialect.name == "sqlite" else "pg_column_size"
+    query = text(f"SELECT sum({size}(payload)) FROM event WHERE task_uid = :uid AND kind = {ARTIFACT}")
+    return int(await plane.engine.read(lambda conn: conn.execute(query, {"uid": row.uid}).scalar_one()))
+
+
+async def test_large_pieces_are_stored_compressed_beside_those_that_are_not(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P7: by one engine or for the other; rows from before are read like the others."""
+    row = await plane.create()
+    with monkeypatch.context() as before:
+        before.setattr("taskplane.tasks.sql.writing.LARGE_PIECE", 1 << 60)
+        await plane.append(row, chunk(WORDS))
+    unpacked = await stored(plane, row)
+    for _ in range(20):
+        await plane.append(row, chunk(WORDS, append=True))
+    await plane.append(row, chunk("last", append=True))
+    assert await stored(plane, row) - unpacked < 20 * len(WORDS) / 3
+    now, task = await plane.log.get(ADA, row.id)
+    assert now.event_bytes > 20 * len(WORDS)
+    assert task.artifacts[0].parts[0].text == 21 * WORDS + "last"
+    await plane.check(row)
+
+
+async def test_a_page_of_compressed_pieces_is_no_larger_than_others(plane: Plane) -> None:
+    """C13: what it takes in memory counts, not what it takes in the database."""
+    row = await plane.create()
+    for _ in range(8):
+        await plane.append(row, chunk(WORDS))
+    most = 5 * len(WORDS) // 2
+    at, pages = row.generation, list[int]()
+    while at < row.generation + 8:
+        page = await plane.log.read_after(row.uid, at, 64, most)
+        assert sum(len(event.payload) for event in page.events) <= most
+        pages.append(len(page.events))
+        at = page.events[-1].generation
+    assert pages == [2, 2, 2, 2]
+    page = await plane.log.read_after(row.uid, row.generation, 64, 1)
+    assert len(page.events) == 1

@@ -15,6 +15,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.storage.engine import open_engine
 from taskplane.tasks.domain.task import ARTIFACT, AT_REST, COMPLETED, STATUS, TERMINAL
+from taskplane.tasks.sql.packing import unpack_piece
 
 # All that may follow a terminal event.
 MARKS = {pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED}
@@ -159,6 +160,12 @@ def judge(held: Held, seen: Seen, acknowledged: Iterable[str]) -> Verdict:
     return verdict
 
 
+def _unpacked(row: Columns) -> bytes:
+    """The payload of an event."""
+    payload: bytes = row["payload"] or b""
+    return unpack_piece(payload) if row["kind"] == ARTIFACT else payload
+
+
 def _held(tasks: list[Columns], events: list[Columns], entries: list[Columns]) -> Held:
     found: dict[str, list[Stored]] = defaultdict(list)
     for row in events:
@@ -169,7 +176,7 @@ def _held(tasks: list[Columns], events: list[Columns], entries: list[Columns]) -
             row["attempt"],
             bool(row["speaks"]),
             row["invocation_id"],
-            a2a.StreamResponse.FromString(row["payload"] or b""),
+            a2a.StreamResponse.FromString(_unpacked(row)),
         )
         found[row["task_uid"]].append(event)
     return Held(tasks, dict(found), {row["id"] for row in entries})

@@ -1,6 +1,6 @@
 """The times at which the stored snapshot of a task is written again, and the tasks of which it is left alone. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
 from taskplane.tasks.domain.task import ARTIFACT, Event, Row, content_size
@@ -20,22 +20,24 @@ _LARGE_PIECE: Final = 1024
 
 
 class Tail(NamedTuple):
-    """The pieces of artifacts after the snapshot of a task."""
+    """The events after the snapshot of a task."""
 
     pieces: int = 0
-    bytes: int = 0
+    """The number of pieces of artifacts."""
+    others: int = 0
+    """Bytes of the other events."""
     begun: int = 0
     """The number of times that an artifact was begun, or begun anew."""
     artifacts: int = 0
     """The number of artifacts that were begun."""
 
-    def followed_by(self, events: Iterable[Event]) -> Self:
+    def followed_by(self, events: Sequence[Event]) -> Self:
         """Return the tail with further events. An artifact that they begin is taken to be a new one."""
-        more = [event for event in events if event.kind == ARTIFACT]
-        begun = [event.artifact_id for event in more if event.artifact_id is not None]
-        size = sum([len(event.payload) for event in more])
+        pieces = [event for event in events if event.kind == ARTIFACT]
+        others = sum([len(event.payload) for event in events if event.kind != ARTIFACT])
+        begun = [event.artifact_id for event in pieces if event.artifact_id is not None]
         return type(self)(
-            self.pieces + len(more), self.bytes + size, self.begun + len(begun), self.artifacts + len(set(begun))
+            self.pieces + len(pieces), self.others + others, self.begun + len(begun), self.artifacts + len(set(begun))
         )
 
 
@@ -52,8 +54,8 @@ def is_left_in_log(row: Row, tail: Tail) -> bool:
     """
     if content_size(row) <= LARGE:
         return False
-    mostly = 2 * tail.bytes >= row.event_bytes - row.folded_bytes
-    return mostly and tail.begun == tail.artifacts and tail.bytes >= _LARGE_PIECE * tail.pieces
+    of_pieces = row.event_bytes - row.folded_bytes - tail.others
+    return of_pieces >= max(tail.others, _LARGE_PIECE * tail.pieces) and tail.begun == tail.artifacts
 
 
 def _weight(row: Row) -> int:

@@ -55,16 +55,18 @@ _SAID_UNDER_FENCE: Final = (
 )
 
 
+_is_piece: Final = event.c.kind == ARTIFACT
+# Pieces may be stored compressed, so that only the bytes of the others are known without reading them.
 _PIECES: Final = (
     select(
         task.c.uid,
-        func.count(),
-        func.coalesce(func.sum(func.length(event.c.payload)), 0),
+        func.count(case((_is_piece, 1))),
+        func.coalesce(func.sum(case((_is_piece, 0), else_=func.length(event.c.payload))), 0),
         func.count(event.c.artifact_id),
         func.count(event.c.artifact_id.distinct()),
     )
     .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation > task.c.snapshot_generation))
-    .where(IN_UIDS, event.c.kind == ARTIFACT)
+    .where(IN_UIDS)
     .group_by(task.c.uid)
 )
 
@@ -135,10 +137,9 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
 
 
 def tails(conn: Connection, uids: Iterable[str]) -> Mapping[str, Tail]:
-    """Return the pieces of artifacts after the snapshots of tasks that have such. It reads none of them."""
-    return {
-        uid: Tail(int(pieces), int(size), *begun) for uid, pieces, size, *begun in conn.execute(_PIECES, {"uids": uids})
-    }
+    """Return what the tails of tasks are made of; one without events is left out. It reads no payload."""
+    found = conn.execute(_PIECES, {"uids": uids})
+    return {uid: Tail(pieces, int(others), begun, artifacts) for uid, pieces, others, begun, artifacts in found}
 
 
 def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:
