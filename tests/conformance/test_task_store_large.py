@@ -1,12 +1,15 @@
 """Large tasks: what stays anyway is left in the log and folded for its readers only. P7, C13."""
 
+import re
+
 import pytest
 from sqlalchemy import text
 from tests.conformance.task_log import ADA, Plane, chunk, message, status
+from tests.conformance.test_task_store_cost import statements
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.snapshots import LARGE
-from taskplane.tasks.domain.task import ARTIFACT, WORKING, Row, content_size
+from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, WORKING, Row, content_size
 
 LATER = 1 << 60
 
@@ -96,3 +99,24 @@ async def test_a_page_of_compressed_pieces_is_no_larger_than_others(plane: Plane
     assert pages == [2, 2, 2, 2]
     page = await plane.log.read_after(row.uid, row.generation, 64, 1)
     assert len(page.events) == 1
+
+
+@pytest.mark.parametrize("by", ["cancel", "loss", "end"])
+async def test_a_text_that_is_open_in_a_large_task_is_closed_without_reading_the_rest(plane: Plane, by: str) -> None:
+    """C11, C13: as in a small one; the artifact beside it is not read."""
+    row = await plane.create()
+    await plane.append(row, status(WORKING, message("so ", "m2", partial=True)))
+    await plane.append(row, *(chunk(WORDS, append=number > 0) for number in range(20)))
+    await plane.append(row, status(WORKING, message("far", "m2", partial=True)), status(WORKING))
+    with statements() as seen:
+        if by == "cancel":
+            await plane.log.submit(commands.Cancel(scope=ADA, task_id=row.id))
+        elif by == "loss":
+            await plane.orphan(row)
+        else:
+            await plane.append(row, status(COMPLETED), consumed_generation=1)
+    assert not [statement for statement, _ in seen if re.search(r"task\.snapshot\b", statement)]
+    _, task = await plane.log.get(ADA, row.id)
+    (said,) = [each for each in (*task.history, task.status.message) if each.message_id == "m2"]
+    assert said.parts[0].text == "so far" and ("interrupted" in str(said.metadata)) is (by != "end")
+    await plane.check(row)

@@ -9,9 +9,9 @@ from sqlalchemy import BigInteger, Cast, Column, Connection, case, cast, func, n
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import table_of
 from taskplane.tasks.domain.documents import shown_document, unpack_turns
-from taskplane.tasks.domain.fold import Said, fold
+from taskplane.tasks.domain.fold import Said, fold, text_so_far
 from taskplane.tasks.domain.snapshots import Tail
-from taskplane.tasks.domain.task import ARTIFACT, STATUS, Event
+from taskplane.tasks.domain.task import ARTIFACT, STATUS, Event, Row
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, to_event
 from taskplane.tasks.sql.texts import has_nul
@@ -55,6 +55,12 @@ _SAID_UNDER_FENCE: Final = (
 )
 
 
+_OPEN_TEXTS: Final = (
+    select(*EVENT_COLUMNS)
+    .join(task, (task.c.uid == event.c.task_uid) & (event.c.generation >= task.c.partial_generation))
+    .where(IN_UIDS, event.c.kind == STATUS, event.c.speaks.is_(False))
+    .order_by(event.c.task_uid, event.c.generation)
+)
 _is_piece: Final = event.c.kind == ARTIFACT
 # Pieces may be stored compressed, so that only the bytes of the others are known without reading them.
 _PIECES: Final = (
@@ -125,6 +131,16 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
         uid: Content(snapshot, sorted(tails.get(uid, ()), key=_generation), {}, cut.get(uid, frozenset()))
         for uid, snapshot in snapshots.items()
     }
+
+
+def open_texts(conn: Connection, rows: Mapping[str, Row]) -> Mapping[str, a2a.Message]:
+    """Return the text that is open on each of these tasks, by uid, without the rest of the task. One statement."""
+    pieces: dict[str, list[Event]] = {}
+    for values in conn.execute(_OPEN_TEXTS, {"uids": rows.keys()}):
+        found = to_event(values)
+        pieces.setdefault(found.task_uid, []).append(found)
+    texts = {uid: text_so_far(events, rows[uid].partial_id or "") for uid, events in pieces.items()}
+    return {uid: text for uid, text in texts.items() if text is not None}
 
 
 def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:
