@@ -1,8 +1,7 @@
 """Clients of every kind that watch an artifact grow, and what each of them saw."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -101,8 +100,8 @@ async def subscriber(
     method = "SubscribeToTask" if version == "1.0" else "tasks/resubscribe"
     cursors = {"Last-Event-ID": cursor} if cursor else {}
     headers = {"A2A-Version": version, **cursors}
-    async with stream(http, method, {"id": task_id}, **headers) as events, aclosing(aiter(events)) as told:
-        async for event in told:
+    async with stream(http, method, {"id": task_id}, **headers) as events:
+        async for event in events:
             view.take(event)
             if leave_after and len(view.chunks) == leave_after:
                 break
@@ -140,7 +139,7 @@ async def watcher(plane: Plane, view: View, task_id: str, cursor: str) -> None:
                 view.status(a2a.TaskState.Name(event.event.status_update.status.state))
 
 
-async def _events(call: AsyncIterator[pb.WatchTaskResponse]) -> AsyncIterator[pb.Event]:
+async def _events(call: AsyncIterable[pb.WatchTaskResponse]) -> AsyncIterator[pb.Event]:
     async for response in call:
         for event in response.events.events:
             yield event

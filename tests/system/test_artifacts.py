@@ -58,8 +58,8 @@ class Author:
             return words("Written.")
         pieces = [CallPiece(0, piece(number)) for number in range(PIECES)]
         half = PIECES // 2
-        begin = [CallBegin(0, "call", "createArtifact"), CallPiece(0, '{"name": "Report", "content": "')]
-        end = [CallPiece(0, '"}'), Finish("tool_calls")]
+        begin: Answer = [CallBegin(0, "call", "createArtifact"), CallPiece(0, '{"name": "Report", "content": "')]
+        end: Answer = [CallPiece(0, '"}'), Finish("tool_calls")]
         return [*begin, *pieces[:half], Until(self._event), *pieces[half:], *end]
 
 
