@@ -5,11 +5,12 @@ import re
 import pytest
 from sqlalchemy import text
 from tests.conformance.task_log import ADA, Plane, chunk, message, status
-from tests.conformance.test_task_store_cost import statements
+from tests.conformance.test_task_store_cost import replayed, statements
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.snapshots import LARGE
 from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, WORKING, Row, content_size
+from taskplane.tasks.pages import MessageFilter
 
 LATER = 1 << 60
 
@@ -120,3 +121,15 @@ async def test_a_text_that_is_open_in_a_large_task_is_closed_without_reading_the
     (said,) = [each for each in (*task.history, task.status.message) if each.message_id == "m2"]
     assert said.parts[0].text == "so far" and ("interrupted" in str(said.metadata)) is (by != "end")
     await plane.check(row)
+
+
+async def test_the_messages_of_a_large_task_are_read_without_its_artifacts(plane: Plane) -> None:
+    """C13, P10: also of one that no snapshot has."""
+    row = await plane.create()
+    await plane.append(row, *(chunk(WORDS, append=number > 0) for number in range(20)))
+    await plane.complete(row, "the end")
+    with statements() as reading:
+        page = await plane.log.messages(ADA, MessageFilter(context_id=row.context_id))
+    assert [each.parts[0].text for each in page.messages][1:] == ["the end"]
+    _, size = await plane.engine.read(replayed, reading)
+    assert size < 50_000

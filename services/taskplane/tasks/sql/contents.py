@@ -41,6 +41,7 @@ _TAILS: Final = (
     .where(IN_UIDS)
 )
 _CONTENTS: Final = union_all(_SNAPSHOTS, _TAILS)
+_TALKS: Final = union_all(_SNAPSHOTS, _TAILS.where(event.c.kind != ARTIFACT))
 
 _NEWEST_TURNS: Final = (
     select(task.c.uid, event.c.invocation_id)
@@ -114,12 +115,15 @@ class Content:
         return fold(task, (*self.tail, *events), {**self.said, **(said or {})})
 
 
-def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
-    """Return the tasks as the log stands. One statement; a task that is not there is left out."""
+def contents(conn: Connection, uids: Iterable[str], *, artifacts: bool = True) -> dict[str, Content]:
+    """Return the tasks as the log stands. One statement; a task that is not there is left out.
+
+    Without `artifacts` those are left out that the snapshot does not have.
+    """
     snapshots: dict[str, bytes] = {}
     cut: dict[str, Set[str]] = {}
     tails: dict[str, list[Event]] = {}
-    for values in conn.execute(_CONTENTS, {"uids": uids}):
+    for values in conn.execute(_CONTENTS if artifacts else _TALKS, {"uids": uids}):
         found = to_event(values)
         if found.generation == 0:
             snapshots[found.task_uid] = found.payload
