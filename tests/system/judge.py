@@ -14,7 +14,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.storage.engine import open_engine
-from taskplane.tasks.domain.task import AT_REST, COMPLETED, STATUS, TERMINAL
+from taskplane.tasks.domain.task import ARTIFACT, AT_REST, COMPLETED, STATUS, TERMINAL
+from taskplane.tasks.sql.packing import unpack_piece
 
 # All that may follow a terminal event.
 MARKS = {pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED}
@@ -109,6 +110,16 @@ async def logs(plane: Plane) -> dict[str, list[Stored]]:
     return (await held(plane)).logs
 
 
+async def artifact_rows(plane: Plane, task_id: str) -> list[int]:
+    """The bytes of each event of the artifacts of a task, as they are stored."""
+    query = (
+        "SELECT length(e.payload) AS bytes FROM event e JOIN task t ON t.uid = e.task_uid"
+        f" WHERE t.id = '{task_id}' AND e.kind = {ARTIFACT}"
+    )
+    (rows,) = await _rows(plane.tasks_url, query)
+    return [row["bytes"] for row in rows]
+
+
 async def at_rest(plane: Plane, timeout: float = BOUND) -> None:
     """Waits until everything in a plane is at rest and copied. TimeoutError: it never was."""
     async with asyncio.timeout(timeout):
@@ -149,6 +160,12 @@ def judge(held: Held, seen: Seen, acknowledged: Iterable[str]) -> Verdict:
     return verdict
 
 
+def _unpacked(row: Columns) -> bytes:
+    """The payload of an event."""
+    payload: bytes = row["payload"] or b""
+    return unpack_piece(payload) if row["kind"] == ARTIFACT else payload
+
+
 def _held(tasks: list[Columns], events: list[Columns], entries: list[Columns]) -> Held:
     found: dict[str, list[Stored]] = defaultdict(list)
     for row in events:
@@ -159,7 +176,7 @@ def _held(tasks: list[Columns], events: list[Columns], entries: list[Columns]) -
             row["attempt"],
             bool(row["speaks"]),
             row["invocation_id"],
-            a2a.StreamResponse.FromString(row["payload"] or b""),
+            a2a.StreamResponse.FromString(_unpacked(row)),
         )
         found[row["task_uid"]].append(event)
     return Held(tasks, dict(found), {row["id"] for row in entries})

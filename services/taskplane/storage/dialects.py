@@ -22,6 +22,8 @@ class Dialect(ABC):
     name: Literal["sqlite", "postgresql"]
     alone: bool
     """Whether a transaction that writes is the only one there is, so that nothing changes under it."""
+    compresses: bool
+    """Whether the database compresses large values itself."""
 
     @abstractmethod
     def now(self, conn: Connection) -> int:
@@ -100,6 +102,7 @@ class Sqlite(Dialect):
 
     name = "sqlite"
     alone = True
+    compresses = False
 
     def now(self, conn: Connection) -> int:
         return _STARTED_US + (_monotonic_ns() - _STARTED_MONOTONIC_NS) // 1000
@@ -146,6 +149,7 @@ class Postgresql(Dialect):
 
     name = "postgresql"
     alone = False
+    compresses = True
 
     def now(self, conn: Connection) -> int:
         return int(conn.execute(_CLOCK).scalar_one())

@@ -1,7 +1,7 @@
 """Drafts of the writes of an operation: the row as it will be, and the events, numbered as they are added."""
 
 from collections.abc import Set
-from typing import Any, Final
+from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange, PlaneError, Refused
@@ -11,6 +11,7 @@ from taskplane.tasks.domain.commands import AddMessage, Answer, Create, Write
 from taskplane.tasks.domain.fold import Said, text_so_far
 from taskplane.tasks.domain.limits import MAX_CHECKPOINT
 from taskplane.tasks.domain.messages import STATUS_TEXT_MARK, extend, interrupted, without_partial_mark
+from taskplane.tasks.domain.snapshots import is_outweighed
 from taskplane.tasks.domain.task import (
     ARTIFACT,
     AT_REST,
@@ -32,15 +33,6 @@ from taskplane.tasks.domain.task import (
     Row,
     changed_by,
 )
-
-# The stored snapshot is rewritten once the events after it outweigh it: they have more than this many times its bytes,
-# and more than this many bytes. So reading a task takes at most about five times its snapshot, or that and the floor.
-# A rewrite weighs at most the snapshot before it and its tail, less than 5/4 of that tail, and no event is in two
-# rewrites: together they weigh less than 5/4 of the events. Measured: 0.1 % for status texts, which leave nothing, 20
-# to 30 % for texts in deltas, 40 to 80 % for messages and artifacts, nearly all of which stays; about half of that
-# compressed. The rewrite at the end of a task comes on top, with the size of the task.
-OUTWEIGHS: Final = 4
-TAIL_FLOOR: Final = 128 * 1024
 
 
 def task_not_found(task_id: str) -> PlaneError:
@@ -306,9 +298,8 @@ class Draft:
 
     def write(self, row: Row, answer: Answer, *, refold: bool = False) -> Write:
         """Return the writes. `row` is the result of `finished`, of which `answer` was made."""
-        tail = row.event_bytes - row.folded_bytes
-        heavy = tail > TAIL_FLOOR and tail > OUTWEIGHS * row.snapshot_bytes
-        return Write(row, self.events, answer, self.new, self.said, refold=refold or heavy)
+        refold = refold or is_outweighed(self.row, row)
+        return Write(row, self.events, answer, self.new, self.said, refold=refold)
 
     def _artifact(self, update: ArtifactUpdate) -> PlaneError | None:
         artifact_id = update.artifact_id

@@ -29,11 +29,12 @@ from taskplane.tasks.domain.needs import (
     needs_queue,
     needs_turn,
 )
+from taskplane.tasks.domain.snapshots import LARGE, Tail, is_left_in_log
 from taskplane.tasks.domain.task import Event, Lease, Row, changed, content_size
 from taskplane.tasks.sql import counting
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, said_under_fence
+from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, open_texts, said_under_fence, tails
 from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.texts import nul_in_write
@@ -85,8 +86,9 @@ class _Decided:
         self.of_sessions: dict[int, Sequence[Write]] = {}
         self.rows = gathered.rows
         self._targets = gathered.targets
-        # Stored tasks that were read already, folded.
+        # Stored tasks that were read already, folded, and the open texts of large ones, which are not.
         self._stored: dict[str, a2a.Task] = {}
+        self._texts: Mapping[str, a2a.Message] = {}
         self._now = parts.clock.now(conn)
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
@@ -154,6 +156,13 @@ class _Decided:
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
         """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
+        # What is trimmed is in the snapshot only.
+        large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
+        found = tails(conn, large) if large else {}
+        for uid in large:
+            write = folding[uid]
+            if is_left_in_log(write.row, found.get(uid, Tail()).followed_by(write.events)):
+                del folding[uid]
         unread = [uid for uid in folding if uid in self.rows and uid not in self._stored]
         stored = contents(conn, unread) if unread else {}
         tasks: dict[str, a2a.Task] = {}
@@ -167,16 +176,16 @@ class _Decided:
     def _found(self, target: Target) -> Found:
         found = target.found()
         for other in found.others:
-            if other.row is not None and other.row.uid in self._stored:
+            if other.row is not None:
                 other.open_text = self._open_text(other.row)
-                other.document = self._stored[other.row.uid]
+                other.document = self._stored.get(other.row.uid)
         uid = target.uid
-        read = self._stored, self._lost, self._artifacts, self._turns, self._waiting
+        read = self._stored, self._texts, self._lost, self._artifacts, self._turns, self._waiting
         if uid is None or not any(uid in known for known in read):
             return found
-        if uid in self._stored and target.row is not None:
+        if target.row is not None:
             found.open_text = self._open_text(target.row)
-            found.document = self._stored[uid]
+            found.document = self._stored.get(uid)
         found.lost_messages = self._lost.get(uid, ())
         found.artifacts = self._artifacts.get(uid, set[str]())
         found.turn = self._turns.get(uid, "")
@@ -191,8 +200,8 @@ class _Decided:
         return QueueLimits(found.of_owner + self._newly_queued[principal], found.of_tenant + of_tenant)
 
     def _open_text(self, row: Row) -> a2a.Message | None:
-        if row.partial_generation is None:
-            return None
+        if row.uid in self._texts or row.uid not in self._stored or row.partial_generation is None:
+            return self._texts.get(row.uid)
         text = a2a.Message()
         text.CopyFrom(self._stored[row.uid].status.message)
         return text
@@ -200,6 +209,7 @@ class _Decided:
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
         """Read what operations need of the log: open texts, documents, lost messages, artifacts, turns, order."""
         texts: set[str] = set()
+        large: dict[str, Row] = {}
         lost: set[str] = set()
         turns: set[str] = set()
         in_turn: set[str] = set()
@@ -210,12 +220,16 @@ class _Decided:
                 if of not in self._queued:
                     self._queued[of] = counting.queued(conn, *of, op.queue_limits)
             for each in target.others:
-                if each.row and (needs_open_text(each.row, op) or needs_document(each.row, op, cut=each.cut)):
+                if each.row and needs_open_text(each.row, op) and content_size(each.row) > LARGE:
+                    large[each.row.uid] = each.row
+                elif each.row and (needs_open_text(each.row, op) or needs_document(each.row, op, cut=each.cut)):
                     texts.add(each.row.uid)
             row = target.row
             if row is None:
                 continue
-            if (needs_open_text(row, op) or needs_document(row, op)) and row.uid not in texts:
+            if needs_open_text(row, op) and content_size(row) > LARGE:
+                large[row.uid] = row
+            elif (needs_open_text(row, op) or needs_document(row, op)) and row.uid not in texts:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
@@ -226,6 +240,8 @@ class _Decided:
             artifacts.update([(row.uid, artifact_id) for artifact_id in needs_artifacts(row, op)])
         if texts:
             self._stored = {uid: content.stored() for uid, content in contents(conn, texts).items()}
+        if large:
+            self._texts = open_texts(conn, large)
         if lost:
             self._lost.update(said_under_fence(conn, lost))
         if turns:

@@ -9,8 +9,9 @@ from sqlalchemy import BigInteger, Cast, Column, Connection, case, cast, func, n
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import table_of
 from taskplane.tasks.domain.documents import shown_document, unpack_turns
-from taskplane.tasks.domain.fold import Said, fold
-from taskplane.tasks.domain.task import STATUS, Event
+from taskplane.tasks.domain.fold import Said, fold, text_so_far
+from taskplane.tasks.domain.snapshots import Tail
+from taskplane.tasks.domain.task import ARTIFACT, STATUS, Event, Row
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, to_event
 from taskplane.tasks.sql.texts import has_nul
@@ -40,6 +41,7 @@ _TAILS: Final = (
     .where(IN_UIDS)
 )
 _CONTENTS: Final = union_all(_SNAPSHOTS, _TAILS)
+_TALKS: Final = union_all(_SNAPSHOTS, _TAILS.where(event.c.kind != ARTIFACT))
 
 _NEWEST_TURNS: Final = (
     select(task.c.uid, event.c.invocation_id)
@@ -53,6 +55,27 @@ _SAID_UNDER_FENCE: Final = (
     .order_by(event.c.task_uid, event.c.generation)
 )
 
+
+_OPEN_TEXTS: Final = (
+    select(*EVENT_COLUMNS)
+    .join(task, (task.c.uid == event.c.task_uid) & (event.c.generation >= task.c.partial_generation))
+    .where(IN_UIDS, event.c.kind == STATUS, event.c.speaks.is_(False))
+    .order_by(event.c.task_uid, event.c.generation)
+)
+_is_piece: Final = event.c.kind == ARTIFACT
+# Pieces may be stored compressed, so that only the bytes of the others are known without reading them.
+_PIECES: Final = (
+    select(
+        task.c.uid,
+        func.count(case((_is_piece, 1))),
+        func.coalesce(func.sum(case((_is_piece, 0), else_=func.length(event.c.payload))), 0),
+        func.count(event.c.artifact_id),
+        func.count(event.c.artifact_id.distinct()),
+    )
+    .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation > task.c.snapshot_generation))
+    .where(IN_UIDS)
+    .group_by(task.c.uid)
+)
 
 _wanted: Final = table_of("wanted", "uid", "artifact_id")
 _newest: Final = select(func.max(event.c.generation)).where(
@@ -92,12 +115,15 @@ class Content:
         return fold(task, (*self.tail, *events), {**self.said, **(said or {})})
 
 
-def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
-    """Return the tasks as the log stands. One statement; a task that is not there is left out."""
+def contents(conn: Connection, uids: Iterable[str], *, artifacts: bool = True) -> dict[str, Content]:
+    """Return the tasks as the log stands. One statement; a task that is not there is left out.
+
+    Without `artifacts` those are left out that the snapshot does not have.
+    """
     snapshots: dict[str, bytes] = {}
     cut: dict[str, Set[str]] = {}
     tails: dict[str, list[Event]] = {}
-    for values in conn.execute(_CONTENTS, {"uids": uids}):
+    for values in conn.execute(_CONTENTS if artifacts else _TALKS, {"uids": uids}):
         found = to_event(values)
         if found.generation == 0:
             snapshots[found.task_uid] = found.payload
@@ -111,6 +137,16 @@ def contents(conn: Connection, uids: Iterable[str]) -> dict[str, Content]:
     }
 
 
+def open_texts(conn: Connection, rows: Mapping[str, Row]) -> Mapping[str, a2a.Message]:
+    """Return the text that is open on each of these tasks, by uid, without the rest of the task. One statement."""
+    pieces: dict[str, list[Event]] = {}
+    for values in conn.execute(_OPEN_TEXTS, {"uids": rows.keys()}):
+        found = to_event(values)
+        pieces.setdefault(found.task_uid, []).append(found)
+    texts = {uid: text_so_far(events, rows[uid].partial_id or "") for uid, events in pieces.items()}
+    return {uid: text for uid, text in texts.items() if text is not None}
+
+
 def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """Return the ids of the final messages that each task's executor said under the task's present fence, in order."""
     said: dict[str, list[str]] = {}
@@ -118,6 +154,12 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
         message = a2a.StreamResponse.FromString(payload).status_update.status.message
         said.setdefault(uid, []).append(message.message_id)
     return said
+
+
+def tails(conn: Connection, uids: Iterable[str]) -> Mapping[str, Tail]:
+    """Return what the tails of tasks are made of; one without events is left out. It reads no payload."""
+    found = conn.execute(_PIECES, {"uids": uids})
+    return {uid: Tail(pieces, int(others), begun, artifacts) for uid, pieces, others, begun, artifacts in found}
 
 
 def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:

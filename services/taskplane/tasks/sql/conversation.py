@@ -181,7 +181,8 @@ def _read_ids(conn: Connection, outlines: Sequence[_Outline]) -> dict[str, Seque
     found: dict[str, Sequence[str]] = {}
     for uid, snapshot in conn.execute(_SNAPSHOTS, {"uids": [one.uid for one in outlines if one.is_folded]}):
         found[uid] = message_ids(pb.TaskOutline.FromString(unpack(snapshot)))
-    for uid, content in contents(conn, [one.uid for one in outlines if not one.is_folded]).items():
+    unfolded = [one.uid for one in outlines if not one.is_folded]
+    for uid, content in contents(conn, unfolded, artifacts=False).items():
         found[uid] = message_ids(content.folded())
     return found
 
@@ -211,7 +212,7 @@ def _messages(
     size = 0
     by_uid = {outlines[number].uid: places_ for number, places_ in wanted.items()}
     for some in _in_parts([outlines[number] for number in wanted]):
-        tasks = contents(conn, [one.uid for one in some])
+        tasks = contents(conn, [one.uid for one in some], artifacts=False)
         for one in some:
             messages = messages_of(tasks[one.uid].folded())
             for place in by_uid[one.uid]:

@@ -25,14 +25,24 @@ from sqlalchemy import (
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import one_of
 from taskplane.storage.prepared import PreparedQuery
-from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, MANAGED, Event, Row
+from taskplane.tasks.domain.task import ACTIVE, ARTIFACT, DOCUMENT, MANAGED, Event, Row
+from taskplane.tasks.sql.packing import unpack_piece
 from taskplane.tasks.tables import event, lease, task
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
 EVENT_COLUMNS: Final = tuple(event.c[name] for name in Event._fields)
-# A row of `ROW_COLUMNS`, and one of `EVENT_COLUMNS`, as the domain's noun.
+# A row of `ROW_COLUMNS` as the domain's noun.
 to_row: Final[Callable[[Iterable[Any]], Row]] = Row._make
-to_event: Final[Callable[[Iterable[Any]], Event]] = Event._make
+_make_event: Final[Callable[[Iterable[Any]], Event]] = Event._make
+
+
+def to_event(values: Iterable[Any]) -> Event:
+    """Return a row of `EVENT_COLUMNS` as the domain's noun."""
+    stored = _make_event(values)
+    if stored.kind != ARTIFACT:
+        return stored
+    payload = unpack_piece(stored.payload)
+    return stored if payload is stored.payload else stored._replace(payload=payload)
 
 
 # The tasks, and the turns, that a statement is about: by lists of uids, or of invocations and tenants.

@@ -1,18 +1,21 @@
 """Reads of the store's own parts: the log after a generation, and the searches of the queue and the sweeps."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, bindparam, func, select, text, tuple_
 
 from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.tasks.domain.drafts import trimmed
-from taskplane.tasks.domain.task import Row
+from taskplane.tasks.domain.task import ARTIFACT, Event, Row
 from taskplane.tasks.pages import Page
 from taskplane.tasks.sql.clock import LeaseClock
+from taskplane.tasks.sql.packing import unpacked_size
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.tables import UNCOPIED, event, task
 
+_KIND: Final = Event._fields.index("kind")
+_PAYLOAD: Final = Event._fields.index("payload")
 _ROW: Final = select(*ROW_COLUMNS).where(task.c.uid == bindparam("uid"))
 
 _AFTER: Final = (
@@ -21,7 +24,7 @@ _AFTER: Final = (
     .order_by(event.c.generation)
     .limit(bindparam("limit"))
 )
-# The number of events that fit a page; both engines know the size of a payload without reading it.
+# The number of events that fit a page as they are stored; both engines know the size of a payload without reading it.
 _sizes: Final = (
     select(event.c.generation, func.length(event.c.payload).label("size"))
     .where(event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after"))
@@ -83,7 +86,18 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
     if row.event_bytes > max_bytes:
         fitting: int = conn.execute(_FITTING, {**place, "max_bytes": max_bytes}).scalar_one()
         place["limit"] = max(fitting, 1)
-    return Page(row, [to_event(values) for values in conn.execute(_AFTER, place)])
+    found = conn.execute(_AFTER, place).all()
+    return Page(row, [to_event(values) for values in found[: _fitting(found, max_bytes)]])
+
+
+def _fitting(found: Sequence[Sequence[Any]], max_bytes: int) -> int:
+    """Return how many events stay within `max_bytes` when they are unpacked, at least one."""
+    size = 0
+    for count, values in enumerate(found):
+        size += unpacked_size(values[_PAYLOAD]) if values[_KIND] == ARTIFACT else len(values[_PAYLOAD])
+        if size > max_bytes and count:
+            return count
+    return len(found)
 
 
 def heads(conn: Connection, uids: Sequence[str]) -> dict[str, int]:

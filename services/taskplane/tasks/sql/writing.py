@@ -8,7 +8,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import PreparedRows
-from taskplane.tasks.domain.task import Event, Lease, Row
+from taskplane.tasks.domain.task import ARTIFACT, Event, Lease, Row
+from taskplane.tasks.sql.packing import LARGE_PIECE, pack_piece
 from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
 
@@ -87,6 +88,7 @@ class Writing:
 
     def __init__(self, dialect: Dialect) -> None:
         self._insert_tasks = PreparedRows(dialect.insert_ignore(task), _ROW)
+        self._packs = not dialect.compresses
 
     def insert_tasks(self, conn: Connection, new: Sequence[tuple[Row, bytes]]) -> int:
         """Insert rows with their snapshots; one whose key is taken is left out. For a single row: how many went in."""
@@ -103,6 +105,13 @@ class Writing:
 
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
         """Insert events after their tasks; those of a task in order."""
+        if self._packs:
+            events = [
+                one._replace(payload=pack_piece(one.payload))
+                if one.kind == ARTIFACT and len(one.payload) >= LARGE_PIECE
+                else one
+                for one in events
+            ]
         _INSERT_EVENTS.execute(conn, events)
 
     def insert_leases(self, conn: Connection, leases: Sequence[Lease]) -> None:

@@ -12,7 +12,7 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.pacing import Pacer
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, cursor_of
+from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, content_size, cursor_of
 from taskplane.tasks.pages import PAGE_BYTES, PAGE_EVENTS
 from taskplane.tasks.store import ReadLog
 from taskplane.tasks.watch import cursor as cursors
@@ -207,7 +207,7 @@ class Watch:
     async def _end(self, scope: Scope, row: Row, place: int, incarnation: str) -> pb.WatchTaskResponse:
         """Return the last message. Its record is of the newest generation: a pause may have been answered meanwhile."""
         task = self._cache.task_at(row.uid, place) if row.generation == place else None
-        if task is None and row.snapshot_bytes <= MAX_FINAL:
+        if task is None and content_size(row) <= MAX_FINAL:
             row, task = await self._current(scope, row)
         if task is not None:
             size = row.snapshot_bytes if row.snapshot_generation == row.generation else task.ByteSize()
