@@ -25,8 +25,8 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
-from taskplane.executor.changes import USAGE
 from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.message_metadata import USAGE
 
 INTERVAL = 0.01
 TEXT = tasks.EVENT_KIND_STATUS_TEXT

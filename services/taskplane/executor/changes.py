@@ -12,7 +12,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
 from taskplane.runtime import growing_text, message_times
-from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS, USAGE
+from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
 
 # Deeper JSON can be written as a protobuf message but not be read again (each level costs three of upb's hundred).
 MAX_DEPTH: Final = 24

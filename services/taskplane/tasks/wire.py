@@ -7,6 +7,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.message_metadata import USAGE
 from taskplane.runtime.times import micros, set_time
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import (
@@ -18,7 +19,6 @@ from taskplane.tasks.domain.changes import (
     read_status_text,
 )
 from taskplane.tasks.domain.commands import Answer
-from taskplane.runtime.message_metadata import USAGE
 from taskplane.tasks.domain.task import (
     CHECKPOINT,
     DOCUMENT,

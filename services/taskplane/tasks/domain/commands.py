@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
-from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
 from taskplane.runtime.message_metadata import USAGE
+from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.task import AT_REST, Event, Row, Scope
 

@@ -6,8 +6,8 @@ from alembic import op
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.rebuild import rebuild_table
 
-revision = "0012"
-down_revision = "0011"
+revision = "0013"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 
