@@ -158,7 +158,7 @@ class _Decided:
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
         # What is trimmed is in the snapshot only.
         large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
-        found = tails(conn, large) if large else {}
+        found: Mapping[str, Tail] = tails(conn, large) if large else {}
         for uid in large:
             write = folding[uid]
             if is_left_in_log(write.row, found.get(uid, Tail()).followed_by(write.events)):
