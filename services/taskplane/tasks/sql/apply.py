@@ -156,7 +156,7 @@ class _Decided:
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
         """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
-        # What is trimmed is in the snapshot only.
+        # Trimmed events are in the snapshot only.
         large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
         found: Mapping[str, Tail] = tails(conn, large) if large else {}
         for uid in large:
