@@ -72,7 +72,7 @@ async def test_large_pieces_are_stored_compressed_beside_those_that_are_not(
     """P7: by one engine or for the other; rows from before are read like the others."""
     row = await plane.create()
     with monkeypatch.context() as before:
-        before.setattr("taskplane.tasks.sql.writing.LARGE_PIECE", 1 << 60)
+        before.setattr("taskplane.tasks.sql.packing.LARGE_PIECE", 1 << 60)
         await plane.append(row, chunk(WORDS))
     unpacked = await stored(plane, row)
     for _ in range(20):

@@ -147,8 +147,8 @@ async def test_a_page_of_large_tasks_ends_early_and_loses_none(plane: Plane) -> 
     """C13: a reply stays within some megabytes; one task at least is in each page."""
     rows = [await plane.create() for _ in range(4)]
     for row in rows:
-        for _ in range(3):
-            await plane.append(row, chunk("x" * 3_000_000))
+        for number in range(3):
+            await plane.append(row, chunk("x" * 3_000_000, append=number > 0))
     pages = await walk(plane, TaskFilter(page_size=10))
     assert len(pages) > 1 and all(page.rows for page in pages)
     assert sorted(ids(pages)) == sorted(row.id for row in rows)

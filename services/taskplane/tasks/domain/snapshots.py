@@ -16,7 +16,7 @@ _TAIL_FLOOR: Final = 128 * 1024
 # A task of fewer bytes is folded whatever it is made of. Folding takes about six times its bytes in memory.
 LARGE: Final = 1024 * 1024
 # A piece of this size is read from the log as fast as it would be unpacked from a snapshot.
-_LARGE_PIECE: Final = 1024
+_LEAST_PIECE: Final = 1024
 
 
 class Tail(NamedTuple):
@@ -55,7 +55,7 @@ def is_left_in_log(row: Row, tail: Tail) -> bool:
     if content_size(row) <= LARGE:
         return False
     of_pieces = row.event_bytes - row.folded_bytes - tail.others
-    return of_pieces >= max(tail.others, _LARGE_PIECE * tail.pieces) and tail.begun == tail.artifacts
+    return of_pieces >= max(tail.others, _LEAST_PIECE * tail.pieces) and tail.begun == tail.artifacts
 
 
 def _weight(row: Row) -> int:

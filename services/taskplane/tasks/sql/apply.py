@@ -156,9 +156,9 @@ class _Decided:
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
         """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
-        # What is trimmed is in the snapshot only.
+        # Trimmed events are in the snapshot only.
         large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
-        found = tails(conn, large) if large else {}
+        found: Mapping[str, Tail] = tails(conn, large) if large else {}
         for uid in large:
             write = folding[uid]
             if is_left_in_log(write.row, found.get(uid, Tail()).followed_by(write.events)):

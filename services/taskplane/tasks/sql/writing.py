@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import PreparedRows
 from taskplane.tasks.domain.task import ARTIFACT, Event, Lease, Row
-from taskplane.tasks.sql.packing import LARGE_PIECE, pack_piece
+from taskplane.tasks.sql.packing import pack_piece
 from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
 
@@ -106,12 +106,7 @@ class Writing:
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
         """Insert events after their tasks; those of a task in order."""
         if self._packs:
-            events = [
-                one._replace(payload=pack_piece(one.payload))
-                if one.kind == ARTIFACT and len(one.payload) >= LARGE_PIECE
-                else one
-                for one in events
-            ]
+            events = [one._replace(payload=pack_piece(one.payload)) if one.kind == ARTIFACT else one for one in events]
         _INSERT_EVENTS.execute(conn, events)
 
     def insert_leases(self, conn: Connection, leases: Sequence[Lease]) -> None:
