@@ -89,8 +89,7 @@ async def task(served: Served, way: Way, id_: str) -> Json:
     return dict(await served.plane.result("tasks/get" if way.version == "0.3" else "GetTask", {"id": id_}))
 
 
-@pytest.mark.parametrize("refining", ["asking", "llm"])
-@pytest.mark.parametrize("way", WAYS, ids=name_of)
+@pytest.mark.parametrize(("way", "refining"), [*((way, "llm") for way in STREAMS), *((way, "asking") for way in SENDS)])
 async def test_a_question_an_answer_and_make_it_shorter(served: Served, way: Way, refining: str) -> None:
     """I5, I1, I2, I3: the answer goes on with the same task, the refinement is another one in the same session, and
     the request to the model has the artifact of the first."""
