@@ -157,7 +157,7 @@ async def test_a_message_to_a_working_task_is_in_the_next_request(served: Served
                 served.gate.set()
     assert served.model.requests[-1].said[-1] == ("user", "and how?") and served.stages == ["route", "work", "work"]
     assert [state_of(thing) for _, thing in kinds(found)].count("completed") == 1
-    others = [thing["status"]["message"] for kind, thing in kinds(found) if "and how?" in str(thing)]
+    others = [thing["status"]["message"] for _, thing in kinds(found) if "and how?" in str(thing)]
     assert [message["role"] in ("user", "ROLE_USER") for message in others] == [True]
     spoken = [words for words in await conversation(plane, context) if words]
     assert spoken == ["why?", "and how?", "Both answered."]
