@@ -56,7 +56,8 @@ class Served:
 
     def agent(self, *, kind: type[LanguageModel] = LanguageModel, **options: Any) -> LanguageModel:
         """An agent with the tool `think`. No answer is too slow to be direct, however slow the machine is."""
-        return kind(self.chat, **{"tools": [self.think], "direct_within": 60.0, **options})
+        given: dict[str, Any] = {"tools": [self.think], "direct_within": 60.0, **options}
+        return kind(self.chat, **given)
 
 
 @asynccontextmanager

@@ -89,8 +89,7 @@ async def task(served: Served, way: Way, id_: str) -> Json:
     return dict(await served.plane.result("tasks/get" if way.version == "0.3" else "GetTask", {"id": id_}))
 
 
-@pytest.mark.parametrize("refining", ["asking", "llm"])
-@pytest.mark.parametrize("way", WAYS, ids=name_of)
+@pytest.mark.parametrize(("way", "refining"), [*((way, "llm") for way in STREAMS), *((way, "asking") for way in SENDS)])
 async def test_a_question_an_answer_and_make_it_shorter(served: Served, way: Way, refining: str) -> None:
     """I5, I1, I2, I3: the answer goes on with the same task, the refinement is another one in the same session, and
     the request to the model has the artifact of the first."""
@@ -158,7 +157,7 @@ async def test_a_message_to_a_working_task_is_in_the_next_request(served: Served
                 served.gate.set()
     assert served.model.requests[-1].said[-1] == ("user", "and how?") and served.stages == ["route", "work", "work"]
     assert [state_of(thing) for _, thing in kinds(found)].count("completed") == 1
-    others = [thing["status"]["message"] for kind, thing in kinds(found) if "and how?" in str(thing)]
+    others = [thing["status"]["message"] for _, thing in kinds(found) if "and how?" in str(thing)]
     assert [message["role"] in ("user", "ROLE_USER") for message in others] == [True]
     spoken = [words for words in await conversation(plane, context) if words]
     assert spoken == ["why?", "and how?", "Both answered."]

@@ -146,7 +146,7 @@ async def test_a_unary_send_is_answered_with_the_canceled_task(served: Served) -
 ADD = calls(("add", {"a": 2, "b": 3}))
 WAIT = calls(("wait", {}))
 # What the model says to the result of a sum; where it has no more to say, it waits for another tool.
-LAST_WORDS = {"completed": text("Five."), "failed": refused(401), "cut": [Delta("half"), Cut()]}
+LAST_WORDS: dict[str, Answer] = {"completed": text("Five."), "failed": refused(401), "cut": [Delta("half"), Cut()]}
 
 
 @pytest.mark.parametrize(

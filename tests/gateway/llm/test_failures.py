@@ -139,7 +139,9 @@ async def test_a_failure_is_told_and_what_was_shown_stays(served: Served, way: W
     assert (kind, state_of(last)) == ("status-update" if way.streams else "task", "failed")
     (words,) = texts([last["status"]["message"]])
     assert words.startswith(reason)
-    assert served.stages == (["route"] if agent == "toolless" else ["route", "work"])
+    asked = ["route"] if agent == "toolless" else ["route", "work"]
+    # On a slow machine, time may be over for those that have little of it before the model is asked.
+    assert served.stages == asked or (agent in ("hasty", "brief") and served.stages == ["route"])
     await until(lambda: not plane.behind.executor.runs.active)
     assert all(request.is_over() for request in served.model.requests)
     half = ["half"] if "half" in str(steps) else []

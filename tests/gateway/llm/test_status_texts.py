@@ -71,7 +71,7 @@ async def stored(plane: Plane, id_: str, context: str) -> list[str]:
 @each_version
 async def test_status_texts_come_until_an_artifact_begins_and_none_twice(served: Served, way: Way) -> None:
     """P13, P4, P5: at an interval, short, none that repeats one of the last five; the one that the model was writing
-    when the artifact began is not shown, not even after it. They are stored, and are in no conversation."""
+    when the artifact began is not shown, not even after it. P10: they are read by kind and in no conversation."""
     plane, context, go_on = served.plane, fresh(), asyncio.Event()
     telling = Telling(["Reading", "Reading", "x" * 51, "Thinking", '"Thinking."', "Reading", "Writing"])
     written = writing("one ", then=(Until(go_on), CallPiece(0, 'two"}'), Finish("tool_calls")))

@@ -72,7 +72,7 @@ async def test_a_direct_answer_is_one_message_and_no_task(served: Served, way: W
 @each_version
 async def test_a_natural_artifact_is_streamed_as_it_is_written_and_stored_once(served: Served, way: Way) -> None:
     """P13, P3, P5, P6: the model goes on only when the client has seen what it wrote before; no chunk comes twice, and
-    none is forced; P7: what was streamed is what is stored."""
+    none is forced; P7, P10: what was streamed is stored once, and read by task, by session and by its own address."""
     plane, context = served.plane, fresh()
     words = ["one ", "two ", "three"]
     pieces, gates = gated(*(CallPiece(0, word) for word in words))
