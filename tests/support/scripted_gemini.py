@@ -33,7 +33,9 @@ def gemini(script: Callable[[list[Json]], list[Json]]) -> Generator[str]:
             assert re.fullmatch(r"/v1beta/models/[\w.-]+:streamGenerateContent\?alt=sse", self.path), self.path
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             parts = script(request["contents"])
-            events = [{"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]} for part in parts]
+            events: list[Json] = [
+                {"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]} for part in parts
+            ]
             events[-1]["candidates"][0]["finishReason"] = "STOP"
             body = "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events).encode()
             self.send_response(200)
