@@ -188,7 +188,7 @@ def insert_as_of_0001(conn: Connection) -> None:
         "trace",
         "cut_turns",
         *NEW_IN_0011,
-        *NEW_IN_0012,
+        "usage",
     }
     values: dict[str, Any] = {column.name: None for column in task.columns if column.name not in new}
     values |= dict.fromkeys(("uid", "tenant", "owner", "agent", "salt"), "x")
