@@ -88,8 +88,10 @@ async def node_worker(plane: Plane, log: Path, **settings: str) -> AsyncGenerato
 
 
 @asynccontextmanager
-async def python_worker(plane: Plane, log: Path, *, secret: str = SECRET, **settings: str) -> AsyncGenerator[Working]:
-    """A `taskplane worker` of the demo agent that has said it is ready; killed when this is left."""
+async def python_worker(
+    plane: Plane, log: Path, *, ready: str = "worker ready", secret: str = SECRET, **settings: str
+) -> AsyncGenerator[Working]:
+    """A `taskplane worker` of the demo agent that has said it is `ready`; killed when this is left."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")} | {
         "TASKPLANE_WORKER_INTERNAL_SECRET": secret,
         "TASKPLANE_WORKER_RENEW_EVERY": FAST["TASKPLANE_EXECUTOR_RENEW_EVERY"],
@@ -100,7 +102,7 @@ async def python_worker(plane: Plane, log: Path, *, secret: str = SECRET, **sett
     process = await start([*command, "--sessions", plane.sessions_target], environment, log)
     working = Working(process, log)
     try:
-        await working.said("worker ready")
+        await working.said(ready)
         yield working
     finally:
         await working.end(signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Workers that come and go, behind a plane that only serves the card of their agent."""
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from tests.system.plane import Plane
 from tests.system.wire import raw_log, result, text_message, until
 from tests.worker import scenarios
 from tests.worker.plane import SECRET, python_worker
+
+from taskplane.cli.exits import UNAUTHORIZED
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -68,11 +71,14 @@ async def test_c14_a_worker_that_must_leave_releases_its_tasks(
 async def test_s2_a_worker_without_the_secret_gets_nothing(
     plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    """S2, C8: the queue takes nobody for a service who does not know the secret."""
-    async with python_worker(plane, tmp_path / "guessing", secret="guessed") as guessing:
+    """S2, C8: the queue takes nobody for a service who does not know the secret; it says so and ends, and is never
+    ready."""
+    async with python_worker(plane, tmp_path / "guessing", ready="does not take", secret="guessed") as guessing:
         params = {"message": text_message("hi"), "configuration": {"returnImmediately": True}}
         task = (await result(http, "SendMessage", params))["task"]
-        await guessing.said("not signed with this service's secret")
+        async with asyncio.timeout(30):
+            assert await guessing.process.wait() == UNAUTHORIZED
+        assert "set TASKPLANE_WORKER_INTERNAL_SECRET" in guessing.log and "worker ready" not in guessing.log
         assert (await result(http, "GetTask", {"id": task["id"]}))["status"]["state"] == "TASK_STATE_SUBMITTED"
         async with python_worker(plane, tmp_path / "knowing", secret=SECRET):
             assert (await scenarios.ends(http, task))["status"]["state"] == "TASK_STATE_COMPLETED"
