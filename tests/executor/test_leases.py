@@ -223,6 +223,16 @@ async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, clust
     cluster.drop(database)
 
 
+async def test_an_executor_with_another_secret_is_not_ready(tmp_path: Path) -> None:
+    """S2: nor becomes it; messages go to those that know the secret."""
+    async with open_stores(tmp_path, secret=b"one") as stores:
+        async with open_plane(stores, internal_secret="another") as plane:
+            await eventually(plane.room.ready, lambda ready: not ready)
+        async with open_plane(stores, internal_secret="one") as plane:
+            await plane.room.admitted()
+            assert await plane.room.ready()
+
+
 async def test_a_drain_lets_runs_finish(stores: Stores) -> None:
     """C14."""
     gate = Gate()

@@ -6,12 +6,14 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import CoroutineType
 
-from tests.executor.plane import until
+from tests.executor.plane import Held, open_stores, until
 from tests.gateway.llm_rounds import LATE, MOMENTS, Round, log_of, open_round, open_servers
 from tests.gateway.plane import Json, open_behind, open_front
+from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 
 log = logging.getLogger(__name__)
@@ -105,3 +107,54 @@ def assert_ends_canceled(turn: Round, logged: Sequence[Json]) -> None:
         states = [(each or {}).get("statusUpdate", {}).get("status", {}).get("state") for each in events]
         assert states[-1] == CANCELED and states.count(CANCELED) == 1
         assert "TASK_STATE_COMPLETED" not in states and "TASK_STATE_FAILED" not in states
+
+
+async def test_a_cancel_at_another_gateway_and_store_closes_everything(tmp_path: Path, cluster: Cluster) -> None:
+    """P8, C11: neither a renewal nor a poll would tell the executor for a minute."""
+    url = cluster.url(cluster.create())
+    slow = {"lease_ttl": 120.0, "renew_every": 60.0, "poll_every": 60.0}
+    settings = {"route_timeout": 60.0, "renew_every": 60.0}
+    async with (
+        open_servers(tmp_path) as servers,
+        open_behind(tmp_path, ("llm", servers.agent), database_url=url, tasks=slow, executor=settings) as behind,
+        open_stores(tmp_path, database_url=url, **slow) as elsewhere,
+        open_front(behind) as near,
+        open_front(replace(behind, stores=elsewhere)) as far,
+    ):
+        for moment in ("routing", "stdio", "forced"):
+            async with open_round(near, servers, moment) as turn:
+                answer = await far.result("CancelTask", {"id": turn.task_id})
+                assert answer["status"]["state"] == CANCELED
+                async with asyncio.timeout(30):
+                    await asyncio.gather(*turn.readers)
+                await until(lambda: all(each.answered or each.closed.is_set() for each in turn.requests))
+                await until(lambda: not servers.running() and not behind.executor.runs.active)
+            assert_ends_canceled(turn, await log_of(far, turn.task_id))
+
+
+async def test_a_task_that_is_canceled_between_its_assignment_and_its_run_asks_no_model(
+    tmp_path: Path, engine_name: str, dsn: str
+) -> None:
+    """P8, C8: its executor has claimed it and is about to read it; the task is still submitted."""
+    url = "" if engine_name == "sqlite" else dsn
+    settings = {"route_timeout": 60.0, "capacity": 1}
+    async with (
+        open_servers(tmp_path) as servers,
+        open_behind(tmp_path, ("llm", servers.agent), database_url=url, executor=settings) as behind,
+        open_front(behind) as plane,
+    ):
+        async with open_round(plane, servers, "stream") as running:
+            queued = await plane.send("tool please", returnImmediately=True)
+            assert queued["status"]["state"] == "TASK_STATE_SUBMITTED"
+            held = Held(behind.stores, "GetTask")
+            await plane.result("CancelTask", {"id": running.task_id})
+        async with asyncio.timeout(30):
+            await held.reached.wait()
+        (run,) = [each for each in behind.executor.runs.active if each.task_id == queued["id"]]
+        asked = len(servers.model.requests)
+        canceled = await plane.result("CancelTask", {"id": queued["id"]})
+        held.let_go.set()
+        await until(lambda: not behind.executor.runs.active)
+        assert run.cancelled.is_set() and canceled["status"]["state"] == CANCELED
+        kinds = [event["kind"] for event in await log_of(plane, queued["id"])]
+        assert (kinds, len(servers.model.requests)) == (["created", "status"], asked)

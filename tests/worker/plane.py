@@ -72,13 +72,19 @@ class Working:
 
 @asynccontextmanager
 async def working(
-    kind: str, plane: Plane, log: Path, *, secret: str = SECRET, drain_timeout: float = 15.0
+    kind: str,
+    plane: Plane,
+    log: Path,
+    *,
+    ready: str = "worker ready",
+    secret: str = SECRET,
+    drain_timeout: float = 15.0,
 ) -> AsyncGenerator[Working]:
-    """A worker that has said it is ready, `python` with the demo agent or `node`; killed when this is left."""
+    """A worker that has said it is `ready`, `python` with the demo agent or `node`; killed when this is left."""
     start_one = _start_in_node if kind == "node" else _start_in_python
     worker = Working(await start_one(plane, log, secret, str(drain_timeout)), log)
     try:
-        await worker.said("worker ready")
+        await worker.said(ready)
         yield worker
     finally:
         await worker.end(signal.SIGKILL)

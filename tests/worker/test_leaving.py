@@ -1,5 +1,6 @@
 """Workers in Python and in Node that come and go, behind a plane that only serves the card of their agent."""
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from tests.system.plane import Plane
 from tests.system.wire import result, until
 from tests.worker.plane import KINDS, working
 from tests.worker.turns import begins_slowly, begun, ends, is_canceled, state
+
+from taskplane.cli.exits import UNAUTHORIZED
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.parametrize("kind", KINDS)]
 
@@ -50,10 +53,15 @@ async def test_c14_a_worker_that_must_leave_releases_its_tasks(
 async def test_s2_a_worker_without_the_secret_gets_nothing(
     kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    """S2, C8: the queue takes nobody for a service who does not know the secret."""
-    async with working(kind, plane, tmp_path / "guessing", secret="guessed") as guessing:
+    """S2, C8: the queue takes nobody for a service who does not know the secret; in Python it says so and ends, and is
+    never ready."""
+    refused = "does not take" if kind == "python" else "not signed with this service's secret"
+    async with working(kind, plane, tmp_path / "guessing", ready=refused, secret="guessed") as guessing:
         task = await begun(http, "hi")
-        await guessing.said("not signed with this service's secret")
+        if kind == "python":
+            async with asyncio.timeout(30):
+                assert await guessing.process.wait() == UNAUTHORIZED
+            assert "set TASKPLANE_WORKER_INTERNAL_SECRET" in guessing.log and "worker ready" not in guessing.log
         assert await state(http, task) == "TASK_STATE_SUBMITTED"
         async with working(kind, plane, tmp_path / "knowing"):
             assert (await ends(http, task))["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -7,7 +7,7 @@ from typing import Final
 from taskplane.cli import exits
 from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, Unauthorized, Unreachable
 from taskplane.cli.options import Output
-from taskplane.runtime.errors import DataLoss, DeadlineExceeded, Invalid, PlaneError
+from taskplane.runtime.errors import DataLoss, DeadlineExceeded, Invalid, PlaneError, Unauthenticated
 
 _EXITS: Final[dict[type[Exception], int]] = {
     Unreachable: exits.UNREACHABLE,
@@ -18,6 +18,7 @@ _EXITS: Final[dict[type[Exception], int]] = {
     Invalid: exits.USAGE,
     DataLoss: exits.USAGE,
     DeadlineExceeded: exits.TIMED_OUT,
+    Unauthenticated: exits.UNAUTHORIZED,
 }
 
 

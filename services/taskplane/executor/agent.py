@@ -276,7 +276,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StatusText:
-    """What a StatusWriter says, or None, and what it cost: figures as of Usage. ValueError, TypeError as there."""
+    """A text of a StatusWriter, or None, and the figures of asking for it.
+
+    ValueError, TypeError: `usage` has no finite numbers by name.
+    """
 
     text: str | None
     usage: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -10,6 +10,7 @@ import grpc
 
 from taskplane.api.executor.v1 import executor_pb2_grpc
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1.tasks_pb2 import RenewRequest
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.loading import Agents, load_agents
@@ -34,6 +35,7 @@ from taskplane.executor.turns.submit import Submits
 from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.retry import retry_until_reachable
 from taskplane.runtime.services import Services
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class ExecutorRoom:
         background: BackgroundTasks,
         sessions: SessionHistoryStub,
         stores: Sequence[grpc.aio.Channel],
+        leases: Leases,
         drain_timeout: float,
         group: asyncio.TaskGroup,
     ) -> None:
@@ -59,6 +62,7 @@ class ExecutorRoom:
         self.background = background
         self.sessions = sessions
         self._stores = stores
+        self._leases = leases
         self._drain_timeout = drain_timeout
         self._group = group
         self._claiming: asyncio.Task[None] | None = None
@@ -84,9 +88,18 @@ class ExecutorRoom:
         self._processes.prepare(self.agents.by_name[name] for name in newer.names if name in self.agents.by_name)
 
     async def ready(self) -> bool:
-        """Return whether messages may be sent here: both stores are connected, and no drain has begun."""
+        """Return whether messages may be sent here: both stores are connected, the task store takes this process for a
+        service, and no drain has begun."""
         connected = [channel.get_state(try_to_connect=True) for channel in self._stores]
-        return not self.runs.draining and all(state is grpc.ChannelConnectivity.READY for state in connected)
+        if self.runs.draining or self._leases.refused:
+            return False
+        return all(state is grpc.ChannelConnectivity.READY for state in connected)
+
+    async def admitted(self) -> None:
+        """Wait until the task store answers, which takes this process for a service then. Unauthenticated: it does
+        not, since its secret is another one."""
+        request = RenewRequest(process_id=self.runs.process_id)
+        await retry_until_reachable(lambda: self.runs.ports.queue.Renew(request))
 
     async def drain(self) -> None:
         """Take no more work, let runs finish for `drain_timeout`, release the rest. A second call does nothing."""
@@ -208,7 +221,7 @@ async def open_runs(
     stores = (tasks_channel, renewals, appends, sessions_channel)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
-        room = ExecutorRoom(agents, runs, background, sessions, stores, settings.drain_timeout, group)
+        room = ExecutorRoom(agents, runs, background, sessions, stores, leases, settings.drain_timeout, group)
         room.claim(leases.claiming())
         room.start(ports.appender.run(), name="appending")
         room.start(leases.renewing(), name="renewing")

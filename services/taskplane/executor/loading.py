@@ -36,7 +36,7 @@ class Agents:
     ) -> None:
         """`agents`: what `adapt` takes, by name. `isolations`: where agents run, by name, instead of where their policy
         says. `sources`: the specs by which their own processes load them, as `load_agents` takes them. Invalid: an
-        agent shall run in a process, and has no source.
+        agent shall run in a process, and has no source, or in a thread, and belongs to one event loop.
         """
         wanted, named = isolations or {}, sources or {}
         for name, isolation in wanted.items():
@@ -47,6 +47,10 @@ class Agents:
             name: Hosted.of(name, detect(agent, name, name), wanted.get(name, ""), named.get(name, ""))
             for name, agent in agents.items()
         }
+        for name, hosted in self.by_name.items():
+            if hosted.isolation == "thread" and getattr(hosted.agent, "one_event_loop", False):
+                problem = "it keeps its connections to the provider of the model, which a thread of its own cannot use"
+                raise bad_agent(f"{name}@thread", problem, "leave @thread out, or run it in a process: @process")
         self.names: Final = tuple(self.by_name)
         # All but those whose tasks are left in the queue for workers elsewhere.
         self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)

@@ -8,10 +8,11 @@ from typing import Any
 
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
-from taskplane.executor.composition import open_runs
+from taskplane.executor.composition import ExecutorRoom, open_runs
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
+from taskplane.runtime.errors import Unauthenticated
 from taskplane.runtime.health import Health
 from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.settings import load
@@ -58,24 +59,51 @@ class Worker:
         )
 
     def run(self) -> int:
-        """Work until SIGTERM or SIGINT, then drain; return the exit code. Sets up the log of the process."""
+        """Work until SIGTERM or SIGINT, then drain; return the exit code. Sets up the log of the process.
+
+        Unauthenticated: the secret is not that of the plane.
+        """
         return run(self._settings, self._agents)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set, then drain: for a process with an event loop of its own."""
+        """Work until `stop` is set, then drain: for a process with an event loop of its own.
+
+        Unauthenticated: the secret is not that of the plane.
+        """
         await _serve(self._settings, self._agents, stop)
 
 
 def run(settings: WorkerSettings, agents: Agents | None = None) -> int:
     """Run a worker of these agents, or of those that the settings name, until SIGTERM; return the exit code.
 
-    Invalid: an agent cannot be loaded, or an address is none.
+    Invalid: an agent cannot be loaded, or an address is none. Unauthenticated: the secret is not that of the plane.
     """
     logs.setup(settings.log_level)
     if agents is None:
         agents = load_agents(settings.agents, allow_crash=settings.allow_crash)
     drain = settings.drain_timeout + settings.cancel_grace + 10.0
     return process.run(partial(_serve, settings, agents), drain=drain)
+
+
+async def _admitted(room: ExecutorRoom, stop: asyncio.Event, store: str) -> bool:
+    """Wait until the task store takes this process for a service; return False if it is to stop before."""
+    admission = asyncio.ensure_future(room.admitted())
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((admission, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not admission.done():
+            return False
+        admission.result()
+        return True
+    except Unauthenticated as error:
+        raise Unauthenticated(
+            f"the task store at {store} does not take this worker for a service: {error.message}",
+            reason=error.reason,
+            suggestion=f"set {PREFIX}INTERNAL_SECRET to the internal_secret of the plane",
+        ) from error
+    finally:
+        admission.cancel()
+        stopping.cancel()
 
 
 async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) -> None:
@@ -97,14 +125,15 @@ async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) 
     ):
         health = Health((), room.ready)
         async with serving_ops(settings.ops_listen, health, setting=PREFIX + "OPS_LISTEN") as ops:
-            room.start(health.run(), name="health")
-            log.info(
-                "worker ready: agents %s, task store %s, session history %s, operators %s",
-                ", ".join(agents.names),
-                settings.tasks,
-                settings.sessions,
-                ops or "nowhere",
-            )
-            await stop.wait()
+            if await _admitted(room, stop, settings.tasks):
+                room.start(health.run(), name="health")
+                log.info(
+                    "worker ready: agents %s, task store %s, session history %s, operators %s",
+                    ", ".join(agents.names),
+                    settings.tasks,
+                    settings.sessions,
+                    ops or "nowhere",
+                )
+                await stop.wait()
             await health.shut()
             await room.drain()

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from pydantic_ai import Agent
 from tests.executor.llm.turns import by_stage
 from tests.executor.plane import Stores, open_plane, text
 from tests.support.scripted_model import calls, open_model
@@ -11,7 +12,7 @@ from tests.support.scripted_model import text as words
 
 from taskplane.cli.settings import ALSO, KNOWN
 from taskplane.executor.agents.llm import LanguageModel
-from taskplane.executor.loading import load_agents
+from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.settings import check_unknown
 
@@ -54,6 +55,16 @@ def test_a_model_that_cannot_be_used_stops_the_start(model: str, problem: str, m
     with pytest.raises(Invalid, match=problem) as raised:
         load_agents(["llm"])
     assert raised.value.reason == "BAD_SETTING" and "openai-chat:" in raised.value.suggestion
+
+
+def test_a_thread_of_its_own_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P9: its connections would be those of an event loop that is gone; also for an agent of pydantic-ai."""
+    monkeypatch.setenv("TASKPLANE_LLM_MODEL", "test")
+    for refused in (lambda: load_agents(["llm@thread"]), lambda: Agents({"llm": Agent("test")}, {"llm": "thread"})):
+        with pytest.raises(Invalid, match="agent 'llm@thread': it keeps its connections") as raised:
+            refused()
+        assert raised.value.reason == "BAD_AGENT" and "@process" in raised.value.suggestion
+    assert load_agents(["llm@process"]).by_name["llm"].isolation == "process"
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ def adapt(found: AbstractAgent[Any, Any], name: str) -> Agent:
 class PydanticAgent:
     """An agent of pydantic-ai as one of the port."""
 
+    # Its model keeps connections, which belong to an event loop.
+    one_event_loop: Final = True
+
     def __init__(self, agent: AbstractAgent[Any, Any], name: str) -> None:
         description = agent.description if isinstance(agent.description, str) else ""
         self.card = card(name, description or f"The agent {agent.name or name}, made with pydantic-ai.")

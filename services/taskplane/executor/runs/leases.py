@@ -10,7 +10,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.tries import Tries
-from taskplane.runtime.errors import DeadlineExceeded, PlaneError, Unavailable
+from taskplane.runtime.errors import DeadlineExceeded, PlaneError, Unauthenticated, Unavailable
 from taskplane.runtime.failpoints import afp
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ class Leases:
         self._capacity = capacity
         self._renew_every = renew_every
         self._hint = asyncio.Event()
+        # The task store does not take this process for a service.
+        self.refused = False
 
     def renew_now(self) -> None:
         """Renew now instead of at the next regular time."""
@@ -70,6 +72,9 @@ class Leases:
         while True:
             try:
                 await self._claim()
+            except Unauthenticated as error:
+                self.refused = True
+                log.error("the task store gives no work to this process: %s", error)
             except PlaneError as error:
                 log.warning("the claim stream ended: %s", error)
             except TimeoutError:
@@ -90,6 +95,7 @@ class Leases:
                 if not begun:
                     # Nothing was hinted at while nobody listened.
                     begun = True
+                    self.refused = False
                     self.renew_now()
                 if response.HasField("assignment"):
                     if self._runs.start_assigned(response.assignment) is not None:

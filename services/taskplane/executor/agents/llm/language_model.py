@@ -58,6 +58,9 @@ class LanguageModel:
     `make_artifact` makes the model write an artifact if it wrote none; `status_text` asks it what it is doing.
     """
 
+    # All turns share the connections to the provider, which belong to an event loop.
+    one_event_loop: Final = True
+
     def __init__(
         self,
         model: str | Model,
