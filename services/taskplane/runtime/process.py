@@ -60,7 +60,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
 
 
 def leave(code: int) -> NoReturn:
-    """Exit with `code`, after `LEAVING` seconds also from threads that a library left and Python would wait for."""
+    """End the process with `code`. Threads that a library left and Python would wait for have `LEAVING` seconds."""
     timer = threading.Timer(LEAVING, _leave_behind, (code,))
     timer.daemon = True
     timer.start()
