@@ -68,12 +68,12 @@ def leave(code: int) -> NoReturn:
 
 
 def _leave_behind(code: int) -> None:
-    left = [
-        thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()
-    ]
-    sys.stderr.write(f"these threads did not end, and the process does not wait for them: {', '.join(left)}\n")
-    sys.stderr.flush()
-    os._exit(code)
+    main = threading.main_thread()
+    left = [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main]
+    if left:
+        sys.stderr.write(f"these threads did not end, and the process does not wait for them: {', '.join(left)}\n")
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def settle() -> None:
