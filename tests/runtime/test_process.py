@@ -125,6 +125,16 @@ def test_a_thread_that_a_library_left_does_not_keep_the_process() -> None:
     assert "of a library" in done.stderr
 
 
+def test_a_process_that_ends_by_itself_is_not_hurried() -> None:
+    """C14: what libraries do at its exit, such as sending the last spans, may take longer than threads are given."""
+    program = (
+        "import atexit, time\nfrom taskplane.runtime.process import LEAVING, leave\n"
+        "atexit.register(lambda: (time.sleep(LEAVING + 0.2), print('sent', flush=True)))\nleave(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "sent\n", "")
+
+
 def test_what_main_raises_is_loud() -> None:
     with started("raise LookupError('a part died')") as process:
         line(process)

@@ -171,5 +171,5 @@ async def talk(served: Served, agent: str, request: pytest.FixtureRequest) -> As
 async def test_an_agent_of_any_kind_runs_like_one_of_ours(
     talk: Talk, scenario: Callable[[Talk], Awaitable[None]]
 ) -> None:
-    """P1, P3, P5, P8, P9, I1: whatever an agent is written with, and wherever it runs, its turn is the same."""
+    """P1, P3, P5, P8, P9, I1, C11: whatever an agent is written with, and wherever it runs, its turn is the same."""
     await scenario(talk)

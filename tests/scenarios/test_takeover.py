@@ -75,7 +75,7 @@ def agents(*fates: str) -> pytest.MarkDecorator:
 
 
 @agents("fail", "rerun", "resume")
-async def test_c1_c5_clients_see_every_event_once_across_a_kill(after: dict[str, Aftermath], agent: str) -> None:
+async def test_clients_see_every_event_once_across_a_kill(after: dict[str, Aftermath], agent: str) -> None:
     """C1, C5: in order, without a gap, and what they saw is what the log has."""
     seen = after[agent]
     for record in (seen.text, seen.artifact):

@@ -60,7 +60,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
 
 
 def leave(code: int) -> NoReturn:
-    """Exit with `code`, after `LEAVING` seconds also from threads that a library left and Python would wait for."""
+    """End the process with `code`. Threads that a library left and Python would wait for have `LEAVING` seconds."""
     timer = threading.Timer(LEAVING, _leave_behind, (code,))
     timer.daemon = True
     timer.start()
@@ -68,12 +68,12 @@ def leave(code: int) -> NoReturn:
 
 
 def _leave_behind(code: int) -> None:
-    left = [
-        thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()
-    ]
-    sys.stderr.write(f"these threads did not end, and the process does not wait for them: {', '.join(left)}\n")
-    sys.stderr.flush()
-    os._exit(code)
+    main = threading.main_thread()
+    left = [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main]
+    if left:
+        sys.stderr.write(f"these threads did not end, and the process does not wait for them: {', '.join(left)}\n")
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def settle() -> None:
