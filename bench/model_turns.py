@@ -55,8 +55,8 @@ class Turns:
             raise load.WrongAnswer("the turns never spoke all at once: the machine is too slow for them")
         used = self._until[1] - self._from[1]
         return (
-            f"{shown(taken)}; {1_000 * used / len(taken):.2f} ms of a processor, {100 * used / lasted:.0f} % of one; "
-            f"all spoke after {(self._from[0] - begun) / 1e9:.1f} s"
+            f"{shown(taken)} of {len(taken):,} tokens; {1_000 * used / len(taken):.2f} ms of a processor for each, "
+            f"{100 * used / lasted:.0f} % of one; all spoke after {(self._from[0] - begun) / 1e9:.1f} s"
         )
 
     async def _turn(self) -> None:
@@ -83,9 +83,10 @@ async def measure() -> Rows:
     rows: Rows = {}
     for turns, tokens, interval, together in WORKLOADS:
         pace = f"one each {interval * 1000:.0f} ms" + (", all at the same moments" if together else "")
+        behaviour = f"{tokens}x{interval}" + ("-together" if together else "")
         for side, start in ((_TASKPLANE, _taskplane), (_SDK, _sdk)):
             name = f"a token to its client, {turns} turns at once, {pace}, {side}"
-            rows[name] = await _measured(start, turns, tokens, f"{tokens}x{interval}" + ("-together" if together else ""))
+            rows[name] = await _measured(start, turns, tokens, behaviour)
             print(f"{name:90} {rows[name]}", flush=True)
     return rows
 
