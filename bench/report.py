@@ -69,7 +69,8 @@ less on what else the machine does than how long a token took. A connection to t
 the library keeps at most 100 of them open, for five seconds.
 """
 BEHIND_TOKENS = """
-A profile of the interpreter with 200 turns that get 400 tokens a second: where its time goes, in percent.
+A profile of the interpreter on a busy machine, with 200 turns that get 400 tokens a second: where its time goes, in
+percent.
 
 | taskplane | | SDK in memory | |
 |---|---|---|---|
@@ -92,8 +93,8 @@ no database.
 | JSON read (from the model), JSON written (for the client) | 1, 1 | 1, 0.7-1 | 1, 0.5-1 |
 
 The smaller figures are those of a busy machine: the longer a commit takes, the more is joined. With tokens of all turns
-at the same moments it is the work on all of them that each waits for, since the library takes all of them from one step
-to the next: no token is through before nearly all are.
+at the same moments each seems to wait for the work on all of them: the event loop takes all of them from one step to
+the next, so that no token is through before nearly all are. That is inferred from how the loop works, not measured.
 
 Tried and left alone: a shorter switch interval of the interpreter. Beside a loop that never rests, a transaction takes
 about 18 ms, of which it waits 13 for the interpreter; with an interval of 1 ms instead of 5 it takes 8. It makes a send
