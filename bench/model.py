@@ -2,11 +2,14 @@
 
     python -m bench.model PORT
 
-The name of the model tells what it does: `50x0.1` streams 50 tokens, one each 0.1 seconds. A token is the monotonic
-time at which it is sent, in nanoseconds. `/open` tells how many connections are open, and the most that were.
+The name of the model tells what it does: `50x0.1` streams 50 tokens, one each 0.1 seconds. Answers begin at a random
+moment of this interval, each at one of its own; those of `50x0.1-together` say all their tokens at the same moments. A
+token is the monotonic time at which it is sent, in nanoseconds. `/open` tells how many connections are open, and the
+most that were.
 """
 
 import asyncio
+import random
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -22,13 +25,16 @@ from starlette.routing import Route
 
 async def complete(request: Request) -> StreamingResponse:
     """Stream a chat completion."""
-    count, interval = (await request.json())["model"].split("x")
-    return StreamingResponse(_chunks(int(count), float(interval)), media_type="text/event-stream")
+    paces, _, together = (await request.json())["model"].partition("-")
+    count, interval = paces.split("x")
+    return StreamingResponse(_chunks(int(count), float(interval), bool(together)), media_type="text/event-stream")
 
 
-async def _chunks(count: int, interval: float) -> AsyncGenerator[bytes]:
-    for _ in range(count):
-        await asyncio.sleep(interval)
+async def _chunks(count: int, interval: float, together: bool) -> AsyncGenerator[bytes]:
+    now = time.monotonic()
+    first = (now // interval + 1) * interval if together else now + random.random() * interval
+    for index in range(count):
+        await asyncio.sleep(max(0.0, first + index * interval - time.monotonic()))
         yield _chunk({"content": f"{time.monotonic_ns()} "}, None)
     yield _chunk({}, "stop")
     yield b"data: [DONE]\n\n"

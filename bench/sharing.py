@@ -14,6 +14,7 @@ from uuid import uuid4
 import httpx
 
 from bench import servers
+from bench.processes import Process
 
 QUEUED: Final = 10_000
 EVENTS: Final = 49_000
@@ -116,15 +117,16 @@ async def _imports() -> Rows:
         await _send(http, "ann", f"chunks {_MEGABYTES} {1024 * 1024}", "large")
         headers = {"X-User-Id": "ann"}
         body = (await http.get("/api/sessions/large/export", headers=headers)).content
-        before = await asyncio.to_thread(memory, folder)
+        process = Process(folder)
+        before = process.memory()
         headers |= {"content-type": "application/x-ndjson"}
         answers = await asyncio.gather(
             *[http.post(f"/api/sessions/import?id={uuid4().hex}", content=body, headers=headers) for _ in range(6)]
         )
         done = sum(answer.status_code == 201 for answer in answers)
-        peak = await asyncio.to_thread(memory, folder, peak=True)
+        peak = process.memory(peak=True)
         await asyncio.sleep(2.0)
-        after = await asyncio.to_thread(memory, folder)
+        after = process.memory()
     name = f"memory, six imports of a task of {_MEGABYTES} MB at once"
     return {name: f"{before} MB before, {peak} at most, {after} after; {done} imported, {6 - done} told to come again"}
 
@@ -141,28 +143,17 @@ async def _stalled() -> Rows:
             await reader.readuntil(b"\r\n\r\n")
             return writer
 
-        before = await asyncio.to_thread(memory, folder)
+        process = Process(folder)
+        before = process.memory()
         writers = await asyncio.gather(*[stall() for _ in range(_STALLED)])
         await asyncio.sleep(10.0)
-        during = await asyncio.to_thread(memory, folder)
+        during = process.memory()
         for writer in writers:
             writer.transport.abort()
         await asyncio.sleep(2.0)
-        after = await asyncio.to_thread(memory, folder)
+        after = process.memory()
     name = f"memory, {_STALLED} readers of a log of {EVENTS:,} events that do not read"
     return {name: f"{before} MB before, {during} while they stay, {after} after"}
-
-
-def memory(folder: Path, *, peak: bool = False) -> int:
-    """Megabytes of the process that has files of this folder open."""
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            if str(folder) in (status.parent / "cmdline").read_text():
-                lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-                return int(lines["VmHWM" if peak else "VmRSS"].split()[0]) // 1024
-        except OSError:
-            continue
-    return 0
 
 
 def shown(taken: list[float]) -> str:
