@@ -1,6 +1,7 @@
 """Ends of turns of the llm agent as clients see them: cancels, and what a run had open."""
 
 import asyncio
+import shlex
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -74,12 +75,14 @@ async def served(
             """Think."""
             return await served.think()
 
-        servers = [f"{tools.url}/mcp", command(pid_file)]
+        late = shlex.join(["sh", "-c", f"sleep 6; exec {command(pid_file)}"])
+        servers = [f"{tools.url}/mcp", command(pid_file), late]
         return {
             "llm": served.agent(tools=[think, thread.block]),
             "slow": served.agent(tools=[], direct_within=0.05),
             "tools": served.agent(tools=[], mcp=servers[:1], artifact="auto"),
-            "processes": served.agent(tools=[], mcp=servers[1:], artifact="auto"),
+            "processes": served.agent(tools=[], mcp=servers[1:2], artifact="auto"),
+            "late-process": served.agent(tools=[], mcp=servers[2:], artifact="auto"),
             "brief": served.agent(tools=[], mcp=servers[:1], run_limit=1.0),
         }
 
@@ -155,17 +158,19 @@ LAST_WORDS: dict[str, Answer] = {"completed": text("Five."), "failed": refused(4
         *(("tools", end) for end in ("completed", "failed", "cut", "canceled")),
         *(("processes", end) for end in ("completed", "cut", "canceled") if THOROUGH or end == "cut"),
         ("brief", "too long"),
+        *([("late-process", "completed")] if THOROUGH else []),
     ],
 )
 async def test_tool_servers_are_left_when_the_turn_ends(
     served: Served, tools: Serving, pid_file: Path, agent: str, end: str
 ) -> None:
-    """P11: whichever way it ends; the connection to one of HTTP is closed, the process of another is gone."""
+    """P11: whichever way it ends; the connection to one of HTTP is closed, the process of another is gone. One that
+    takes its time to start is waited for."""
     plane = served.plane
     was_open: list[bool] = []
 
     def is_open() -> bool:
-        return not is_gone(pid_file)() if agent == "processes" else bool(tools.connections)
+        return not is_gone(pid_file)() if "process" in agent else bool(tools.connections)
 
     def work(request: Request) -> Answer:
         was_open.append(is_open())

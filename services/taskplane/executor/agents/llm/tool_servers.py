@@ -4,7 +4,7 @@ import logging
 import shlex
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from fastmcp.client.transports import StdioTransport
 from pydantic_ai.mcp import MCPToolset
@@ -13,6 +13,9 @@ from pydantic_ai.toolsets import AbstractToolset
 from taskplane.executor.agent import AgentError
 
 log = logging.getLogger(__name__)
+
+# Seconds in which a server must be there. One that is named by a command line may be downloaded first, as by npx.
+_TO_START: Final = 60.0
 
 
 @asynccontextmanager
@@ -49,7 +52,7 @@ async def _opened(toolset: MCPToolset[Any]) -> AsyncGenerator[None, None]:
 
 def _toolset(server: str) -> MCPToolset[Any]:
     if server.startswith(("http://", "https://")):
-        return MCPToolset(server)
+        return MCPToolset(server, init_timeout=_TO_START)
     command, *arguments = shlex.split(server)
     # By default its process would outlive the run.
-    return MCPToolset(StdioTransport(command, arguments, keep_alive=False))
+    return MCPToolset(StdioTransport(command, arguments, keep_alive=False), init_timeout=_TO_START)
