@@ -39,7 +39,9 @@ async def test_a_kill_in_mid_stream_loses_nothing(
         recorder = Recorder(http)
         while counted < wanted:
             # After a restart the plane serves at once when it says that it is ready.
-            recorder.acknowledged.append((await send(http, "echo first"))["task"]["id"])
+            first = (await send(http, "echo first"))["task"]
+            assert first["status"]["state"] == COMPLETED, first
+            recorder.acknowledged.append(first["id"])
             texts = ["slow 8", "rerun 8", "slow 30", "flood 400"]
             async with asyncio.TaskGroup() as group:
                 async with recorder.load(senders=1):
