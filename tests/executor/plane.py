@@ -207,11 +207,9 @@ async def shown(plane: Plane, task_id: str, words: str) -> None:
 
 
 @asynccontextmanager
-async def open_stores(
-    directory: Path, *, database_url: str = "", secret: bytes = b"", **settings: Any
-) -> AsyncGenerator[Stores, None]:
-    """Both stores, with short times: on SQLite files, or in the one database that is named."""
-    services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY}, secret=secret)
+async def open_stores(directory: Path, *, database_url: str = "", **settings: Any) -> AsyncGenerator[Stores, None]:
+    """Both stores, with short times: on SQLite files, or in the one database that is named. `secret`: theirs."""
+    services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY}, secret=settings.pop("secret", b""))
     if not database_url:
         for store in ("tasks", "sessions"):
             if not (file := directory / f"{store}.db").exists():

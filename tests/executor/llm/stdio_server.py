@@ -4,11 +4,16 @@ when its tools are, to the file that is its first argument; with a second one it
 import json
 import os
 import sys
+from typing import Any
 
-TOOL = {"name": "wait", "description": "Wait for ever.", "inputSchema": {"type": "object", "properties": {}}}
+TOOL: dict[str, Any] = {
+    "name": "wait",
+    "description": "Wait for ever.",
+    "inputSchema": {"type": "object", "properties": {}},
+}
 
 
-def answer(method, given):
+def answer(method: str, given: dict[str, Any]) -> dict[str, Any] | None:
     """The result of a request; None: it is never answered."""
     if method == "initialize":
         info = {"name": "waits", "version": "1"}
@@ -22,7 +27,7 @@ def answer(method, given):
     return {}
 
 
-def note(line):
+def note(line: object) -> None:
     with open(sys.argv[1], "a") as file:
         file.write(f"{line}\n")
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from pydantic_ai import Agent
@@ -60,7 +61,11 @@ def test_a_model_that_cannot_be_used_stops_the_start(model: str, problem: str, m
 def test_a_thread_of_its_own_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """P9: its connections would be those of an event loop that is gone; also for an agent of pydantic-ai."""
     monkeypatch.setenv("TASKPLANE_LLM_MODEL", "test")
-    for refused in (lambda: load_agents(["llm@thread"]), lambda: Agents({"llm": Agent("test")}, {"llm": "thread"})):
+    ways: list[Callable[[], Agents]] = [
+        lambda: load_agents(["llm@thread"]),
+        lambda: Agents({"llm": Agent("test")}, {"llm": "thread"}),
+    ]
+    for refused in ways:
         with pytest.raises(Invalid, match="agent 'llm@thread': it keeps its connections") as raised:
             refused()
         assert raised.value.reason == "BAD_AGENT" and "@process" in raised.value.suggestion

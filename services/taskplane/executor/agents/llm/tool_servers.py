@@ -45,7 +45,7 @@ async def _opened(toolset: MCPToolset[Any]) -> AsyncGenerator[None, None]:
         finally:
             # A run that is cancelled while it asks for the tools does not leave the toolset, which then stays open.
             try:
-                await toolset.client.close()
+                await toolset.client.close()  # type: ignore[no-untyped-call]
             except Exception:
                 log.warning("an MCP server was not closed in order", exc_info=True)
 
