@@ -91,6 +91,8 @@ def script(request: Request) -> Answer:
             return _half()
         case "artifact", _:
             return slowly(calls(("createArtifact", REPORT)))
+        case _:
+            pass
     tool = {"tool": "think", "thread": "block", "stdio": "wait", "http": "look", "between": "glance"}.get(moment)
     if tool and not done - 1:
         return slowly(calls((tool, {})))

@@ -40,7 +40,7 @@ class ModelRun:
     async def changes(self) -> AsyncGenerator[Change, None]:
         """Yield the changes of the run. AgentError: the model failed."""
         streams = OpenStreams()
-        options = {**self._options, "capabilities": [*self._options.get("capabilities", ()), streams]}
+        options: dict[str, Any] = {**self._options, "capabilities": [*self._options.get("capabilities", ()), streams]}
         try:
             async with self._agent.iter(None, message_history=self._given, **options) as run:
                 async with aclosing(self._steps(run)) as steps:
