@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from google.protobuf.json_format import Error as JsonError
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
@@ -101,7 +99,7 @@ class AgentTurn:
                     asked = buffer.last_message(given)
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
-        except (ValueError, TypeError, AttributeError) as error:
+        except Exception as error:
             raise failed(error, self.task_id) from error
 
     async def _lacks_artifact(self) -> bool:
@@ -162,7 +160,7 @@ class AgentTurn:
                 if isinstance(change, _FINAL):
                     return change
                 self._buffer.take(change)
-            except (ValueError, TypeError, AttributeError, JsonError) as error:
+            except Exception as error:
                 raise failed(error, self.task_id, standing_at(changes)) from error
             if outbox.blocked:
                 try:

@@ -393,7 +393,12 @@ class Run:
 
     async def _fail(self, reason: str, text: str) -> None:
         try:
-            await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
+            try:
+                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
+            except ItemRefused as refusal:
+                log.error("what the run of task %s had yielded was refused: %s", self.task_id, refusal)
+                self.outbox.clear()
+                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
         except Stopped:
             log.info("task %s had ended before its run failed", self.task_id)
         except ItemRefused as refusal:

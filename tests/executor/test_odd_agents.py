@@ -1,0 +1,80 @@
+"""Agents that do what would end the whole process: only their own task fails."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+from tests.executor.plane import Stores, open_plane, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.agent import Change, Complete, StatusText, Text, Turn, Usage
+
+UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
+
+
+class _Ascii(str):
+    """Passes for what can be stored, and is not."""
+
+    __slots__ = ()
+
+    def isascii(self) -> bool:
+        return True
+
+
+UNSENDABLE: dict[str, Callable[[], Sequence[Change]]] = {
+    "name": lambda: [Usage({"\ud800": 1})],
+    "integers": lambda: [Usage({"a": 10**308}), Usage({"a": 10**308})],
+    "floats": lambda: [Usage({"a": 1e308}), Usage({"a": 1e308})],
+    "huge": lambda: [Usage({"a": 10**400})],
+    "text": lambda: [Text(_Ascii("\ud800"))],
+}
+
+
+@pytest.mark.parametrize("changes", UNSENDABLE)
+async def test_what_cannot_be_sent_to_the_log_fails_its_run_only(stores: Stores, changes: str) -> None:
+    """P9: a run beside it, and every later one, goes on."""
+    began, let_go = asyncio.Event(), asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "odd":
+            for change in UNSENDABLE[changes]():
+                yield change
+            return
+        began.set()
+        await let_go.wait()
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        beside = await plane.submit("beside")
+        await began.wait()
+        task = await plane.run("odd")
+        assert task.status.state == a2a.TASK_STATE_FAILED
+        assert text(task.status.message).startswith(UNEXPECTED)
+        let_go.set()
+        assert text((await plane.at_rest(beside)).status.message) == "well"
+        assert text((await plane.run("later")).status.message) == "well"
+        await until(lambda: not plane.room.runs.active)
+        assert not plane.room.runs.bugs
+
+
+async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> None:
+    """P9, P6: a sum that is no number is as good as no status text."""
+    asked = asyncio.Event()
+
+    class Writer(Scripted):
+        times = 0
+
+        async def status_text(self, turn: Turn, recent: Sequence[str]) -> StatusText:
+            self.times += 1
+            if self.times == 3:
+                asked.set()
+            return StatusText(None, {"a": 10**308})
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        await asked.wait()
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Writer(script)), status_interval=0.01) as plane:
+        assert text((await plane.run("go")).status.message) == "well"
+        assert not plane.room.runs.bugs
