@@ -8,7 +8,8 @@ from tests.executor.plane import Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import Change, Complete, StatusText, Text, Turn, Usage
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Change, Complete, StatusText, Text, Turn, Usage, Working
 
 UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
 
@@ -78,3 +79,33 @@ async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> Non
     async with open_plane(stores, ("a", Writer(script)), status_interval=0.01) as plane:
         assert text((await plane.run("go")).status.message) == "well"
         assert not plane.room.runs.bugs
+
+
+NOTHING: dict[str, Callable[[], Change]] = {
+    "working": Working,
+    "text": lambda: Text(""),
+    "usage": lambda: Usage({}),
+    "figures": lambda: Usage({"a": 0}),
+}
+
+
+@pytest.mark.parametrize("nothing", NOTHING)
+async def test_an_agent_that_never_waits_and_says_nothing_keeps_nobody_waiting(stores: Stores, nothing: str) -> None:
+    """P9: others go on beside it, and it can be canceled."""
+    began = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "spin":
+            began.set()
+            # It ends only so that the test does.
+            for _ in range(5_000_000):
+                yield NOTHING[nothing]()
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        spinning = await plane.submit("spin")
+        await began.wait()
+        assert text((await plane.run("beside")).status.message) == "well"
+        await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=spinning.task.task_id))
+        assert (await plane.at_rest(spinning)).status.state == a2a.TASK_STATE_CANCELED
+        await until(lambda: not plane.room.runs.active)

@@ -29,6 +29,9 @@ _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Rej
 # The changes that an ArtifactMaker may yield.
 _OF_ARTIFACT: Final = (port.ArtifactChunk, port.Working, port.Usage, port.Fail)
 
+# Changes of an agent that never waits after which others have their turn, though none of these is to be stored.
+_AT_ONCE: Final = 64
+
 
 class AgentTurn:
     """An agent at work on one turn. `act` is called in the task of the agent."""
@@ -142,7 +145,9 @@ class AgentTurn:
         outbox = self._outbox
         # A cancellation by the agent itself that came while it did not run.
         canceled: asyncio.CancelledError | None = None
+        taken = 0
         while True:
+            taken += 1
             try:
                 change = await (anext(changes) if canceled is None else thrown(changes, canceled))
             except StopAsyncIteration:
@@ -162,9 +167,9 @@ class AgentTurn:
                 self._buffer.take(change)
             except Exception as error:
                 raise failed(error, self.task_id, standing_at(changes)) from error
-            if outbox.blocked:
+            if outbox.blocked or taken % _AT_ONCE == 0:
                 try:
-                    await outbox.room()
+                    await (outbox.room() if outbox.blocked else asyncio.sleep(0))
                 except asyncio.CancelledError as error:
                     if acting.stopped:
                         raise
