@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 
 import pytest
 from tests.executor.plane import Stores, open_plane, text, until
@@ -9,7 +10,9 @@ from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Change, Complete, StatusText, Text, Turn, Usage, Working
+from taskplane.executor.agent import AgentError, Change, Complete, Policy, StatusText, Text, Turn, Usage, Working
+from taskplane.executor.loading import load_agents
+from taskplane.runtime.errors import Invalid
 
 UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
 
@@ -109,3 +112,68 @@ async def test_an_agent_that_never_waits_and_says_nothing_keeps_nobody_waiting(s
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=spinning.task.task_id))
         assert (await plane.at_rest(spinning)).status.state == a2a.TASK_STATE_CANCELED
         await until(lambda: not plane.room.runs.active)
+
+
+class _Unspeakable(RuntimeError):
+    def __str__(self) -> str:
+        raise self
+
+    __repr__ = __str__
+
+
+class _UnspeakableForUsers(_Unspeakable, AgentError):
+    pass
+
+
+@pytest.mark.parametrize("kind", [_Unspeakable, _UnspeakableForUsers])
+@pytest.mark.parametrize("where", ["run", "route", "policy", "status_text", "late"])
+async def test_an_exception_that_cannot_say_what_it_is_is_like_any_other(
+    stores: Stores, kind: type[Exception], where: str
+) -> None:
+    """P9: wherever it is raised; also a value that cannot be shown, after the final change."""
+    asked = asyncio.Event()
+
+    class Odd(Scripted):
+        async def route(self, turn: Turn) -> str | None:
+            if where == "route":
+                raise kind
+            return None
+
+        def policy(self, turn: Turn) -> Policy:
+            if where == "policy":
+                raise kind
+            return Policy()
+
+        async def status_text(self, turn: Turn, recent: Sequence[str]) -> str:
+            asked.set()
+            raise kind
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if where == "run":
+            raise kind
+        if where == "status_text":
+            await asked.wait()
+        yield Complete("well")
+        if where == "late":
+            yield kind()  # type: ignore[misc]  # pyright: ignore[reportReturnType]
+
+    async with open_plane(stores, ("a", Odd(script)), status_interval=0.01, strict_agents=False) as plane:
+        task = await plane.run("go")
+        if where in ("status_text", "late"):
+            assert text(task.status.message) == "well"
+        else:
+            assert text(task.status.message).startswith(UNEXPECTED)
+        await until(lambda: not plane.room.runs.active)
+        assert not plane.room.runs.bugs
+
+
+def test_a_module_whose_exception_cannot_say_what_it_is_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P9: by its type."""
+    tmp_path.joinpath("unspeakable_module.py").write_text(
+        "class Unspeakable(Exception):\n    def __str__(self):\n        raise self\n\nraise Unspeakable\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Invalid, match="could not be imported: Unspeakable"):
+        load_agents(["unspeakable_module:agent"])

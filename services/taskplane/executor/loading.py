@@ -16,7 +16,7 @@ from taskplane.executor.agents.llm.settings import PREFIX as LLM
 from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
-from taskplane.executor.sources import at, described, line_of, place_of
+from taskplane.executor.sources import at, described, line_of, place_of, said
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.settings import load
 
@@ -109,7 +109,7 @@ def _language_model() -> Agent:
     try:
         from taskplane.executor.agents.llm import LanguageModel
     except ImportError as error:
-        raise bad_agent("llm", str(error), "install the extra, or name another agent") from error
+        raise bad_agent("llm", said(error), "install the extra, or name another agent") from error
     return LanguageModel.of(load(LlmSettings, LLM))
 
 
@@ -163,7 +163,7 @@ def _module(spec: str, name: str) -> Any:
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install what it needs"
         raise bad_agent(
-            spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install
+            spec, f"module {name!r} could not be imported: {said(error)}{at(place_of(error))}", install
         ) from error
     except (Exception, SystemExit) as error:
         problem = f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}"

@@ -188,7 +188,9 @@ class AgentTurn:
             return
         at = standing_at(changes)
         place = f" at {at}" if at else ""
-        text = f"the agent of task {self.task_id} yielded {extra!r}{place} after its final change; it is discarded"
+        text = (
+            f"the agent of task {self.task_id} yielded {_shown(extra)}{place} after its final change; it is discarded"
+        )
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)
@@ -198,3 +200,10 @@ def _or(reason: str | a2a.Message, plain: str) -> str | a2a.Message:
     """Return the reason, or the plain sentence where it is blank."""
     blank = not reason.strip() if isinstance(reason, str) else not reason.parts
     return plain if blank else reason
+
+
+def _shown(change: object) -> str:
+    try:
+        return repr(change)
+    except BaseException:  # noqa: BLE001 - code of the author, which may raise anything
+        return f"one of {type(change).__name__}"
