@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from taskplane.executor.adapters.detection import advice, detect, is_url
-from taskplane.executor.adapters.refusals import bad_agent
+from taskplane.executor.adapters.refusals import bad_agent, bad_code
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.agents.llm.settings import PREFIX as LLM
@@ -17,7 +17,7 @@ from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.sources import at, described, line_of, place_of, said
-from taskplane.runtime.errors import NotFound
+from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.settings import load
 
 _WORKER: Final = "worker:"
@@ -92,7 +92,12 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
         if isolation not in ("", *ISOLATIONS):
             near = _did_you_mean(isolation, ISOLATIONS) or f"there are: {', '.join(ISOLATIONS)}"
             raise bad_agent(spec, f"there is no isolation {isolation!r}", near)
-        name, agent = _load(target, shipped, worker_on_orphan)
+        try:
+            name, agent = _load(target, shipped, worker_on_orphan)
+        except PlaneError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise bad_code(spec, error) from error
         if isolation and isinstance(agent, Elsewhere):
             raise bad_agent(spec, f"it does not run here, so that @{isolation} says nothing", "tell its worker")
         if name in agents:
