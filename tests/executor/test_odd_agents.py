@@ -84,6 +84,34 @@ async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> Non
         assert not plane.room.runs.bugs
 
 
+async def test_a_status_writer_that_always_raises_has_one_traceback_in_a_run(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P6, P9: and a line for each further call."""
+    asked = asyncio.Event()
+
+    class Writer(Scripted):
+        times = 0
+
+        async def status_text(self, turn: Turn, recent: Sequence[str]) -> str:
+            self.times += 1
+            if self.times % 3 == 0:
+                asked.set()
+            raise LookupError("nothing to say")
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        await asked.wait()
+        asked.clear()
+        yield Complete("well")
+
+    async with open_plane(stores, ("a", Writer(script)), status_interval=0.01) as plane:
+        for _ in range(2):
+            caplog.clear()
+            assert text((await plane.run("go")).status.message) == "well"
+            told = [record for record in caplog.records if "LookupError: nothing to say" in record.getMessage()]
+            assert len(told) >= 2 and [bool(record.exc_info) for record in told] == [True] + [False] * (len(told) - 1)
+
+
 NOTHING: dict[str, Callable[[], Change]] = {
     "working": Working,
     "text": lambda: Text(""),
