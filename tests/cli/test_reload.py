@@ -27,6 +27,15 @@ class Agent:
 """
 
 
+UNSPEAKABLE = """
+class Odd(Exception):
+    def __str__(self):
+        raise self
+
+raise Odd
+"""
+
+
 def write(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
@@ -88,6 +97,9 @@ def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(
         assert "No module named 'pack.more' (pack/words.py:1)" in "".join(until(plane, "still served"))
         write(tmp_path, {"pack/more.py": 'raise LookupError("half")\n'})
         assert "LookupError: half (pack/more.py:1)" in "".join(until(plane, "still served"))
+        for odd, name in (("raise KeyboardInterrupt", "KeyboardInterrupt"), (UNSPEAKABLE, "Odd")):
+            write(tmp_path, {"pack/more.py": odd})
+            assert f"{name} (pack/more.py:" in "".join(until(plane, "still served"))
         write(tmp_path, {"pack/more.py": 'WORD = "four"\n'})
         until(plane, "Agent loaded anew")
         assert said(plane.url, "hi")["text"] == "four"

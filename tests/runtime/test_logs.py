@@ -114,3 +114,20 @@ def test_request_ids_differ() -> None:
     made = {logs.new_request_id() for _ in range(1_000)}
     assert len(made) == 1_000
     assert {len(each) for each in made} == {16}
+
+
+def test_a_long_text_loses_its_middle_and_no_credential_shows_at_the_cut(written: Written) -> None:
+    """P9: an exception of some megabytes would hold the event loop up."""
+    half = logs.LONGEST // 2
+    # The end begins in the middle of the credential.
+    long = "first " + "x" * logs.LONGEST + f"\npassword={CANARY}\n" + "y" * (half - 16) + "\nlast"
+    for human in (True, False):
+        logs.setup(human=human)
+        try:
+            raise ValueError(long)
+        except ValueError:
+            logging.getLogger("test.long").exception("%s", long)
+        line = written()
+        assert "first xxx" in line and "characters are left out" in line and "last" in line
+        assert len(line) < 3 * logs.LONGEST
+        assert CANARY[-8:] not in line

@@ -1,6 +1,7 @@
 """`taskplane dev`: the whole plane in one process, on SQLite files or on one PostgreSQL database."""
 
 import asyncio
+import logging
 import platform
 import time
 from collections.abc import AsyncGenerator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from taskplane.cli.composition import Plane, PlaneSettings
     from taskplane.executor.loading import Agents
     from taskplane.executor.reloading import Reloader
+
+log = logging.getLogger(__name__)
 
 GRPC_HOST: Final = "127.0.0.1"
 DEMO: Final = "demo"
@@ -97,7 +100,12 @@ async def reloading(reloader: "Reloader | None", plane: "Plane") -> AsyncGenerat
         report_error(error)
         note("  The agent as it was before is still served.")
 
+    def ended(watching: asyncio.Task[None]) -> None:
+        if not watching.cancelled() and (error := watching.exception()) is not None:
+            log.error("the files of the agents are no longer looked at; start again", exc_info=error)
+
     watching = asyncio.create_task(reloader.watch(loaded, failed), name="reload")
+    watching.add_done_callback(ended)
     try:
         yield
     finally:

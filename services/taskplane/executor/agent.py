@@ -150,6 +150,18 @@ def _check_number(name: str, value: object, kind: type | tuple[type, ...]) -> No
         raise TypeError(f"{name} is a number, not a {type(value).__name__}")
 
 
+def _check_figure(name: str, value: object) -> None:
+    _check_text("Usage", name)
+    _check_number(name, value, (int, float))
+    try:
+        name.encode()
+        finite = math.isfinite(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    except (UnicodeEncodeError, OverflowError):
+        finite = False
+    if not finite:
+        raise ValueError(f"{name!a} is a finite number by a name without halves of surrogate pairs")
+
+
 @dataclass(frozen=True, slots=True)
 class Working:
     """The agent works; `text` is a progress line, shown while it is news and kept out of the conversation. TypeError:
@@ -261,17 +273,14 @@ class Usage:
     They end up in the task's `metadata["taskplane.dev/usage"]` when the run ends, whichever way, also if it is canceled
     or its process is lost, and there are added to those of its earlier runs.
 
-    A run has at most 100 of them. ValueError, TypeError: no finite numbers by name.
+    A run has at most 100 of them; their sums are finite numbers, too. ValueError, TypeError: no finite numbers by name.
     """
 
     figures: Mapping[str, float]
 
     def __post_init__(self) -> None:
         for name, value in self.figures.items():
-            _check_text("Usage", name)
-            _check_number(name, value, (int, float))
-            if not math.isfinite(value):
-                raise ValueError(f"{name} is a finite number, not {value}")
+            _check_figure(name, value)
 
 
 @dataclass(frozen=True, slots=True)

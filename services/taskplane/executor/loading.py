@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from taskplane.executor.adapters.detection import advice, detect, is_url
-from taskplane.executor.adapters.refusals import bad_agent
+from taskplane.executor.adapters.refusals import bad_agent, bad_code
 from taskplane.executor.agent import ISOLATIONS, Agent
 from taskplane.executor.agents.demo import Demo
 from taskplane.executor.agents.llm.settings import PREFIX as LLM
 from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.elsewhere import Elsewhere, OnOrphan
 from taskplane.executor.hosted import Hosted
-from taskplane.executor.sources import at, described, line_of, place_of
-from taskplane.runtime.errors import NotFound
+from taskplane.executor.sources import at, described, line_of, place_of, said
+from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.settings import load
 
 _WORKER: Final = "worker:"
@@ -96,7 +96,12 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
         if isolation not in ("", *ISOLATIONS):
             near = _did_you_mean(isolation, ISOLATIONS) or f"there are: {', '.join(ISOLATIONS)}"
             raise bad_agent(spec, f"there is no isolation {isolation!r}", near)
-        name, agent = _load(target, shipped, worker_on_orphan)
+        try:
+            name, agent = _load(target, shipped, worker_on_orphan)
+        except PlaneError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise bad_code(spec, error) from error
         if isolation and isinstance(agent, Elsewhere):
             raise bad_agent(spec, f"it does not run here, so that @{isolation} says nothing", "tell its worker")
         if name in agents:
@@ -113,7 +118,7 @@ def _language_model() -> Agent:
     try:
         from taskplane.executor.agents.llm import LanguageModel
     except ImportError as error:
-        raise bad_agent("llm", str(error), "install the extra, or name another agent") from error
+        raise bad_agent("llm", said(error), "install the extra, or name another agent") from error
     return LanguageModel.of(load(LlmSettings, LLM))
 
 
@@ -167,7 +172,7 @@ def _module(spec: str, name: str) -> Any:
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install what it needs"
         raise bad_agent(
-            spec, f"module {name!r} could not be imported: {error}{at(place_of(error))}", install
+            spec, f"module {name!r} could not be imported: {said(error)}{at(place_of(error))}", install
         ) from error
     except (Exception, SystemExit) as error:
         problem = f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}"

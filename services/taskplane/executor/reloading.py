@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from taskplane.executor.adapters.refusals import bad_code
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime.errors import PlaneError
 
@@ -118,6 +119,9 @@ class Reloader:
             except PlaneError as error:
                 broken = True
                 failed(error)
+            except BaseException as error:  # noqa: BLE001 - of a module, since nothing else is awaited here
+                broken = True
+                failed(bad_code(", ".join(self._specs), error))
             else:
                 broken = False
                 loaded(newer)

@@ -31,8 +31,17 @@ def described(error: BaseException) -> str:
     """Return an error in one line: its type and its text."""
     if isinstance(error, RaisedElsewhere):
         return str(error).rpartition("\n")[2]
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = said(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def said(error: BaseException) -> str:
+    """Return the text of an error, that of a SyntaxError without its place; empty if its class raises when asked."""
+    try:
+        text: object = error.msg if isinstance(error, SyntaxError) else str(error)
+    except BaseException:  # noqa: BLE001 - code of the author, which may raise anything
+        return ""
+    return str(text)
 
 
 def place_of(error: BaseException) -> str:

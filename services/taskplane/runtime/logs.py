@@ -39,6 +39,8 @@ FIELDS: Final = (
 )
 """Fields that a record may carry as `extra=`; no other is written, and none of them holds a payload or an address."""
 
+LONGEST: Final = 32 * 1024
+"""Characters that are written of a message, and of a traceback."""
 _HIDDEN: Final = "[hidden]"
 _SECRETS: Final = (
     # the password of a URL
@@ -72,6 +74,17 @@ def redact(text: str) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def _written(text: str) -> str:
+    """Return a text as it stands in the log: what is too long loses its middle, and what is left its credentials."""
+    if len(text) <= LONGEST:
+        return redact(text)
+    head, end = text[: LONGEST // 2], text[-LONGEST // 2 :]
+    # From a whole line on, so that no part of a credential is left without the sign that it is one.
+    tail = end.partition("\n")[2]
+    left_out = len(text) - len(head) - len(tail)
+    return f"{redact(head)}\n[... {left_out} characters are left out ...]\n{redact(tail)}"
 
 
 def setup(level: str = "INFO", human: bool | None = None) -> None:
@@ -112,11 +125,11 @@ class _JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
-            "message": redact(record.getMessage()),
+            "message": _written(record.getMessage()),
             **_fields(record),
         }
         if record.exc_info:
-            line["traceback"] = redact(self.formatException(record.exc_info))
+            line["traceback"] = _written(self.formatException(record.exc_info))
         try:
             return orjson.dumps(line, default=str).decode(errors="replace")
         except orjson.JSONEncodeError:
@@ -128,8 +141,8 @@ class _HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         colour = _LEVELS.get(record.levelname, "0")
-        text = f"{clock} \x1b[{colour}m{record.levelname:7}\x1b[0m {redact(record.getMessage())}"
+        text = f"{clock} \x1b[{colour}m{record.levelname:7}\x1b[0m {_written(record.getMessage())}"
         text += "".join(f"  \x1b[2m{name}=\x1b[0m{value}" for name, value in _fields(record).items())
         if record.exc_info:
-            text += "\n" + redact(self.formatException(record.exc_info))
+            text += "\n" + _written(self.formatException(record.exc_info))
         return text

@@ -13,7 +13,7 @@ from typing import Any, Final
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.agent import Agent, Policy
-from taskplane.executor.sources import at, defined_at, described, line_of, place_of
+from taskplane.executor.sources import at, defined_at, described, line_of, place_of, said
 
 _ADAPTERS: Final = "taskplane.executor.adapters"
 OLD_SDK: Final = (
@@ -135,7 +135,7 @@ def _adapted(found: Any, name: str, spec: str, library: Library) -> Agent:
     try:
         adapter = importlib.import_module(module)
     except ImportError as error:
-        problem = f"what is needed to serve it is not installed, or too old: {error}"
+        problem = f"what is needed to serve it is not installed, or too old: {said(error)}"
         raise bad_agent(spec, problem, f"pip install 'taskplane[{library.extra}]'") from error
     agent: Agent = adapter.adapt(found, name)
     return agent

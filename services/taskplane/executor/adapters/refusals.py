@@ -1,5 +1,6 @@
 """The one error of agents that cannot be served."""
 
+from taskplane.executor.sources import at, described, line_of, place_of
 from taskplane.runtime.errors import Invalid
 
 
@@ -9,3 +10,9 @@ def bad_agent(spec: str, problem: str, suggestion: str) -> Invalid:
     `spec`: what the operator named it.
     """
     return Invalid(f"agent {spec!r}: {problem}", reason="BAD_AGENT", suggestion=suggestion, fields={"agents": problem})
+
+
+def bad_code(spec: str, error: BaseException) -> Invalid:
+    """Return the error for an agent whose code raised `error` when it was loaded."""
+    problem = f"its code raised {described(error)}{at(place_of(error))}"
+    return bad_agent(spec, problem, line_of(error) or "see what it does when it is loaded")

@@ -66,15 +66,21 @@ class AgentTask:
             if not self._end.cancelled():
                 # A failure at the same moment is of no more interest.
                 self._end.exception()
-            self._stop()
             raise
 
     async def finish(self) -> None:
         """Let the agent finish what follows its final change. Raises what is a bug of it."""
         self._goes_on = True
-        await self.close()
+        self._told.set()
+        await asyncio.wait((self._task,))
         if not self._task.cancelled() and (bug := self._task.exception()) is not None:
             raise bug
+
+    def stop(self) -> None:
+        """Cancel the agent; nothing that it yields then is taken."""
+        self.stopped = True
+        self._told.set()
+        self._task.cancel()
 
     async def close(self) -> None:
         """Wait until the agent has ended. A cancellation meanwhile is handed on to it."""
@@ -85,10 +91,6 @@ class AgentTask:
                 await asyncio.wait((self._task,))
             except asyncio.CancelledError as error:
                 canceled = error
-                self._stop()
+                self.stop()
         if canceled is not None:
             raise canceled
-
-    def _stop(self) -> None:
-        self.stopped = True
-        self._task.cancel()

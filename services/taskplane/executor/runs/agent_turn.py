@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from google.protobuf.json_format import Error as JsonError
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
@@ -30,6 +28,9 @@ _REJECTED: Final = "The agent rejected the task and gave no reason."
 _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject)
 # The changes that an ArtifactMaker may yield.
 _OF_ARTIFACT: Final = (port.ArtifactChunk, port.Working, port.Usage, port.Fail)
+
+# Changes of an agent that never waits after which others have their turn, though none of these is to be stored.
+_AT_ONCE: Final = 64
 
 
 class AgentTurn:
@@ -101,7 +102,7 @@ class AgentTurn:
                     asked = buffer.last_message(given)
                     auth = isinstance(final, port.AskAuth)
                     return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
-        except (ValueError, TypeError, AttributeError) as error:
+        except Exception as error:
             raise failed(error, self.task_id) from error
 
     async def _lacks_artifact(self) -> bool:
@@ -144,7 +145,9 @@ class AgentTurn:
         outbox = self._outbox
         # A cancellation by the agent itself that came while it did not run.
         canceled: asyncio.CancelledError | None = None
+        taken = 0
         while True:
+            taken += 1
             try:
                 change = await (anext(changes) if canceled is None else thrown(changes, canceled))
             except StopAsyncIteration:
@@ -162,11 +165,11 @@ class AgentTurn:
                 if isinstance(change, _FINAL):
                     return change
                 self._buffer.take(change)
-            except (ValueError, TypeError, AttributeError, JsonError) as error:
+            except Exception as error:
                 raise failed(error, self.task_id, standing_at(changes)) from error
-            if outbox.blocked:
+            if outbox.blocked or taken % _AT_ONCE == 0:
                 try:
-                    await outbox.room()
+                    await (outbox.room() if outbox.blocked else asyncio.sleep(0))
                 except asyncio.CancelledError as error:
                     if acting.stopped:
                         raise
@@ -185,7 +188,9 @@ class AgentTurn:
             return
         at = standing_at(changes)
         place = f" at {at}" if at else ""
-        text = f"the agent of task {self.task_id} yielded {extra!r}{place} after its final change; it is discarded"
+        text = (
+            f"the agent of task {self.task_id} yielded {_shown(extra)}{place} after its final change; it is discarded"
+        )
         log.critical(text)
         if self._ports.strict:
             raise RuntimeError(text)
@@ -195,3 +200,10 @@ def _or(reason: str | a2a.Message, plain: str) -> str | a2a.Message:
     """Return the reason, or the plain sentence where it is blank."""
     blank = not reason.strip() if isinstance(reason, str) else not reason.parts
     return plain if blank else reason
+
+
+def _shown(change: object) -> str:
+    try:
+        return repr(change)
+    except BaseException:  # noqa: BLE001 - code of the author, which may raise anything
+        return f"one of {type(change).__name__}"

@@ -68,10 +68,16 @@ class Appender:
             size += bytes_more
         return batch
 
-    async def _send(self, batch: Sequence[Outbox]) -> None:
+    async def _send(self, ready: Sequence[Outbox]) -> None:
         request = pb.AppendEventsRequest()
-        for outbox in batch:
-            outbox.take(request)
+        batch: list[Outbox] = []
+        for outbox in ready:
+            if outbox.take(request):
+                batch.append(outbox)
+            else:
+                self._ready.pop(outbox, None)
+        if not batch:
+            return
         self.calls += 1
         await afp("append.before_send")
         try:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from taskplane.executor import agent as port
-from taskplane.executor.sources import described, place_of, trimmed
+from taskplane.executor.sources import described, place_of, said, trimmed
 from taskplane.runtime import logs
 
 log = logging.getLogger(__name__)
@@ -79,8 +79,8 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
         described(error),
         exc_info=(type(error), error, trimmed(error)),
     )
-    if isinstance(error, port.AgentError) and str(error):
-        return AgentFailed(_UNSTORABLE.sub("\ufffd", str(error)[:_MAX_ERROR]))
+    if isinstance(error, port.AgentError) and (text := said(error)):
+        return AgentFailed(_UNSTORABLE.sub("\ufffd", text[:_MAX_ERROR]))
     return AgentFailed(unexpected(task_id))
 
 

@@ -4,9 +4,9 @@ Over 300 lines, since the two sides of one small state machine stand side by sid
 """
 
 import asyncio
+import logging
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +23,11 @@ from taskplane.executor.changes import (
     parts_of,
     text_size,
 )
+from taskplane.executor.runs.faults import AGENT_ERROR
 from taskplane.runtime import message_times
 from taskplane.runtime.times import micros
+
+log = logging.getLogger(__name__)
 
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
@@ -198,8 +201,9 @@ class Outbox:
         self._final: tuple[_Ready, int] | None = None
         self._copied = 0
         self._claimed = 0
-        # The sums of the figures of the run, how often they changed, and how far the store knows of that.
-        self._usage: defaultdict[str, float] = defaultdict(int)
+        # The sums of the figures of the run, as they are sent, how often they changed, and how far the store knows of
+        # that.
+        self._usage = pb.AppendItem()
         self._counted = 0
         self._told = 0
         self._pending = False
@@ -288,12 +292,19 @@ class Outbox:
         self._copied = max(self._copied, generation)
 
     def count(self, figures: Mapping[str, float]) -> None:
-        """Add figures to those of the run. The store has them when the run ends, whoever ends it."""
+        """Add figures to those of the run. The store has them when the run ends, whoever ends it.
+
+        ValueError, TypeError: a name or a figure cannot be sent, or the sum is no finite number; nothing is added.
+        """
         if not figures:
             return
+        sums = pb.AppendItem()
         for name, value in figures.items():
-            if math.isfinite(total := self._usage[name] + value):
-                self._usage[name] = total
+            before = self._usage.usage.get(name, 0)
+            if not math.isfinite(total := before + float(value)):
+                raise ValueError(f"the sum of {name} is too large for a number")
+            sums.usage[name] = total
+        self._usage.usage.update(sums.usage)
         self._counted += 1
         if self._item is None:
             self._ring(self)
@@ -331,11 +342,14 @@ class Outbox:
             return len(self._waiting), self._bytes
         return len(self._waiting) + 1, self._bytes + self._final[0].size
 
-    def take(self, request: pb.AppendEventsRequest) -> None:
-        """Add an item to `request`: the one without an answer, or a new one of all that waits."""
+    def take(self, request: pb.AppendEventsRequest) -> bool:
+        """Add an item to `request`: the one without an answer, or a new one of all that waits.
+
+        Return False if there is one that cannot be sent, which is refused.
+        """
         if self._item is not None:
             request.items.append(self._item.request)
-            return
+            return True
         self._number += 1
         item = request.items.add(task_uid=self.uid, fence=self.fence, number=self._number)
         if self.traceparent:
@@ -349,14 +363,21 @@ class Outbox:
             entries.append(self._final[0])
             item.consumed_generation = self._final[1]
         changes = item.changes
-        for entry in entries:
-            entry.fill(changes.add())
+        try:
+            for entry in entries:
+                entry.fill(changes.add())
+        except Exception as error:
+            log.exception("what a run under fence %d produced cannot be sent", self.fence)
+            del request.items[-1]
+            self.refuse(ItemRefused(AGENT_ERROR, f"a change cannot be sent: {type(error).__name__}"))
+            return False
         if self._copied > self._claimed:
             item.copied_generation = self._copied
         if self._counted > self._told:
-            item.usage.update(self._usage)
+            item.usage.update(self._usage.usage)
         self._item = _Item(item, entries, final, self._copied, self._counted)
         self._wake()
+        return True
 
     def answer(self, result: pb.AppendResult) -> bool:
         """Take the store's answer to the item; return whether there is more to take."""

@@ -114,7 +114,7 @@ class Runs:
         """Stop a run whose lease is lost. It has `grace` seconds to wind down; what it still yields is discarded."""
         log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
         run.stop()
-        asyncio.get_running_loop().call_later(self._grace, self._complain, run)
+        run.complain_after(self._grace)
 
     async def drain(self, timeout: float) -> None:
         """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
@@ -189,7 +189,3 @@ class Runs:
             if record.state not in AT_REST and record.fence == run.fence:
                 # Its attempt counts, or a run that always ends like this would be begun for ever.
                 await self._release([run], lost=not self.draining)
-
-    def _complain(self, run: Run) -> None:
-        if run.worker is not None and not run.worker.done():
-            log.error("the agent of task %s did not stop within %g s", run.task_id, self._grace)

@@ -8,6 +8,7 @@ from typing import Final, cast
 from taskplane.executor import agent as port
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.runs.faults import shut, thrown
+from taskplane.executor.sources import described
 from taskplane.runtime import logs, tracing
 
 log = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ def _given(found: object) -> object:
         error = found.error
         if isinstance(error, (StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt)):
             # As it is, it would end whoever waits for it.
-            raise RuntimeError(f"the agent raised {error!r}") from error
+            raise RuntimeError(f"the agent raised {described(error)}") from error
         raise error
     return found
 

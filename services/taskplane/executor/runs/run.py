@@ -109,6 +109,8 @@ class Run:
         self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id), remembers=remembers)
         self._status_texts = StatusTexts(ports, hosted, record.id, self.outbox, self._change_buffer)
         self._limit = asyncio.timeout(None)
+        # The agent at work on the newest turn.
+        self._acting: AgentTask | None = None
         self._policy = port.Policy()
         self._span: Span = INVALID_SPAN
 
@@ -127,6 +129,14 @@ class Run:
         self.outbox.close()
         if self.worker is not None and not self.outbox.at_rest:
             self.worker.cancel()
+
+    def complain_after(self, seconds: float) -> None:
+        """Log that the agent goes on, should it not have ended this long after it was told to."""
+        asyncio.get_running_loop().call_later(seconds, self._complain, seconds)
+
+    def _complain(self, seconds: float) -> None:
+        if self.worker is not None and not self.worker.done():
+            log.error("the agent of task %s did not stop within %g s", self.task_id, seconds)
 
     @property
     def unchecked(self) -> bool:
@@ -168,7 +178,10 @@ class Run:
         except TimeoutError:
             if not self._limit.expired():
                 raise
-            await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
+            log.info("the run of task %s under fence %d is stopped: it took too long", self.task_id, self.fence)
+            self.complain_after(self._ports.cancel_grace)
+            if not self.outbox.at_rest:
+                await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
         except SessionGone:
             await self._session.delete_task()
         except TurnCut:
@@ -183,9 +196,17 @@ class Run:
             self.cancelled.set()
             self.outbox.close()
             self._ports.appender.forget(self.outbox)
+            await self._session.close()
+            await self._leave_agent()
+
+    async def _leave_agent(self) -> None:
+        """Wait until no code of the agent is at work, for as long as that takes."""
+        try:
+            if self._acting is not None:
+                await self._acting.close()
+        finally:
             if self._routing is not None:
                 await self._routing.aclose()
-            await self._session.close()
             await self._status_texts.close()
 
     async def _live(self) -> None:
@@ -263,7 +284,7 @@ class Run:
                 elif not (found is None or isinstance(found, port.MakeTask)):
                     return await self._end(self._working_on(given, turn).end_of(port.Complete(found)))  # type: ignore[arg-type]
         at_work = self._working_on(given, turn, begun)
-        acting = AgentTask(at_work.act)
+        self._acting = acting = AgentTask(at_work.act)
         try:
             self._session.copies_at_once = True
             with self._status_texts.beside(at_work.so_far):
@@ -273,8 +294,13 @@ class Run:
             if at_rest:
                 await acting.finish()
             return at_rest
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            acting.stop()
+            raise
         finally:
-            await acting.close()
+            if not self._limit.expired():
+                await acting.close()
 
     async def _turn_of(self, given: Input) -> port.Turn:
         return port.Turn(
@@ -393,7 +419,12 @@ class Run:
 
     async def _fail(self, reason: str, text: str) -> None:
         try:
-            await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
+            try:
+                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
+            except ItemRefused as refusal:
+                log.error("what the run of task %s had yielded was refused: %s", self.task_id, refusal)
+                self.outbox.clear()
+                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
         except Stopped:
             log.info("task %s had ended before its run failed", self.task_id)
         except ItemRefused as refusal:

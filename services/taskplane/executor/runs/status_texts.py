@@ -14,6 +14,7 @@ from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.faults import is_ours
 from taskplane.executor.runs.outbox import Outbox
 from taskplane.executor.runs.ports import Ports
+from taskplane.executor.sources import described
 from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ class StatusTexts:
         # Newest first; None: not read yet.
         self._recent: deque[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        # A call has raised in this run.
+        self._failed = False
 
     @contextmanager
     def beside(self, turn: Callable[[], port.Turn]) -> Generator[None]:
@@ -76,7 +79,13 @@ class StatusTexts:
             except BaseException as error:
                 if is_ours(error):
                     raise
-                log.error("the agent of task %s could not say what it is doing", self.task_id, exc_info=error)
+                self._tell(error)
+
+    def _tell(self, error: BaseException) -> None:
+        """Log what a call raised; with its traceback once, since it may be raised at every call of a long run."""
+        told = "the agent of task %s could not say what it is doing: %s"
+        log.error(told, self.task_id, described(error), exc_info=None if self._failed else error)
+        self._failed = True
 
     def _is_news(self, text: object, recent: deque[str]) -> bool:
         if not isinstance(text, str):

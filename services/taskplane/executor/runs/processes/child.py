@@ -25,7 +25,7 @@ from taskplane.executor.runs.faults import is_ours
 from taskplane.executor.runs.processes import frames
 from taskplane.executor.runs.processes.calls import CallsByFrames
 from taskplane.executor.runs.threads import RunElsewhere, end, wind_down
-from taskplane.executor.sources import place_of, standing_at, trimmed
+from taskplane.executor.sources import place_of, said, standing_at, trimmed
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.loops import complete
 
@@ -120,7 +120,7 @@ class _Talk:
         except BaseException as error:
             if is_ours(error):
                 raise
-            public = str(error) if isinstance(error, port.AgentError) else ""
+            public = said(error) if isinstance(error, port.AgentError) else ""
             at = place_of(error) or (standing_at(self._run) if isinstance(error, TypeError) else "")
             answer = frames.Raised(_trace(error), public, at)
         frames.send(self._writer, answer)

@@ -1,0 +1,138 @@
+"""Runs that take too long fail when their time is over, whatever their agent does then."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.executor.plane import Stores, open_plane, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import AgentCard, Change, Checkpoint, Complete, Policy, Say, Text, Turn
+
+LIMIT = 0.2
+SAID = "The agent was stopped because it took too long."
+
+
+async def _deaf(let_go: threading.Event) -> None:
+    """Ignores every cancellation."""
+    while not let_go.is_set():
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            continue
+
+
+def _catching(let_go: threading.Event) -> Any:
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("in time")
+        await _deaf(let_go)
+        for change in (Text("late"), Say("late"), Checkpoint("late"), Complete("late")):
+            yield change
+
+    return Scripted(script)
+
+
+def _cleaning_up(let_go: threading.Event) -> Any:
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            yield Text("in time")
+            await asyncio.Event().wait()
+        finally:
+            await _deaf(let_go)
+
+    return Scripted(script)
+
+
+def _blocking(let_go: threading.Event) -> Any:
+    class Blocking:
+        card = AgentCard(name="blocking", version="1")
+
+        def run(self, turn: Turn) -> Iterator[Change]:
+            yield Text("in time")
+            let_go.wait(30)
+            yield Complete("late")
+
+    return Blocking()
+
+
+def _routing(let_go: threading.Event) -> Any:
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("in time")
+        await _deaf(let_go)
+        yield Complete("late")
+
+    class Routing(Scripted):
+        async def route(self, turn: Turn) -> Any:
+            return script(turn)
+
+    return Routing(script)
+
+
+@pytest.mark.parametrize("agent", [_catching, _cleaning_up, _blocking, _routing])
+async def test_a_run_whose_time_is_over_fails_although_its_agent_goes_on(
+    stores: Stores, caplog: pytest.LogCaptureFixture, agent: Callable[[threading.Event], Any]
+) -> None:
+    """P9, P8: at once, as after a cancel: nothing is stored afterwards, the slot is held, and the log tells of it."""
+    caplog.set_level(logging.INFO)
+    let_go = threading.Event()
+    async with open_plane(stores, ("a", agent(let_go)), run_limit=LIMIT, cancel_grace=0.05) as plane:
+        try:
+            reference = await plane.submit("go")
+            task = await plane.at_rest(reference)
+            assert task.status.state == a2a.TASK_STATE_FAILED and text(task.status.message) == SAID
+            updates = [event.event.status_update for event in await plane.events(task.id, tasks.EVENT_KIND_STATUS)]
+            assert updates[-1].metadata.fields["reason"].string_value == "RUN_TIMEOUT"
+            assert [text(message) for message in task.history[1:]] == ["in time"]
+            assert [run.task_id for run in plane.room.runs.active] == [task.id]
+            await until(lambda: f"the agent of task {task.id} did not stop within 0.05 s" in caplog.text)
+            assert not plane.room.runs.leases()
+        finally:
+            let_go.set()
+        await until(lambda: not plane.room.runs.active)
+        assert (await plane.record(task.id)).generation == (await plane.events(task.id))[-1].generation
+        assert "late" not in str(await plane.events(task.id))
+        assert not plane.room.runs.bugs
+
+
+async def test_a_run_whose_agent_goes_on_after_its_end_is_stopped_when_its_time_is_over(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: its task has ended well, and stays so."""
+    let_go = threading.Event()
+    turns: list[Turn] = []
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        turns.append(turn)
+        yield Complete("well")
+        await _deaf(let_go)
+
+    agent = Scripted(script, policy=Policy(run_limit=LIMIT))
+    async with open_plane(stores, ("a", agent), cancel_grace=0.05) as plane:
+        task = await plane.run("go")
+        await until(lambda: "did not stop within 0.05 s" in caplog.text)
+        assert turns[0].cancelled.is_set()
+        let_go.set()
+        await until(lambda: not plane.room.runs.active)
+        assert text((await plane.task(task.id)).status.message) == "well"
+
+
+async def test_an_agent_is_told_before_it_is_cancelled_for_its_time(stores: Stores) -> None:
+    """P8: as by a cancel, so that it can clean up."""
+    told: list[bool] = []
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            yield Text("in time")
+            await asyncio.Event().wait()
+        finally:
+            told.append(turn.cancelled.is_set())
+
+    async with open_plane(stores, ("a", Scripted(script)), run_limit=LIMIT) as plane:
+        assert text((await plane.run("go")).status.message) == SAID
+        await until(lambda: not plane.room.runs.active)
+    assert told == [True]
