@@ -1,6 +1,7 @@
 """The stages of the llm agent against a scripted model, without a plane."""
 
 import asyncio
+import json
 
 import pytest
 from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_of, turn
@@ -191,6 +192,41 @@ async def test_an_artifact_that_is_cut_off_fails() -> None:
                 with pytest.raises(AgentError, match="in the middle of an artifact"):
                     await all_of(stage(turn("write")))
         assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("content", [{"a": [1, "x\n"]}, [{"b": None}], 7, True])
+async def test_an_artifact_whose_content_is_no_text_is_its_json(content: object) -> None:
+    """P5, P6: natural and forced alike."""
+    async with open_agent() as (agent, server):
+        for stage in (agent.run, agent.make_artifact):
+            server.add(calls(("createArtifact", {"name": "n", "content": content, "description": "d"})), text("Done."))
+            made = chunks([*await all_of(stage(turn("write")))])
+            assert json.loads("".join(chunk.text or "" for chunk in made)) == content
+            assert made[-1].last
+            server.answers.clear()
+
+
+@pytest.mark.parametrize("arguments", [{"name": "n"}, {"content": None}, {"content": ""}, {"text": "Report"}, {}])
+async def test_a_call_without_content_makes_no_artifact(arguments: object) -> None:
+    """P6, P9: the model is told, and may call again; if it is forced to, its task fails instead of ending with
+    nothing."""
+    async with open_agent() as (agent, server):
+        server.add(calls(("createArtifact", arguments)), calls(("createArtifact", REPORT)), text("Done."))
+        made = chunks([*await all_of(agent.run(turn("write")))])
+        assert "".join(chunk.text or "" for chunk in made) == REPORT["content"]
+        assert "was not made" in server.requests[1].said[-1][1]
+        server.add(calls(("createArtifact", arguments)))
+        with pytest.raises(AgentError, match="without any content"):
+            await all_of(agent.make_artifact(turn("write")))
+
+
+async def test_arguments_that_are_no_object_fail_readably() -> None:
+    """P9."""
+    async with open_agent() as (agent, server):
+        for stage in (agent.run, agent.make_artifact):
+            server.add(calls(("createArtifact", '["a", "b"]')))
+            with pytest.raises(AgentError, match="something else than its arguments"):
+                await all_of(stage(turn("write")))
 
 
 async def test_a_status_text_is_asked_for_without_tools() -> None:

@@ -49,6 +49,7 @@ _NO_ARTIFACT: Final = (
     "The language model made no artifact, though it was told to. A model that cannot be made to call a tool needs"
     " TASKPLANE_LLM_ARTIFACT=auto."
 )
+_NO_CONTENT: Final = "The language model wrote an artifact without any content."
 
 
 class LanguageModel:
@@ -237,6 +238,8 @@ class LanguageModel:
             if events.made_artifact or not _lacks_tool(error):
                 raise
             raise AgentError(_NO_ARTIFACT) from error
+        if not events.made_artifact:
+            raise AgentError(_NO_CONTENT)
 
     def _remember_answered(self, invocation_id: str) -> None:
         self._answered[invocation_id] = True

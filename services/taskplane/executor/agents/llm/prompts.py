@@ -45,6 +45,10 @@ _ARTIFACT_SCHEMA: Final[dict[str, Any]] = {
 TASK_CREATED: Final = "The task was created. Work on it now."
 _ARTIFACT_MADE: Final = "The artifact was made, and the user has seen it. Do not repeat it."
 
+_NOT_MADE: Final = (
+    "The artifact was not made, since it has no `content`. Call the tool again with its whole text there."
+)
+
 
 def routing(tools: Sequence[str]) -> str:
     """Return the instructions for the choice between an answer and a task; `tools`: those that a task has."""
@@ -75,6 +79,6 @@ def artifact_output() -> ToolOutput[dict[str, Any]]:
     return ToolOutput(StructuredDict(_ARTIFACT_SCHEMA), name=ARTIFACT_TOOL, description=_ARTIFACT, max_retries=0)
 
 
-async def _artifact_made(**_: Any) -> str:
+async def _artifact_made(content: Any = None, **_: Any) -> str:
     # Nothing is refused that was streamed: a model that is asked again would write it twice.
-    return _ARTIFACT_MADE
+    return _NOT_MADE if content in (None, "") else _ARTIFACT_MADE
