@@ -271,6 +271,15 @@ async def test_what_the_session_cannot_keep_fails_the_task_and_says_so(world: Wo
     assert world.model.seen[-1] == [("user", "flood size=4000000"), ("user", "hello")]
 
 
+async def test_what_no_database_keeps_is_replaced(world: World) -> None:
+    """P3: in the result of a tool, which is an event of ADK, too; the next turn is not harmed."""
+    task = await world.plane.run("odd", context_id=C)
+    assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
+    (shown,) = [m for m in task.history if "function_response" in str(m.parts[0].metadata)]
+    assert to_dict(shown.parts[0].data.struct_value)["response"] == {"text": "a\ufffdb\ufffdc"}
+    assert await said(world.plane, "hello") == "heard hello"
+
+
 async def test_usage_is_told(world: World) -> None:
     """P9: the figures of all requests of a run are those of its task."""
     task = await world.plane.run("recall key=a", context_id=C)
