@@ -66,6 +66,7 @@ class LanguageModel:
         tools: Sequence[Callable[..., Any] | Tool[object]] = (),
         prompt: str = "",
         mcp: Sequence[str] = (),
+        mcp_timeout: float = 60.0,
         artifact: Literal["always", "auto"] = "always",
         run_limit: float = 600.0,
         timeout: float = 120.0,
@@ -79,7 +80,13 @@ class LanguageModel:
         """
         self.card = card or _card()
         self.settings: Final = LlmSettings(
-            prompt=prompt, mcp=tuple(mcp), artifact=artifact, run_limit=run_limit, timeout=timeout, attempts=attempts
+            prompt=prompt,
+            mcp=tuple(mcp),
+            mcp_timeout=mcp_timeout,
+            artifact=artifact,
+            run_limit=run_limit,
+            timeout=timeout,
+            attempts=attempts,
         )
         self.model: Final = _inferred(model)
         self._direct_within = direct_within
@@ -114,6 +121,7 @@ class LanguageModel:
             settings.model,
             prompt=settings.prompt,
             mcp=settings.mcp,
+            mcp_timeout=settings.mcp_timeout,
             artifact=settings.artifact,
             run_limit=settings.run_limit,
             timeout=settings.timeout,
@@ -202,7 +210,7 @@ class LanguageModel:
     ) -> AsyncGenerator[Change, None]:
         """Yield the work on a task. `begun`: what was said about it after the user's message."""
         messages = [*await messages_of(turn, tools=True), *begun]
-        async with open_servers(self.settings.mcp) as toolsets:
+        async with open_servers(self.settings.mcp, self.settings.mcp_timeout) as toolsets:
             working = ModelRun(
                 self._worker,
                 messages,

@@ -24,6 +24,8 @@ class LlmSettings:
     # The MCP servers whose tools the model has, each the URL of a server or the command line of one; they are opened
     # and closed with each run.
     mcp: tuple[str, ...] = ()
+    # Seconds that an MCP server may take to start and to answer for the first time. Must be more than 0.
+    mcp_timeout: float = 60.0
     # Seconds that a run may take; 0: the run_limit of the executor.
     run_limit: float = 600.0
     # Seconds of silence after which a model call fails. Must be more than 0.
@@ -35,8 +37,9 @@ class LlmSettings:
         wrong: dict[str, str] = {}
         if self.run_limit < 0:
             wrong["run_limit"] = "must not be negative"
-        if not self.timeout > 0:
-            wrong["timeout"] = "must be more than 0"
+        for name in ("mcp_timeout", "timeout"):
+            if not getattr(self, name) > 0:
+                wrong[name] = "must be more than 0"
         if self.attempts < 1:
             wrong["attempts"] = "must be at least 1"
         for server in self.mcp:

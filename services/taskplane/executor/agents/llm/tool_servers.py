@@ -16,15 +16,15 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_servers(servers: Sequence[str]) -> AsyncGenerator[list[AbstractToolset[Any]], None]:
+async def open_servers(servers: Sequence[str], timeout: float) -> AsyncGenerator[list[AbstractToolset[Any]], None]:
     """Open servers by URL or command line, and close them whichever way the body ends; their processes end, too.
 
-    AgentError: one cannot be started or reached.
+    `timeout`: seconds for each. AgentError: one cannot be started or reached, or not in time.
     """
     async with AsyncExitStack() as stack:
         opened: list[AbstractToolset[Any]] = []
         for server in servers:
-            toolset = _toolset(server)
+            toolset = _toolset(server, timeout)
             try:
                 await stack.enter_async_context(_opened(toolset))
             except Exception as error:
@@ -47,9 +47,9 @@ async def _opened(toolset: MCPToolset[Any]) -> AsyncGenerator[None, None]:
                 log.warning("an MCP server was not closed in order", exc_info=True)
 
 
-def _toolset(server: str) -> MCPToolset[Any]:
+def _toolset(server: str, timeout: float) -> MCPToolset[Any]:
     if server.startswith(("http://", "https://")):
-        return MCPToolset(server)
+        return MCPToolset(server, init_timeout=timeout)
     command, *arguments = shlex.split(server)
     # By default its process would outlive the run.
-    return MCPToolset(StdioTransport(command, arguments, keep_alive=False))
+    return MCPToolset(StdioTransport(command, arguments, keep_alive=False), init_timeout=timeout)
