@@ -184,6 +184,32 @@ async def test_an_answer_names_its_call(world: World) -> None:
     assert "{'because': 7}" in text(task.status.message)
 
 
+async def test_an_answer_that_names_no_open_call_answers_none(world: World) -> None:
+    """I1: the calls go on waiting, and the task asks again."""
+    task = await world.plane.run("ask question=why?", context_id=C)
+    asked = len(world.model.seen)
+    wrong = a2a.Part()
+    wrong.data.struct_value.update({"id": "of nobody", "name": "ask", "response": {"because": 7}})
+    wrong.metadata.update({"adk_type": "function_response"})
+    again = await world.plane.submit("", task_id=task.id, context_id=C, parts=[wrong])
+    task = await world.plane.at_rest(again)
+    assert task.status.state == a2a.TASK_STATE_INPUT_REQUIRED and text(task.status.message) == "why?"
+    assert len(world.model.seen) == asked
+    await world.plane.submit("so", task_id=task.id, context_id=C)
+    task = await world.plane.reaches(task.id, a2a.TASK_STATE_COMPLETED)
+    assert "'result': 'so'" in text(task.status.message)
+
+
+async def test_an_answer_may_be_any_data(world: World) -> None:
+    """I1: what is no object is the result."""
+    task = await world.plane.run("ask question=which?", context_id=C)
+    part = a2a.Part()
+    part.data.list_value.extend(["a", "b"])
+    await world.plane.submit("", task_id=task.id, context_id=C, parts=[part])
+    task = await world.plane.reaches(task.id, a2a.TASK_STATE_COMPLETED)
+    assert "'result': ['a', 'b']" in text(task.status.message)
+
+
 async def test_a_question_of_another_task_is_not_in_the_way(world: World) -> None:
     """I1: while a task waits, another one of the session goes on; the model sees no call without a response."""
     waiting = await world.plane.run("ask question=why?", context_id=C)
