@@ -19,6 +19,7 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
+from taskplane.executor.agents.llm.retries import pause_after
 
 REPORT = {"name": "Report", "description": "A report.", "content": 'One "two"\n\U0001f600 three ' * 20}
 
@@ -291,3 +292,9 @@ async def test_a_call_is_repeated_before_its_first_token_in_one_place() -> None:
         with pytest.raises(AgentError, match="not available"):
             await all_of(agent.run(turn("hello")))
         assert len(server.requests) == 2
+
+
+def test_the_pauses_between_attempts_grow_to_their_longest_and_not_beyond() -> None:
+    """P9: however many attempts are set; a provider that asks for more is not waited for."""
+    assert [pause_after(attempt) for attempt in (1, 2, 6, 7, 8, 10_000)] == [0.5, 1.0, 16.0, 20.0, 20.0, 20.0]
+    assert (pause_after(1, 20.0), pause_after(9, 0.0), pause_after(1, 21.0)) == (20.0, 0.0, None)
