@@ -1,5 +1,6 @@
 """Settings of the `llm` agent, from TASKPLANE_LLM_<FIELD>."""
 
+import math
 import shlex
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -35,11 +36,11 @@ class LlmSettings:
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
-        if self.run_limit < 0:
-            wrong["run_limit"] = "must not be negative"
+        if not 0 <= self.run_limit < math.inf:
+            wrong["run_limit"] = "must be a number of seconds, or 0"
         for name in ("mcp_timeout", "timeout"):
-            if not getattr(self, name) > 0:
-                wrong[name] = "must be more than 0"
+            if not 0 < getattr(self, name) < math.inf:
+                wrong[name] = "must be a number of seconds, more than 0"
         if self.attempts < 1:
             wrong["attempts"] = "must be at least 1"
         for server in self.mcp:
@@ -48,5 +49,6 @@ class LlmSettings:
             except ValueError as error:
                 wrong["mcp"] = f"has a command line that cannot be read: {error}"
         if wrong:
-            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
+            named = {f"{PREFIX}{name.upper()}": problem for name, problem in wrong.items()}
+            text = "; ".join(f"{name} {problem}" for name, problem in named.items())
+            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=named)
