@@ -38,6 +38,19 @@ async def test_a_text_is_the_direct_answer() -> None:
         assert request.said == [("user", "hello")]
 
 
+async def test_a_model_that_decides_knows_of_the_tools_of_a_task() -> None:
+    """P2: of those of servers, too, though they are opened with the task only; never of their command lines."""
+    async with open_agent(tools=[len], mcp=["env TOKEN=hunter2 a", "http://127.0.0.1:9/mcp"]) as (agent, server):
+        server.add(text("Hello."))
+        await agent.route(turn("hello"))
+        assert "work - the tools len, the tools of 2 servers, several" in server.requests[0].system
+        assert "hunter2" not in str(server.requests[0].body)
+    async with open_agent(mcp=["a"]) as (agent, server):
+        server.add(text("Hello."))
+        await agent.route(turn("hello"))
+        assert "work - the tools of a server, several" in server.requests[0].system
+
+
 async def test_a_task_goes_on_after_the_call_that_asked_for_it() -> None:
     """P2: createTask makes a task, and the decision is not asked for again."""
     async with open_agent() as (agent, server):

@@ -182,7 +182,7 @@ class LanguageModel:
             self._speaker,
             await messages_of(turn, tools=True),
             events,
-            instructions=prompts.routing(self._tool_names),
+            instructions=prompts.routing(self._tool_names, len(self.settings.mcp)),
             toolsets=[prompts.task_toolset()],
             output_type=[str, DeferredToolRequests],
             usage_limits=UsageLimits(request_limit=_REQUESTS),
