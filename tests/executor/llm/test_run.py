@@ -76,6 +76,22 @@ async def test_words_before_a_task_are_a_message_of_their_own() -> None:
         assert found == [Text("I will."), Say("I will."), Text("Done.")]
 
 
+async def test_words_before_a_call_of_a_tool_that_is_not_there_are_a_message_of_their_own() -> None:
+    """P2, P3: while the model decides, in a direct answer as in a slow one."""
+    wrong = [*text("Looking.", finish=None), *calls(("search", {}))]
+    async with open_agent() as (agent, server):
+        server.add(wrong, text("It is ", "late."))
+        assert await agent.route(turn("when?")) == "Looking.\n\nIt is late."
+    async with open_agent(direct_within=0.05) as (agent, server):
+        go_on = asyncio.Event()
+        server.add(wrong, [Until(go_on), *text("It is late.")])
+        changes = await agent.route(turn("when?"))
+        assert not isinstance(changes, str)
+        go_on.set()
+        found = [change for change in await all_of(changes) if not isinstance(change, Usage)]
+        assert found == [Text("Looking."), Say("Looking."), Text("It is late.")]
+
+
 async def test_a_slow_answer_goes_on_as_the_text_of_a_task_and_gets_no_artifact() -> None:
     """P2: what was streamed is neither lost nor asked for again."""
     go_on = asyncio.Event()

@@ -20,8 +20,10 @@ from taskplane.executor.agent import (
     ArtifactChunk,
     Change,
     Policy,
+    Say,
     StatusText,
     Text,
+    ToolCall,
     Turn,
     Usage,
     Working,
@@ -145,7 +147,7 @@ class LanguageModel:
                         break
                 else:
                     self._answered.pop(turn.invocation_id, False)
-                    return "".join(change.delta for change in taken if isinstance(change, Text))
+                    return _joined(taken)
         except TimeoutError:
             if not patience.expired():
                 raise
@@ -187,10 +189,17 @@ class LanguageModel:
             output_type=[str, DeferredToolRequests],
             usage_limits=UsageLimits(request_limit=_REQUESTS),
         )
+        words: list[str] = []
         async with aclosing(deciding.changes()) as changes:
             async for change in changes:
                 if isinstance(change, (Text, Usage)):
                     yield change
+                if isinstance(change, Text):
+                    words.append(change.delta)
+                elif words and isinstance(change, (Say, ToolCall)):
+                    # The model called a tool that it does not have, and begins anew.
+                    yield Say("".join(words))
+                    words.clear()
         if not isinstance(deciding.output, DeferredToolRequests):
             self._remember_answered(turn.invocation_id)
             return
@@ -253,6 +262,14 @@ class LanguageModel:
         self._answered[invocation_id] = True
         if len(self._answered) > _MOST_ANSWERED:
             del self._answered[next(iter(self._answered))]
+
+
+def _joined(said: Sequence[Change]) -> str:
+    """Return texts that grew as one answer: those that ended with a Say are paragraphs of their own."""
+    pieces = [
+        change.delta if isinstance(change, Text) else "\n\n" for change in said if isinstance(change, (Text, Say))
+    ]
+    return "".join(pieces).strip()
 
 
 def _events(turn: Turn) -> Events:
