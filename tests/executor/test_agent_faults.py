@@ -20,6 +20,7 @@ from taskplane.executor.agent import (
     Complete,
     Fail,
     Message,
+    Part,
     Policy,
     Reject,
     Say,
@@ -402,7 +403,14 @@ async def test_what_exits_in_the_thread_of_an_agent_ends_nothing_else(
         await _lives(plane)
 
 
-@pytest.mark.parametrize("change", [Text("a\0b"), Say("a\0b"), Fail("a\0b"), Complete("a\0b")], ids=repr)
+REFUSED = Message(message_id="a\0b", parts=[Part(text="said")])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [ArtifactChunk("a\0b", text="x"), Say(REFUSED), Fail(REFUSED), Complete(REFUSED)],
+    ids=lambda change: type(change).__name__,
+)
 async def test_a_refusal_by_the_store_is_told_in_plain_words(
     stores: Stores, caplog: pytest.LogCaptureFixture, change: Change
 ) -> None:

@@ -393,7 +393,6 @@ async def test_a_run_that_takes_too_long_fails(stores: Stores) -> None:
         ("a string", "not str"),
         (Complete(42), "not int"),  # type: ignore[arg-type]
         (Say("x" * (4 * 1024 * 1024)), "larger than 3 MiB"),
-        (Text("lone \ud800 surrogate"), "surrogates"),
     ],
 )
 async def test_what_cannot_be_stored_fails_the_task_with_its_reason_in_the_log(

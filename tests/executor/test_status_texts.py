@@ -179,8 +179,6 @@ async def test_a_text_that_fails_or_hangs_keeps_nothing_from_ending(
                     raise SystemExit(3)
                 case 4:
                     return 5  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
-                case 5:
-                    return "\ud800"
                 case _:
                     hangs.set()
                     try:
@@ -199,7 +197,7 @@ async def test_a_text_that_fails_or_hangs_keeps_nothing_from_ending(
         assert task.status.state == a2a.TASK_STATE_COMPLETED
         await until(cancelled.is_set)
     failures = [record for record in caplog.records if "could not say what it is doing" in record.message]
-    assert len(failures) == 5
+    assert len(failures) == 4
 
 
 async def cancel(plane: Plane, waiting: SubmitResponse) -> None:

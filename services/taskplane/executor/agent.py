@@ -262,7 +262,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         encoded = json.dumps(self.data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-        if (size := len(encoded.encode())) > MAX_CHECKPOINT_BYTES:
+        if (size := len(encoded.encode(errors="replace"))) > MAX_CHECKPOINT_BYTES:
             raise ValueError(f"a Checkpoint takes at most {MAX_CHECKPOINT_BYTES} bytes of JSON, not {size}")
 
 

@@ -1,7 +1,8 @@
 """Conversion of an agent's changes to those of the task store."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import MutableSequence, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
@@ -19,6 +20,8 @@ MAX_DEPTH: Final = 24
 MAX_CHUNK_BYTES: Final = 1024 * 1024
 # A message travels in one request of at most 4 MiB.
 MAX_MESSAGE_BYTES: Final = 3 * 1024 * 1024
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_REPLACEMENT: Final = "\ufffd"
 
 
 class MessageFactory:
@@ -44,9 +47,10 @@ class MessageFactory:
         """
         made = a2a.Message()
         if isinstance(given, str):
-            made.parts.add().text = given
+            made.parts.add().text = storable(given)
         elif isinstance(given, a2a.Message):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
             made.CopyFrom(given)
+            _make_storable(made.parts)
             for key in (*PARTIAL_KEYS, message_times.KEY):
                 if key in made.metadata.fields:
                     del made.metadata.fields[key]
@@ -155,6 +159,31 @@ Put = Status | StatusText | Saved
 """A change to which nothing is joined."""
 
 
+def storable(text: str) -> str:
+    """Return a text with U+FFFD for what no database keeps: U+0000, and a half of a surrogate pair without the other.
+
+    Models and tools write both.
+    """
+    if _UNSTORABLE.search(text) is None:
+        return text
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return paired.replace("\0", _REPLACEMENT)
+
+
+def storable_chunk(chunk: ArtifactChunk) -> ArtifactChunk:
+    """Return a chunk whose texts are `storable`; its data is made so by `value_of`."""
+    news: dict[str, Any] = {}
+    for name in ("text", "name", "description", "filename"):
+        text = getattr(chunk, name)
+        if text is not None and (kept := storable(text)) is not text:
+            news[name] = kept
+    if chunk.parts and any("\0" in part.text for part in chunk.parts):
+        made = a2a.Artifact(parts=chunk.parts)
+        _make_storable(made.parts)
+        news["parts"] = made.parts
+    return replace(chunk, **news) if news else chunk
+
+
 def artifact(chunk: ArtifactChunk) -> pb.Change:
     """Return the change of one chunk.
 
@@ -221,10 +250,10 @@ def text_size(text: str) -> int:
 
 
 def value_of(data: Any) -> Value:
-    """Return JSON as a protobuf value. ValueError: nested deeper than 24 levels."""
+    """Return JSON as a protobuf value, with texts that are `storable`. ValueError: nested deeper than 24 levels."""
     if _depth(data) > MAX_DEPTH:
         raise ValueError(f"data is nested deeper than {MAX_DEPTH} levels")
-    return ParseDict(data, Value())
+    return ParseDict(_storable_json(data), Value())
 
 
 def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
@@ -250,6 +279,22 @@ def _check_readable(message: a2a.Message | a2a.Part) -> None:
         type(message).FromString(message.SerializeToString())
     except DecodeError as error:
         raise ValueError("data is nested too deeply to be read again") from error
+
+
+def _make_storable(parts: MutableSequence[a2a.Part]) -> None:
+    for part in parts:
+        if "\0" in part.text:
+            part.text = storable(part.text)
+
+
+def _storable_json(data: Any) -> Any:
+    if isinstance(data, str):
+        return storable(data)
+    if isinstance(data, dict):
+        return {_storable_json(key): _storable_json(value) for key, value in data.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(data, (list, tuple)):
+        return [_storable_json(value) for value in data]  # pyright: ignore[reportUnknownVariableType]
+    return data
 
 
 def _depth(data: Any, limit: int = MAX_DEPTH + 1) -> int:

@@ -143,6 +143,11 @@ def flood(size: str) -> dict[str, Any]:
     return {"text": "x" * int(size)}
 
 
+def odd() -> dict[str, Any]:
+    """Returns what no database keeps."""
+    return {"text": "a\0b\ud83dc"}
+
+
 def obedient() -> tuple[LlmAgent, Obedient]:
     """An agent with all these tools, and its model."""
     model = Obedient()
@@ -152,6 +157,7 @@ def obedient() -> tuple[LlmAgent, Obedient]:
         save,
         load,
         flood,
+        odd,
         LongRunningFunctionTool(ask),
         LongRunningFunctionTool(order),
         FunctionTool(pay, require_confirmation=True),

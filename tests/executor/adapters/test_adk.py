@@ -184,6 +184,32 @@ async def test_an_answer_names_its_call(world: World) -> None:
     assert "{'because': 7}" in text(task.status.message)
 
 
+async def test_an_answer_that_names_no_open_call_answers_none(world: World) -> None:
+    """I1: the calls go on waiting, and the task asks again."""
+    task = await world.plane.run("ask question=why?", context_id=C)
+    asked = len(world.model.seen)
+    wrong = a2a.Part()
+    wrong.data.struct_value.update({"id": "of nobody", "name": "ask", "response": {"because": 7}})
+    wrong.metadata.update({"adk_type": "function_response"})
+    again = await world.plane.submit("", task_id=task.id, context_id=C, parts=[wrong])
+    task = await world.plane.at_rest(again)
+    assert task.status.state == a2a.TASK_STATE_INPUT_REQUIRED and text(task.status.message) == "why?"
+    assert len(world.model.seen) == asked
+    await world.plane.submit("so", task_id=task.id, context_id=C)
+    task = await world.plane.reaches(task.id, a2a.TASK_STATE_COMPLETED)
+    assert "'result': 'so'" in text(task.status.message)
+
+
+async def test_an_answer_may_be_any_data(world: World) -> None:
+    """I1: what is no object is the result."""
+    task = await world.plane.run("ask question=which?", context_id=C)
+    part = a2a.Part()
+    part.data.list_value.extend(["a", "b"])
+    await world.plane.submit("", task_id=task.id, context_id=C, parts=[part])
+    task = await world.plane.reaches(task.id, a2a.TASK_STATE_COMPLETED)
+    assert "'result': ['a', 'b']" in text(task.status.message)
+
+
 async def test_a_question_of_another_task_is_not_in_the_way(world: World) -> None:
     """I1: while a task waits, another one of the session goes on; the model sees no call without a response."""
     waiting = await world.plane.run("ask question=why?", context_id=C)
@@ -269,6 +295,15 @@ async def test_what_the_session_cannot_keep_fails_the_task_and_says_so(world: Wo
     assert text(task.status.message) == "The session cannot keep what obedient said: an event is larger than 3 MiB."
     assert await said(world.plane, "hello") == "heard hello"
     assert world.model.seen[-1] == [("user", "flood size=4000000"), ("user", "hello")]
+
+
+async def test_what_no_database_keeps_is_replaced(world: World) -> None:
+    """P3: in the result of a tool, which is an event of ADK, too; the next turn is not harmed."""
+    task = await world.plane.run("odd", context_id=C)
+    assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
+    (shown,) = [m for m in task.history if "function_response" in str(m.parts[0].metadata)]
+    assert to_dict(shown.parts[0].data.struct_value)["response"] == {"text": "a\ufffdb\ufffdc"}
+    assert await said(world.plane, "hello") == "heard hello"
 
 
 async def test_usage_is_told(world: World) -> None:

@@ -140,6 +140,8 @@ async def test_a_call_that_waits_asks_the_user_and_goes_on_with_the_answer() -> 
         (said("Yes."), "gone: a"),
         (said("Better not"), "Better not"),
         (said("", parts=[a2a.Part(data=value_of({"call-0": True}))]), "gone: a"),
+        (said("", parts=[a2a.Part(data=value_of({"call-0": "Approved!"}))]), "gone: a"),
+        (said("", parts=[a2a.Part(data=value_of({"call-0": "Not now"}))]), "Not now"),
     ],
 )
 async def test_a_tool_is_called_once_the_user_allows_it(answer: Message, result: str) -> None:
@@ -157,6 +159,28 @@ async def test_a_tool_is_called_once_the_user_allows_it(answer: Message, result:
         assert isinstance(asked[-1], AskInput)
         assert text_of(await all_of(agent.run(later(asked, answer, first)))) == "So be it."
         assert result in server.requests[1].said[-1][1]
+
+
+@pytest.mark.parametrize(
+    "given", ["no", "false", "deny", "", 0, 1, None, {"approved": False}, {"approved": True}, ["yes"], False]
+)
+async def test_nothing_but_a_clear_yes_allows_a_call(given: object) -> None:
+    """I1: a value for the call that is neither true nor a yes denies it."""
+    called: list[str] = []
+
+    def with_tool(agent: Agent[None, Any]) -> None:
+        @agent.tool_plain(requires_approval=True)
+        def remove(file: str) -> str:
+            called.append(file)
+            return "gone"
+
+    async with served(with_tool, output_type=[str, DeferredToolRequests]) as (agent, server):
+        server.add(calls(("remove", {"file": "a"})), text("So be it."))
+        first = said("remove it")
+        asked = await all_of(agent.run(turn("", message=first)))
+        answer = said("", parts=[a2a.Part(text="yes"), a2a.Part(data=value_of({"call-0": given}))])
+        assert text_of(await all_of(agent.run(later(asked, answer, first)))) == "So be it."
+        assert called == []
 
 
 async def test_a_stream_that_ends_without_a_reason_is_a_failure() -> None:

@@ -1,9 +1,11 @@
 """A server of tools that starts at once, since it imports nothing. It writes its process id, and "listed" and "called"
-when its tools are, to the file that is its first argument; with a second one it does not list them."""
+when its tools are, to the file that is its first argument. After `mute` it does not list them; after `late` and a
+number it answers nothing for so many seconds."""
 
 import json
 import os
 import sys
+import time
 from typing import Any
 
 TOOL: dict[str, Any] = {
@@ -20,7 +22,7 @@ def answer(method: str, given: dict[str, Any]) -> dict[str, Any] | None:
         return {"protocolVersion": given["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
     if method == "tools/list":
         note("listed")
-        return {"tools": [TOOL]} if len(sys.argv) == 2 else None
+        return {"tools": [TOOL]} if "mute" not in sys.argv else None
     if method == "tools/call":
         note("called")
         return None
@@ -33,6 +35,8 @@ def note(line: object) -> None:
 
 
 note(os.getpid())
+if "late" in sys.argv:
+    time.sleep(float(sys.argv[-1]))
 for line in sys.stdin:
     request = json.loads(line)
     if "id" in request and "method" in request:

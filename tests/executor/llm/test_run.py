@@ -1,6 +1,7 @@
 """The stages of the llm agent against a scripted model, without a plane."""
 
 import asyncio
+import json
 
 import pytest
 from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_of, turn
@@ -18,6 +19,7 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
+from taskplane.executor.agents.llm.retries import pause_after
 
 REPORT = {"name": "Report", "description": "A report.", "content": 'One "two"\n\U0001f600 three ' * 20}
 
@@ -34,6 +36,19 @@ async def test_a_text_is_the_direct_answer() -> None:
         (request,) = server.requests
         assert request.tools == ["createTask"]
         assert request.said == [("user", "hello")]
+
+
+async def test_a_model_that_decides_knows_of_the_tools_of_a_task() -> None:
+    """P2: of those of servers, too, though they are opened with the task only; never of their command lines."""
+    async with open_agent(tools=[len], mcp=["env TOKEN=hunter2 a", "http://127.0.0.1:9/mcp"]) as (agent, server):
+        server.add(text("Hello."))
+        await agent.route(turn("hello"))
+        assert "work - the tools len, the tools of 2 servers, several" in server.requests[0].system
+        assert "hunter2" not in str(server.requests[0].body)
+    async with open_agent(mcp=["a"]) as (agent, server):
+        server.add(text("Hello."))
+        await agent.route(turn("hello"))
+        assert "work - the tools of a server, several" in server.requests[0].system
 
 
 async def test_a_task_goes_on_after_the_call_that_asked_for_it() -> None:
@@ -59,6 +74,22 @@ async def test_words_before_a_task_are_a_message_of_their_own() -> None:
         assert not isinstance(changes, str)
         found = [change for change in await all_of(changes) if isinstance(change, (Text, Say))]
         assert found == [Text("I will."), Say("I will."), Text("Done.")]
+
+
+async def test_words_before_a_call_of_a_tool_that_is_not_there_are_a_message_of_their_own() -> None:
+    """P2, P3: while the model decides, in a direct answer as in a slow one."""
+    wrong = [*text("Looking.", finish=None), *calls(("search", {}))]
+    async with open_agent() as (agent, server):
+        server.add(wrong, text("It is ", "late."))
+        assert await agent.route(turn("when?")) == "Looking.\n\nIt is late."
+    async with open_agent(direct_within=0.05) as (agent, server):
+        go_on = asyncio.Event()
+        server.add(wrong, [Until(go_on), *text("It is late.")])
+        changes = await agent.route(turn("when?"))
+        assert not isinstance(changes, str)
+        go_on.set()
+        found = [change for change in await all_of(changes) if not isinstance(change, Usage)]
+        assert found == [Text("Looking."), Say("Looking."), Text("It is late.")]
 
 
 async def test_a_slow_answer_goes_on_as_the_text_of_a_task_and_gets_no_artifact() -> None:
@@ -193,6 +224,41 @@ async def test_an_artifact_that_is_cut_off_fails() -> None:
         assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize("content", [{"a": [1, "x\n"]}, [{"b": None}], 7, True])
+async def test_an_artifact_whose_content_is_no_text_is_its_json(content: object) -> None:
+    """P5, P6: natural and forced alike."""
+    async with open_agent() as (agent, server):
+        for stage in (agent.run, agent.make_artifact):
+            server.add(calls(("createArtifact", {"name": "n", "content": content, "description": "d"})), text("Done."))
+            made = chunks([*await all_of(stage(turn("write")))])
+            assert json.loads("".join(chunk.text or "" for chunk in made)) == content
+            assert made[-1].last
+            server.answers.clear()
+
+
+@pytest.mark.parametrize("arguments", [{"name": "n"}, {"content": None}, {"content": ""}, {"text": "Report"}, {}])
+async def test_a_call_without_content_makes_no_artifact(arguments: object) -> None:
+    """P6, P9: the model is told, and may call again; if it is forced to, its task fails instead of ending with
+    nothing."""
+    async with open_agent() as (agent, server):
+        server.add(calls(("createArtifact", arguments)), calls(("createArtifact", REPORT)), text("Done."))
+        made = chunks([*await all_of(agent.run(turn("write")))])
+        assert "".join(chunk.text or "" for chunk in made) == REPORT["content"]
+        assert "was not made" in server.requests[1].said[-1][1]
+        server.add(calls(("createArtifact", arguments)))
+        with pytest.raises(AgentError, match="without any content"):
+            await all_of(agent.make_artifact(turn("write")))
+
+
+async def test_arguments_that_are_no_object_fail_readably() -> None:
+    """P9."""
+    async with open_agent() as (agent, server):
+        for stage in (agent.run, agent.make_artifact):
+            server.add(calls(("createArtifact", '["a", "b"]')))
+            with pytest.raises(AgentError, match="something else than its arguments"):
+                await all_of(stage(turn("write")))
+
+
 async def test_a_status_text_is_asked_for_without_tools() -> None:
     """P4: with those that it must not repeat."""
     async with open_agent(tools=[len]) as (agent, server):
@@ -230,6 +296,9 @@ async def test_messages_that_come_in_are_read_between_two_model_calls() -> None:
         ([Delta("half"), Cut()], "broke off"),
         ([Delta("half"), Failing("secret-of-the-provider")], "has a fault"),
         (text("half", finish=None), "broke off"),
+        (text("half", finish="length"), "limit of its answer's length"),
+        (text("half", finish="content_filter"), "filtered"),
+        (calls(("unknown", {}), finish="length"), "limit of its answer's length"),
         ([After(1.0), *text("late")], "did not answer in time"),
         ([Delta("half"), After(1.0), *text("late")], "broke off"),
     ],
@@ -255,3 +324,9 @@ async def test_a_call_is_repeated_before_its_first_token_in_one_place() -> None:
         with pytest.raises(AgentError, match="not available"):
             await all_of(agent.run(turn("hello")))
         assert len(server.requests) == 2
+
+
+def test_the_pauses_between_attempts_grow_to_their_longest_and_not_beyond() -> None:
+    """P9: however many attempts are set; a provider that asks for more is not waited for."""
+    assert [pause_after(attempt) for attempt in (1, 2, 6, 7, 8, 10_000)] == [0.5, 1.0, 16.0, 20.0, 20.0, 20.0]
+    assert (pause_after(1, 20.0), pause_after(9, 0.0), pause_after(1, 21.0)) == (20.0, 0.0, None)

@@ -74,13 +74,25 @@ def test_a_thread_of_its_own_is_refused_at_the_start(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("RUN_LIMIT", "-1"), ("TIMEOUT", "0"), ("ATTEMPTS", "0"), ("ARTIFACT", "no"), ("MCP", "python 'x")],
+    [
+        ("RUN_LIMIT", "-1"),
+        ("RUN_LIMIT", "nan"),
+        ("RUN_LIMIT", "inf"),
+        ("TIMEOUT", "0"),
+        ("TIMEOUT", "nan"),
+        ("TIMEOUT", "inf"),
+        ("MCP_TIMEOUT", "0"),
+        ("ATTEMPTS", "0"),
+        ("ARTIFACT", "no"),
+        ("MCP", "python 'x"),
+    ],
 )
 def test_a_setting_that_cannot_work_is_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKPLANE_LLM_MODEL", "test")
     monkeypatch.setenv(f"TASKPLANE_LLM_{variable}", value)
-    with pytest.raises(Invalid, match=variable.lower() if variable != "ARTIFACT" else variable):
+    with pytest.raises(Invalid, match=f"TASKPLANE_LLM_{variable} ") as raised:
         load_agents(["llm"])
+    assert set(raised.value.fields) == {f"TASKPLANE_LLM_{variable}"}
 
 
 def test_a_misspelt_variable_is_an_error_with_a_suggestion() -> None:

@@ -9,6 +9,7 @@ from tests.executor.llm.processes import command, is_gone, plain_command
 from tests.executor.llm.turns import all_of, open_agent, text_of, turn
 from tests.executor.plane import until
 from tests.support.scripted_model import Answer, Request, calls, hang, text
+from tests.support.thorough import THOROUGH
 
 from taskplane.executor.agent import AgentError, ToolCall, ToolResult
 
@@ -67,3 +68,21 @@ async def test_a_server_that_cannot_be_reached_fails_before_the_model_is_asked()
             with pytest.raises(AgentError, match="tool server"):
                 await all_of(agent.run(turn("add")))
             assert not server.requests
+
+
+async def test_a_server_has_as_long_to_start_as_is_set(tmp_path: Path) -> None:
+    """P9, P11: and no longer; its process is gone then."""
+    notes = tmp_path / "notes"
+    async with open_agent(mcp=[plain_command(notes, "late", "60")], mcp_timeout=0.5) as (agent, server):
+        with pytest.raises(AgentError, match="tool server"):
+            await all_of(agent.run(turn("go")))
+        assert not server.requests
+        await until(is_gone(notes))
+
+
+@pytest.mark.skipif(not THOROUGH, reason="takes longer than the limit of the library")
+async def test_a_server_may_be_slow_to_start(tmp_path: Path) -> None:
+    """P11: beyond what the library waits for."""
+    async with open_agent(mcp=[plain_command(tmp_path / "late", "late", "6")]) as (agent, server):
+        server.add(text("Here."))
+        assert text_of(await all_of(agent.run(turn("go")))) == "Here."

@@ -7,7 +7,7 @@ user for it.
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pydantic_core
 from google.protobuf.json_format import MessageToDict
@@ -154,9 +154,15 @@ def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults:
         if part.HasField("data") and part.data.HasField("struct_value"):
             given.update(MessageToDict(part.data.struct_value))
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
-    approved = text.strip().rstrip(".!").lower() in _YES
-    denied = ToolDenied(text) if text.strip() else ToolDenied()
-    results = DeferredToolResults(calls={id_: given.get(id_, text) for id_ in waiting["calls"]})
-    for id_ in waiting["approvals"]:
-        results.approvals[id_] = bool(given[id_]) if id_ in given else approved or denied
-    return results
+    return DeferredToolResults(
+        calls={id_: given.get(id_, text) for id_ in waiting["calls"]},
+        approvals={id_: _approval(given.get(id_, text)) for id_ in waiting["approvals"]},
+    )
+
+
+def _approval(given: Any) -> Literal[True] | ToolDenied:
+    """Return whether an answer allows a call: only a clear yes does."""
+    words = given.strip() if isinstance(given, str) else ""
+    if given is True or words.rstrip(".!").lower() in _YES:
+        return True
+    return ToolDenied(words) if words else ToolDenied()

@@ -6,7 +6,16 @@ from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor import agent as port
-from taskplane.executor.changes import MAX_MESSAGE_BYTES, MessageFactory, Saved, Status, StatusText, text_size
+from taskplane.executor.changes import (
+    MAX_MESSAGE_BYTES,
+    MessageFactory,
+    Saved,
+    Status,
+    StatusText,
+    storable,
+    storable_chunk,
+    text_size,
+)
 from taskplane.executor.runs.outbox import Outbox
 
 
@@ -58,11 +67,11 @@ class ChangeBuffer:
         """Put a change that is not final."""
         if isinstance(change, port.Text):
             if change.delta:
-                self._grow(change.delta)
+                self._grow(storable(change.delta))
         elif isinstance(change, port.ArtifactChunk):
             if change.append and change.artifact_id not in self.artifacts:
                 raise ValueError(f"the first chunk of artifact {change.artifact_id!r} has append=True")
-            self._outbox.chunk(change)
+            self._outbox.chunk(storable_chunk(change))
             self.artifacts.add(change.artifact_id)
             self.made_artifact = True
             self.takes_status_texts = False
@@ -79,7 +88,8 @@ class ChangeBuffer:
             if change.text is not None:
                 self._outbox.put(Status(a2a.TASK_STATE_WORKING, self.factory.status_text(change.text)))
         elif isinstance(change, port.Checkpoint):
-            self._outbox.put(Saved(json.dumps(change.data, separators=(",", ":"), ensure_ascii=False).encode()))
+            encoded = json.dumps(change.data, separators=(",", ":"), ensure_ascii=False)
+            self._outbox.put(Saved(storable(encoded).encode()))
             self.checkpoint = change.data
         elif isinstance(change, port.Usage):
             self._outbox.count(change.figures)

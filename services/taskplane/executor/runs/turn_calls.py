@@ -10,7 +10,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor import agent as port
 from taskplane.executor.artifact_reading import read_artifact
-from taskplane.executor.changes import MAX_MESSAGE_BYTES
+from taskplane.executor.changes import MAX_MESSAGE_BYTES, storable
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import NotFound
@@ -113,9 +113,9 @@ class Calls:
 
 def _encoded(event: Mapping[str, Any]) -> str:
     try:
-        data = json.dumps(event, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        data = storable(json.dumps(event, allow_nan=False, ensure_ascii=False, separators=(",", ":")))
         size = len(data.encode())
-    except (TypeError, RecursionError, UnicodeEncodeError) as error:
+    except (TypeError, RecursionError) as error:
         raise ValueError(f"an event is a JSON object: {error}") from error
     if size > MAX_MESSAGE_BYTES:
         raise ValueError("an event is larger than 3 MiB")

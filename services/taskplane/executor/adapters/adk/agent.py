@@ -58,13 +58,17 @@ class AdkAgent:
         if not self._keeps_artifacts:
             runner.artifact_service = TurnArtifacts(turn, sessions.stored)
         waiting = sessions.waiting_calls()
+        told = answer(turn.message, waiting) if waiting else content_of(turn.message, "user")
+        if told is None:
+            yield question(waiting, None)
+            return
         # An answer goes on under the invocation that asked, which ADK finds by the call.
         named = None if waiting or not self._takes_ids else turn.invocation_id
         events = runner.run_async(
             user_id=turn.caller.owner,
             session_id=turn.context_id,
             invocation_id=named,
-            new_message=answer(turn.message, waiting) if waiting else content_of(turn.message, "user"),
+            new_message=told,
             run_config=RunConfig.model_validate({"streaming_mode": "sse"}),
         )
         translation = Translation()

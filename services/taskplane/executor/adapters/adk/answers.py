@@ -8,7 +8,7 @@ from google.genai import types
 from taskplane.executor.adapters.adk.content import kind_of
 from taskplane.executor.adapters.adk.events import Call
 from taskplane.executor.agent import AskAuth, AskInput, Message, text_of
-from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.json_values import to_dict, to_json
 
 # The calls by which ADK itself asks its user.
 _CONFIRMATION: Final = "adk_request_confirmation"
@@ -44,8 +44,8 @@ def _at(args: Any, *path: str) -> str:
     return args if isinstance(args, str) else ""
 
 
-def answer(message: Message, waiting: Sequence[Call]) -> types.Content:
-    """Return the user's message as the responses to calls that wait for one.
+def answer(message: Message, waiting: Sequence[Call]) -> types.Content | None:
+    """Return the user's message as the responses to calls that wait for one; None if it answers none of them.
 
     Data parts that are marked as function responses answer the calls that they name by id; without any, the words, or
     the one data part, answer all calls.
@@ -54,29 +54,32 @@ def answer(message: Message, waiting: Sequence[Call]) -> types.Content:
         types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
         for call, response in _responses(message, waiting)
     ]
-    return types.Content(role="user", parts=parts)
+    return types.Content(role="user", parts=parts) if parts else None
 
 
 def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[types.FunctionCall, dict[str, Any]]]:
     named: dict[str, Any] = {}
-    data: list[dict[str, Any]] = []
+    data: list[Any] = []
     for part in message.parts:
-        if not part.data.HasField("struct_value"):
+        if not part.HasField("data"):
             continue
-        fields = to_dict(part.data.struct_value)
         if kind_of(part) == "function_response":
+            fields = to_dict(part.data.struct_value)
             named[str(fields.get("id", ""))] = fields.get("response")
         else:
-            data.append(fields)
+            data.append(to_json(part.data))
     words = text_of(message)
-    answers_all = not any(call.id in named for _, call in waiting)
     for _, call in waiting:
-        if call.id in named:
-            response = named[call.id]
-            yield call, response if isinstance(response, dict) else {"result": response}
-        elif answers_all and len(data) == 1:
-            yield call, data[0]
-        elif answers_all and call.name == _CONFIRMATION:
+        if named:
+            if call.id in named:
+                yield call, _response(named[call.id])
+        elif len(data) == 1:
+            yield call, _response(data[0])
+        elif call.name == _CONFIRMATION:
             yield call, {"confirmed": words.strip().strip(".!").lower() in _YES}
-        elif answers_all:
+        else:
             yield call, {"result": words}
+
+
+def _response(given: Any) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {"result": given}

@@ -36,10 +36,16 @@ class ArtifactStream:
             yield self._chunk("".join(content))
 
     def end(self) -> Iterator[ArtifactChunk]:
-        """Yield the last chunk. AgentError: the arguments are cut off."""
+        """Yield the last chunk; none if there was no content, so that no artifact was made.
+
+        AgentError: the arguments are cut off, or no object.
+        """
         if not self._arguments.complete:
             raise AgentError("The language model stopped in the middle of an artifact.")
-        yield self._chunk("", last=True)
+        if not self._arguments.is_object:
+            raise AgentError("The language model called the artifact tool with something else than its arguments.")
+        if self._begun:
+            yield self._chunk("", last=True)
 
     def _chunk(self, text: str, *, last: bool = False) -> ArtifactChunk:
         append, self._begun = self._begun, True

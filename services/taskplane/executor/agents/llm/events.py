@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from taskplane.executor.agent import Change, Say, Text, ToolCall, ToolResult
+from taskplane.executor.agent import ArtifactChunk, Change, Say, Text, ToolCall, ToolResult
 from taskplane.executor.agents.llm.artifact_stream import ArtifactStream
 from taskplane.executor.agents.llm.surrogates import Surrogates
 from taskplane.executor.changes import value_of
@@ -51,16 +51,16 @@ class Events:
         self._text: list[str] = []
 
     def of(self, event: object) -> Iterator[Change]:
-        """Yield the changes of one event. AgentError: an artifact is cut off."""
+        """Yield the changes of one event. AgentError: an artifact is cut off, or its arguments are no object."""
         match event:
             case PartStartEvent(index=index, part=ToolCallPart(tool_name=name, args=arguments)) if (
                 name == self._artifact_tool
             ):
-                self.begun = self.made_artifact = True
+                self.begun = True
                 self._artifacts[index] = ArtifactStream(self._artifact_id())
-                yield from self._artifacts[index].take(arguments)
+                yield from self._made(self._artifacts[index].take(arguments))
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=arguments)) if index in self._artifacts:
-                yield from self._artifacts[index].take(arguments)
+                yield from self._made(self._artifacts[index].take(arguments))
             case PartEndEvent(index=index, part=ToolCallPart()) if index in self._artifacts:
                 yield from self._artifacts.pop(index).end()
             case PartStartEvent(part=TextPart(content=piece)):
@@ -80,6 +80,11 @@ class Events:
                 yield ToolResult(part.tool_call_id, part.tool_name or "", _shown(part))
             case _:
                 pass
+
+    def _made(self, chunks: Iterator[ArtifactChunk]) -> Iterator[Change]:
+        for chunk in chunks:
+            self.made_artifact = True
+            yield chunk
 
     def _grow(self, piece: str) -> Iterator[Change]:
         yield from self._put(self._surrogates.join(piece))

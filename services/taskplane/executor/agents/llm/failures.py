@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from pydantic_ai import exceptions
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import FinishReason, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -39,6 +39,12 @@ _TEXTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (exceptions.UnexpectedModelBehavior, "The language model gave an answer that cannot be used."),
 )
 _BROKE_OFF: Final = "The language model broke off in the middle of its answer."
+# How an answer may end that has some text and is not whole; the library takes it for one.
+_NOT_WHOLE: Final[dict[FinishReason | None, str]] = {
+    "length": "The language model reached the limit of its answer's length before the end.",
+    "content_filter": "The language model's provider filtered its answer out.",
+    "error": _BROKE_OFF,
+}
 
 
 def readable(error: Exception, *, begun: bool) -> Exception:
@@ -55,7 +61,12 @@ def readable(error: Exception, *, begun: bool) -> Exception:
 
 
 def check_whole(model: Model, response: ModelResponse) -> None:
-    """Raise AgentError if a streamed answer ended before its end, which a stream may do without an error."""
+    """Raise AgentError if a streamed answer ended before its end, which it may do without an error.
+
+    It was cut on its way, by its provider, or by a limit.
+    """
+    if response.finish_reason in _NOT_WHOLE:
+        raise AgentError(_NOT_WHOLE[response.finish_reason])
     if any(_is_cut(each, response) for each in _serving(model)):
         raise AgentError(_BROKE_OFF)
 

@@ -20,18 +20,18 @@ from pydantic_ai.messages import (
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import Message, Part, Task, Turn
+from taskplane.executor.tool_calls import kind_of
 
 # Characters of the artifacts of earlier tasks that a model is shown, each and together.
 _LONGEST_ARTIFACT: Final = 100_000
 _LONGEST_ARTIFACTS: Final = 300_000
 _SEEN_BY_MODELS: Final = ("image/", "audio/", "video/", "application/pdf")
-_TOOL_KEY: Final = "kagent_type"
 
 
 def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessage]:
     """Return what was said before, oldest first; with the calls of tools and their results, or without."""
     said = list(history)
-    results = {id_: data for kind, id_, data in map(_tool, said) if kind == "function_response"}
+    results = _results(said)
     messages: list[ModelMessage] = []
     # The results of the calls in the newest message; `answered` once the conversation has one of them.
     returns: list[ToolReturnPart] = []
@@ -42,14 +42,14 @@ def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessag
             messages.append(ModelRequest(parts=list(returns)))
             returns.clear()
 
-    for message in said:
+    for place, message in enumerate(said):
         kind, id_, data = _tool(message)
         if kind == "function_response":
             answered = True
             continue
         if kind == "function_call":
             # A call that was never answered, as when the task was canceled, is no part of a conversation.
-            if tools and id_ in results:
+            if tools and place in results:
                 if answered:
                     settle()
                 answered = False
@@ -60,7 +60,7 @@ def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessag
                     last.parts = [*last.parts, call]
                 else:
                     messages.append(ModelResponse(parts=[call]))
-                returns.append(ToolReturnPart(tool_name=name, content=results[id_].get("response"), tool_call_id=id_))
+                returns.append(ToolReturnPart(tool_name=name, content=results[place].get("response"), tool_call_id=id_))
             continue
         settle()
         if message.role == a2a.ROLE_USER:
@@ -107,15 +107,25 @@ def artifact_texts(tasks: Iterable[Task]) -> str:
     return "Made earlier, and referred to by the message that follows:\n" + "\n".join(found) + "\n"
 
 
+def _results(said: Sequence[Message]) -> dict[int, dict[str, Any]]:
+    """Return the results of tool calls by the places of the calls. Ids may come again in another turn."""
+    found: dict[int, dict[str, Any]] = {}
+    waiting: dict[str, int] = {}
+    for place, message in enumerate(said):
+        kind, id_, data = _tool(message)
+        if kind == "function_call":
+            waiting[id_] = place
+        elif kind == "function_response" and id_ in waiting:
+            found[waiting.pop(id_)] = data
+    return found
+
+
 def _tool(message: Message) -> tuple[str, str, dict[str, Any]]:
     """Return the kind, the id and the data of a tool call or its result; empty ones for any other message."""
-    if len(message.parts) != 1 or not message.parts[0].HasField("data"):
-        return "", "", {}
-    part = message.parts[0]
-    kind = part.metadata.fields[_TOOL_KEY].string_value if _TOOL_KEY in part.metadata.fields else ""
+    kind = kind_of(message, message.parts[0]) if len(message.parts) == 1 else ""
     if kind not in ("function_call", "function_response"):
         return "", "", {}
-    data: dict[str, Any] = MessageToDict(part.data)
+    data: dict[str, Any] = MessageToDict(message.parts[0].data)
     return kind, str(data.get("id", "")), data
 
 

@@ -20,8 +20,10 @@ from taskplane.executor.agent import (
     ArtifactChunk,
     Change,
     Policy,
+    Say,
     StatusText,
     Text,
+    ToolCall,
     Turn,
     Usage,
     Working,
@@ -49,6 +51,7 @@ _NO_ARTIFACT: Final = (
     "The language model made no artifact, though it was told to. A model that cannot be made to call a tool needs"
     " TASKPLANE_LLM_ARTIFACT=auto."
 )
+_NO_CONTENT: Final = "The language model wrote an artifact without any content."
 
 
 class LanguageModel:
@@ -68,6 +71,7 @@ class LanguageModel:
         tools: Sequence[Callable[..., Any] | Tool[object]] = (),
         prompt: str = "",
         mcp: Sequence[str] = (),
+        mcp_timeout: float = 60.0,
         artifact: Literal["always", "auto"] = "always",
         run_limit: float = 600.0,
         timeout: float = 120.0,
@@ -81,7 +85,13 @@ class LanguageModel:
         """
         self.card = card or _card()
         self.settings: Final = LlmSettings(
-            prompt=prompt, mcp=tuple(mcp), artifact=artifact, run_limit=run_limit, timeout=timeout, attempts=attempts
+            prompt=prompt,
+            mcp=tuple(mcp),
+            mcp_timeout=mcp_timeout,
+            artifact=artifact,
+            run_limit=run_limit,
+            timeout=timeout,
+            attempts=attempts,
         )
         self.model: Final = _inferred(model)
         self._direct_within = direct_within
@@ -116,6 +126,7 @@ class LanguageModel:
             settings.model,
             prompt=settings.prompt,
             mcp=settings.mcp,
+            mcp_timeout=settings.mcp_timeout,
             artifact=settings.artifact,
             run_limit=settings.run_limit,
             timeout=settings.timeout,
@@ -139,7 +150,7 @@ class LanguageModel:
                         break
                 else:
                     self._answered.pop(turn.invocation_id, False)
-                    return "".join(change.delta for change in taken if isinstance(change, Text))
+                    return _joined(taken)
         except TimeoutError:
             if not patience.expired():
                 raise
@@ -176,15 +187,22 @@ class LanguageModel:
             self._speaker,
             await messages_of(turn, tools=True),
             events,
-            instructions=prompts.routing(self._tool_names),
+            instructions=prompts.routing(self._tool_names, len(self.settings.mcp)),
             toolsets=[prompts.task_toolset()],
             output_type=[str, DeferredToolRequests],
             usage_limits=UsageLimits(request_limit=_REQUESTS),
         )
+        words: list[str] = []
         async with aclosing(deciding.changes()) as changes:
             async for change in changes:
                 if isinstance(change, (Text, Usage)):
                     yield change
+                if isinstance(change, Text):
+                    words.append(change.delta)
+                elif words and isinstance(change, (Say, ToolCall)):
+                    # The model called a tool that it does not have, and begins anew.
+                    yield Say("".join(words))
+                    words.clear()
         if not isinstance(deciding.output, DeferredToolRequests):
             self._remember_answered(turn.invocation_id)
             return
@@ -204,7 +222,7 @@ class LanguageModel:
     ) -> AsyncGenerator[Change, None]:
         """Yield the work on a task. `begun`: what was said about it after the user's message."""
         messages = [*await messages_of(turn, tools=True), *begun]
-        async with open_servers(self.settings.mcp) as toolsets:
+        async with open_servers(self.settings.mcp, self.settings.mcp_timeout) as toolsets:
             working = ModelRun(
                 self._worker,
                 messages,
@@ -240,11 +258,21 @@ class LanguageModel:
             if events.made_artifact or not _lacks_tool(error):
                 raise
             raise AgentError(_NO_ARTIFACT) from error
+        if not events.made_artifact:
+            raise AgentError(_NO_CONTENT)
 
     def _remember_answered(self, invocation_id: str) -> None:
         self._answered[invocation_id] = True
         if len(self._answered) > _MOST_ANSWERED:
             del self._answered[next(iter(self._answered))]
+
+
+def _joined(said: Sequence[Change]) -> str:
+    """Return texts that grew as one answer: those that ended with a Say are paragraphs of their own."""
+    pieces = [
+        change.delta if isinstance(change, Text) else "\n\n" for change in said if isinstance(change, (Text, Say))
+    ]
+    return "".join(pieces).strip()
 
 
 def _events(turn: Turn) -> Events:

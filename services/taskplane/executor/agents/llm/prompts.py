@@ -45,10 +45,18 @@ _ARTIFACT_SCHEMA: Final[dict[str, Any]] = {
 TASK_CREATED: Final = "The task was created. Work on it now."
 _ARTIFACT_MADE: Final = "The artifact was made, and the user has seen it. Do not repeat it."
 
+_NOT_MADE: Final = (
+    "The artifact was not made, since it has no `content`. Call the tool again with its whole text there."
+)
 
-def routing(tools: Sequence[str]) -> str:
-    """Return the instructions for the choice between an answer and a task; `tools`: those that a task has."""
-    return _ROUTING.format(tools=f"the tools {', '.join(tools)}, " if tools else "")
+
+def routing(tools: Sequence[str], servers: int = 0) -> str:
+    """Return the instructions for the choice between an answer and a task; `tools`: those that a task has; `servers`:
+    the number of MCP servers whose tools it has as well, which are not known before."""
+    named = [f"the tools {', '.join(tools)}"] if tools else []
+    if servers:
+        named.append("the tools of a server" if servers == 1 else f"the tools of {servers} servers")
+    return _ROUTING.format(tools="".join(f"{each}, " for each in named))
 
 
 def status(recent: Sequence[str]) -> str:
@@ -75,6 +83,6 @@ def artifact_output() -> ToolOutput[dict[str, Any]]:
     return ToolOutput(StructuredDict(_ARTIFACT_SCHEMA), name=ARTIFACT_TOOL, description=_ARTIFACT, max_retries=0)
 
 
-async def _artifact_made(**_: Any) -> str:
+async def _artifact_made(content: Any = None, **_: Any) -> str:
     # Nothing is refused that was streamed: a model that is asked again would write it twice.
-    return _ARTIFACT_MADE
+    return _NOT_MADE if content in (None, "") else _ARTIFACT_MADE

@@ -12,8 +12,8 @@ from pydantic_ai.models import ModelRequestContext
 from taskplane.executor.agents.llm.failures import RETRIED
 
 _FIRST_PAUSE: Final = 0.5
-# A provider that asks for more is not waited for.
 _LONGEST_PAUSE: Final = 20.0
+_DOUBLED: Final = 10
 
 
 @dataclass
@@ -29,10 +29,18 @@ class Retries(AbstractCapability[Any]):
         attempt = request_context.attempt
         if attempt >= self.attempts or not isinstance(error, RETRIED):
             raise error
-        pause = getattr(error, "retry_after", None)
+        pause = pause_after(attempt, getattr(error, "retry_after", None))
         if pause is None:
-            pause = _FIRST_PAUSE * 2 ** (attempt - 1)
-        if pause > _LONGEST_PAUSE:
             raise error
         await asyncio.sleep(pause)
         raise RetryModelRequest
+
+
+def pause_after(attempt: int, asked: float | None = None) -> float | None:
+    """Return the seconds to wait after so many attempts: what the provider `asked` for, or else twice those before.
+
+    None: it asks for more than 20 seconds, for which nobody waits.
+    """
+    if asked is not None:
+        return asked if asked <= _LONGEST_PAUSE else None
+    return min(_FIRST_PAUSE * 2 ** min(attempt - 1, _DOUBLED), _LONGEST_PAUSE)

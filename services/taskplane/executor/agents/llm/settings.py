@@ -1,5 +1,6 @@
 """Settings of the `llm` agent, from TASKPLANE_LLM_<FIELD>."""
 
+import math
 import shlex
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -24,6 +25,8 @@ class LlmSettings:
     # The MCP servers whose tools the model has, each the URL of a server or the command line of one; they are opened
     # and closed with each run.
     mcp: tuple[str, ...] = ()
+    # Seconds that an MCP server may take to start and to answer for the first time. Must be more than 0.
+    mcp_timeout: float = 60.0
     # Seconds that a run may take; 0: the run_limit of the executor.
     run_limit: float = 600.0
     # Seconds of silence after which a model call fails. Must be more than 0.
@@ -33,10 +36,11 @@ class LlmSettings:
 
     def __post_init__(self) -> None:
         wrong: dict[str, str] = {}
-        if self.run_limit < 0:
-            wrong["run_limit"] = "must not be negative"
-        if not self.timeout > 0:
-            wrong["timeout"] = "must be more than 0"
+        if not 0 <= self.run_limit < math.inf:
+            wrong["run_limit"] = "must be a number of seconds, or 0"
+        for name in ("mcp_timeout", "timeout"):
+            if not 0 < getattr(self, name) < math.inf:
+                wrong[name] = "must be a number of seconds, more than 0"
         if self.attempts < 1:
             wrong["attempts"] = "must be at least 1"
         for server in self.mcp:
@@ -45,5 +49,6 @@ class LlmSettings:
             except ValueError as error:
                 wrong["mcp"] = f"has a command line that cannot be read: {error}"
         if wrong:
-            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
+            named = {f"{PREFIX}{name.upper()}": problem for name, problem in wrong.items()}
+            text = "; ".join(f"{name} {problem}" for name, problem in named.items())
+            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=named)

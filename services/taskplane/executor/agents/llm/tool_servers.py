@@ -4,7 +4,7 @@ import logging
 import shlex
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 from fastmcp.client.transports import StdioTransport
 from pydantic_ai.mcp import MCPToolset
@@ -14,20 +14,17 @@ from taskplane.executor.agent import AgentError
 
 log = logging.getLogger(__name__)
 
-# Seconds in which a server must be there. One that is named by a command line may be downloaded first, as by npx.
-_TO_START: Final = 60.0
-
 
 @asynccontextmanager
-async def open_servers(servers: Sequence[str]) -> AsyncGenerator[list[AbstractToolset[Any]], None]:
+async def open_servers(servers: Sequence[str], timeout: float) -> AsyncGenerator[list[AbstractToolset[Any]], None]:
     """Open servers by URL or command line, and close them whichever way the body ends; their processes end, too.
 
-    AgentError: one cannot be started or reached.
+    `timeout`: seconds for each. AgentError: one cannot be started or reached, or not in time.
     """
     async with AsyncExitStack() as stack:
         opened: list[AbstractToolset[Any]] = []
         for server in servers:
-            toolset = _toolset(server)
+            toolset = _toolset(server, timeout)
             try:
                 await stack.enter_async_context(_opened(toolset))
             except Exception as error:
@@ -50,9 +47,9 @@ async def _opened(toolset: MCPToolset[Any]) -> AsyncGenerator[None, None]:
                 log.warning("an MCP server was not closed in order", exc_info=True)
 
 
-def _toolset(server: str) -> MCPToolset[Any]:
+def _toolset(server: str, timeout: float) -> MCPToolset[Any]:
     if server.startswith(("http://", "https://")):
-        return MCPToolset(server, init_timeout=_TO_START)
+        return MCPToolset(server, init_timeout=timeout)
     command, *arguments = shlex.split(server)
     # By default its process would outlive the run.
-    return MCPToolset(StdioTransport(command, arguments, keep_alive=False), init_timeout=_TO_START)
+    return MCPToolset(StdioTransport(command, arguments, keep_alive=False), init_timeout=timeout)
