@@ -16,6 +16,8 @@ from tests.gateway.plane import Json, open_behind, open_front
 from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 
+from taskplane.executor.runs.run import Run
+
 log = logging.getLogger(__name__)
 
 TIMES = 100 if THOROUGH else 12
@@ -148,9 +150,12 @@ async def test_a_task_that_is_canceled_between_its_assignment_and_its_run_asks_n
             assert queued["status"]["state"] == "TASK_STATE_SUBMITTED"
             held = Held(behind.stores, "GetTask")
             await plane.result("CancelTask", {"id": running.task_id})
-        async with asyncio.timeout(30):
-            await held.reached.wait()
-        (run,) = [each for each in behind.executor.runs.active if each.task_id == queued["id"]]
+
+        def claimed() -> list[Run]:
+            return [each for each in behind.executor.runs.active if each.task_id == queued["id"]]
+
+        await until(lambda: bool(claimed()))
+        (run,) = claimed()
         asked = len(servers.model.requests)
         canceled = await plane.result("CancelTask", {"id": queued["id"]})
         held.let_go.set()
