@@ -91,8 +91,8 @@ def worker(
         typer.Option(
             "--agent",
             metavar=AGENT,
-            help="An agent to run; its executor names it alike. MODULE:ATTRIBUTE, or demo, or llm, or NAME=URL of one on"
-            " another A2A server.",
+            help="An agent to run; its executor names it alike. MODULE:ATTRIBUTE, or demo, or llm, or NAME=URL of one"
+            " on another A2A server.",
         ),
     ] = None,
     tasks: Annotated[
