@@ -4,7 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 _RANGE: Final = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.IGNORECASE)
-# What a larger number is taken for: beyond the end of anything.
+# Stands for any larger number, which is beyond the end of everything.
 _FAR: Final = 10**18
 
 
