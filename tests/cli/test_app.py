@@ -33,6 +33,15 @@ def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
     assert HEAVY.isdisjoint(done.stderr.split())
 
 
+@pytest.mark.parametrize("command", ["dev", "worker"])
+def test_help_names_every_kind_of_agent(command: str) -> None:
+    """P9, P14."""
+    shown = " ".join(CliRunner().invoke(app, [command, "--help"]).stdout.split())
+    kinds = ["@thread", "@process", "MODULE:ATTRIBUTE", "demo", "llm", "NAME=URL"]
+    assert all(kind in shown for kind in kinds)
+    assert command == "worker" or "NAME=worker:CARD.json" in shown
+
+
 def test_every_kind_of_command_imports_what_it_needs(plane: Dev) -> None:
     """In new processes: the other tests run copies of one that has imported everything."""
 

@@ -1,6 +1,7 @@
 """Agents that do what would end the whole process: only their own task fails."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -202,6 +203,6 @@ def test_a_module_whose_exception_cannot_say_what_it_is_is_refused(
     tmp_path.joinpath("unspeakable_module.py").write_text(
         "class Unspeakable(Exception):\n    def __str__(self):\n        raise self\n\nraise Unspeakable\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(Invalid, match="could not be imported: Unspeakable"):
         load_agents(["unspeakable_module:agent"])

@@ -3,7 +3,9 @@
 import re
 from typing import Final, NamedTuple
 
-_RANGE: Final = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE)
+_RANGE: Final = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.IGNORECASE)
+# Stands for any larger number, which is beyond the end of everything.
+_FAR: Final = 10**18
 
 
 class ByteRange(NamedTuple):
@@ -32,7 +34,14 @@ def parse(text: str) -> ByteRange | None:
     match = _RANGE.fullmatch(text)
     if match is None or match[1] == match[2] == "":
         return None
-    first, last = [int(number) if number else None for number in match.groups()]
+    first, last = [_place(digits) for digits in match.groups()]
     if first is not None and last is not None and last < first:
         return None
     return ByteRange(first, last)
+
+
+def _place(digits: str) -> int | None:
+    if not digits:
+        return None
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) < len(str(_FAR)) else _FAR

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from taskplane.cli.arguments import GRPC, URL, Format, Grpc, Limit, TaskId, TokenEnv, Url, Yes, filled
+from taskplane.cli.arguments import AGENT, GRPC, URL, Format, Grpc, Limit, TaskId, TokenEnv, Url, Yes, filled
 from taskplane.cli.artifact_app import artifact as artifact_group
 from taskplane.cli.options import Options
 from taskplane.cli.session_app import session as session_group
@@ -45,7 +45,10 @@ def dev(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            "--agent", metavar="[NAME=]MODULE:ATTRIBUTE[@process]", help="An agent to serve; the first is the default."
+            "--agent",
+            metavar=AGENT,
+            help="An agent to serve; the first is the default. MODULE:ATTRIBUTE, or demo, or llm, or NAME=URL of one on"
+            " another A2A server, or NAME=worker:CARD.json of one that workers run.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
@@ -86,7 +89,10 @@ def worker(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            "--agent", metavar="[NAME=]MODULE:ATTRIBUTE[@process]", help="An agent to run; its executor names it alike."
+            "--agent",
+            metavar=AGENT,
+            help="An agent to run; its executor names it alike. MODULE:ATTRIBUTE, or demo, or llm, or NAME=URL of one"
+            " on another A2A server.",
         ),
     ] = None,
     tasks: Annotated[

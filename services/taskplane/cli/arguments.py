@@ -30,3 +30,4 @@ Grpc = Annotated[str, typer.Option("--grpc", metavar="HOST:PORT", help="The gRPC
 
 GRPC = "127.0.0.1:50050"
 URL = "http://127.0.0.1:8080"
+AGENT = "[NAME=]AGENT[@thread|@process]"

@@ -159,7 +159,7 @@ def _check_figure(name: str, value: object) -> None:
     except (UnicodeEncodeError, OverflowError):
         finite = False
     if not finite:
-        raise ValueError(f"{name!a} is a finite number by a name without halves of surrogate pairs")
+        raise ValueError(f"Usage takes finite numbers by names that UTF-8 can encode; {name!a} is none of them")
 
 
 @dataclass(frozen=True, slots=True)

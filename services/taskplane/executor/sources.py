@@ -38,10 +38,9 @@ def described(error: BaseException) -> str:
 def said(error: BaseException) -> str:
     """Return the text of an error, that of a SyntaxError without its place; empty if its class raises when asked."""
     try:
-        text: object = error.msg if isinstance(error, SyntaxError) else str(error)
+        return str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:  # noqa: BLE001 - code of the author, which may raise anything
         return ""
-    return str(text)
 
 
 def place_of(error: BaseException) -> str:

@@ -87,9 +87,9 @@ def test_a_function_of_one_parameter_is_an_agent_and_one_of_none_makes_one(modul
     [
         ("{module}:both", "a function that needs 2 arguments is not an agent", "an agent takes one"),
         ("{module}:made", "this one is a coroutine", "give it one parameter"),
-        ("{module}:Cardless", "a Cardless is not an agent", "`card`"),
-        ("{module}:cardless", "a Cardless is not an agent", "`card`"),
-        ("{module}:number", "a int is not an agent", "pydantic-ai, google-adk, langgraph, a2a-sdk"),
+        ("{module}:Cardless", "an object of type Cardless is not an agent", "`card`"),
+        ("{module}:cardless", "an object of type Cardless is not an agent", "`card`"),
+        ("{module}:number", "an object of type int is not an agent", "pydantic-ai, google-adk, langgraph, a2a-sdk"),
         ("https://example.com/card.json", "has no name here", "name=https://example.com/card.json"),
         ("{module}_langgraph:x", "No module named 'langgraph'", "pip install 'taskplane[langgraph]'"),
         (

@@ -26,6 +26,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.adapters.remote import RemoteAgent, adapt
 from taskplane.executor.agent import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn, Working
+from taskplane.executor.loading import load_agents
 from taskplane.runtime.errors import Invalid, Unavailable
 
 Gate = asyncio.Event
@@ -317,6 +318,9 @@ async def test_a_connection_that_stays_away_fails_the_task_readably(
     assert text(task.status.message) == "The connection to the remote agent was lost."
 
 
+BAD_URL = "http://:abc/"
+
+
 @asynccontextmanager
 async def answer_with(status: int, body: object) -> AsyncGenerator[str]:
     async def answer(_: Request) -> Response:
@@ -333,6 +337,7 @@ async def answer_with(status: int, body: object) -> AsyncGenerator[str]:
         (401, {}, "HTTP 401"),
         (200, ["no card"], "no usable agent card"),
         (200, {"name": "x", "supportedInterfaces": [{"url": "x", "protocolBinding": "GRPC"}]}, "no usable agent card"),
+        (200, {"name": "x", "supportedInterfaces": [{"url": BAD_URL, "protocolBinding": "JSONRPC"}]}, "is no URL"),
     ],
 )
 async def test_a_card_that_cannot_be_used_is_refused_at_start(status: int, body: object, problem: str) -> None:
@@ -341,6 +346,13 @@ async def test_a_card_that_cannot_be_used_is_refused_at_start(status: int, body:
         with pytest.raises(Invalid, match=problem) as refused:
             await remote(url)
         assert url in str(refused.value) and refused.value.reason == "BAD_AGENT" and refused.value.suggestion
+
+
+async def test_a_url_that_is_none_is_refused_at_start() -> None:
+    """P9."""
+    with pytest.raises(Invalid, match="this is no URL") as refused:
+        load_agents([f"x={BAD_URL}"])
+    assert refused.value.reason == "BAD_AGENT" and "https://HOST" in refused.value.suggestion
 
 
 async def test_a_server_that_is_not_there_is_refused_at_start() -> None:

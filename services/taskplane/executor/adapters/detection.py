@@ -100,7 +100,7 @@ def detect(thing: Any, name: str, spec: str) -> Agent:
         return _function(found, name, spec)
     raise bad_agent(
         spec,
-        f"a {type(found).__name__} is not an agent",
+        f"an object of type {type(found).__name__} is not an agent",
         "an agent has a `card` (AgentCard) and a method `run(turn)` that yields changes, or is a function of the text;"
         " agents of these libraries are served, too: pydantic-ai, google-adk, langgraph, a2a-sdk",
     )
@@ -190,7 +190,7 @@ def _checked(agent: Agent, spec: str) -> Agent:
         )
     policy: object = getattr(agent, "policy", None)
     if policy is not None and not callable(policy):
-        raise bad_agent(spec, f"`policy` is a {type(policy).__name__}, not a method", _POLICY)
+        raise bad_agent(spec, f"`policy` is of type {type(policy).__name__}, not a method", _POLICY)
     if inspect.iscoroutinefunction(policy):
         raise bad_agent(spec, "`policy` is a coroutine, and nobody waits for it", _POLICY)
     return agent

@@ -97,12 +97,16 @@ class RemoteAgent:
 
 
 def _read_card(url: str, headers: Mapping[str, str]) -> sdk.AgentCard:
-    at = url if httpx.URL(url).path.endswith(".json") else url.rstrip("/") + _WELL_KNOWN
+    try:
+        at = url if httpx.URL(url).path.endswith(".json") else url.rstrip("/") + _WELL_KNOWN
+    except httpx.InvalidURL as error:
+        raise bad_agent(url, f"this is no URL: {error}", "write it as https://HOST[:PORT]/PATH") from error
     try:
         response = httpx.get(at, headers={"A2A-Version": "1.0", **headers}, timeout=_CONNECT_SECONDS)
         response.raise_for_status()
         found = parse_agent_card(response.json())
         ClientFactory(ClientConfig(supported_protocol_bindings=list(_BINDINGS))).create(found)
+        _check_urls(found)
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         refused = status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
@@ -111,10 +115,19 @@ def _read_card(url: str, headers: Mapping[str, str]) -> sdk.AgentCard:
     except httpx.HTTPError as error:
         text = str(error) or type(error).__name__
         raise bad_agent(url, f"its card could not be read from {at}: {text}", "is the server running?") from error
+    except httpx.InvalidURL as error:
+        more = "the URL is in its supportedInterfaces, or the server redirects to it"
+        raise bad_agent(url, f"the agent card at {at} leads to what is no URL: {error}", more) from error
     except (ParseError, ValueError) as error:
         more = "its supportedInterfaces must have one with the binding JSONRPC or HTTP+JSON"
         raise bad_agent(url, f"there is no usable agent card at {at}: {error}", more) from error
     return found
+
+
+def _check_urls(card: sdk.AgentCard) -> None:
+    for interface in card.supported_interfaces:
+        if interface.protocol_binding in _BINDINGS:
+            httpx.URL(interface.url)
 
 
 def _ours(remote: sdk.AgentCard) -> AgentCard:
