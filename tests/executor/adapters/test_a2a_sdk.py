@@ -358,6 +358,35 @@ async def test_one_that_blocks_has_a_thread(stores: Stores) -> None:
     assert all(name.startswith("taskplane-agent") for name in threads)
 
 
+async def test_an_event_from_another_event_loop_fails_instead_of_waiting(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: the log says what to do, which works."""
+
+    async def work(context: RequestContext, events: EventQueue) -> None:
+        task = await begin(context, events)
+        here = asyncio.get_running_loop()
+
+        def elsewhere() -> None:
+            said = task.update_status(TaskState.TASK_STATE_WORKING, new_text_message("from there"))
+            if context.get_user_input() == "rightly":
+                asyncio.run_coroutine_threadsafe(said, here).result(10)
+            else:
+                asyncio.run(said)
+
+        await asyncio.to_thread(elsewhere)
+        await task.complete(new_text_message("done"))
+
+    async with open_plane(stores, ("a", adapt(Doing(work), "a"))) as plane:
+        async with asyncio.timeout(20):
+            wrongly = await plane.run("wrongly")
+        assert wrongly.status.state == a2a.TASK_STATE_FAILED
+        assert "run_coroutine_threadsafe" in caplog.text
+        rightly = await plane.run("rightly")
+        assert rightly.status.state == a2a.TASK_STATE_COMPLETED
+        assert "from there" in await plane.conversation(rightly.context_id)
+
+
 async def test_events_of_an_older_sdk_are_refused_with_what_to_do(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,20 @@ import json
 import pytest
 from tests.executor.llm.turns import Given, all_of, answered, open_agent, text_of, turn
 from tests.executor.plane import said, until
-from tests.support.scripted_model import After, Cut, Delta, Failing, Finish, Until, calls, hang, refused, text
+from tests.support.scripted_model import (
+    After,
+    CallBegin,
+    CallPiece,
+    Cut,
+    Delta,
+    Failing,
+    Finish,
+    Until,
+    calls,
+    hang,
+    refused,
+    text,
+)
 
 from taskplane.executor.agent import (
     AgentError,
@@ -179,6 +192,25 @@ async def test_an_artifact_is_streamed_while_the_model_writes_it(piece: int) -> 
         assert text_of(found) == "It is done."
         if piece == 1:
             assert len(made) > 300
+
+
+async def test_two_artifacts_may_be_written_in_turns() -> None:
+    """P5: each gets its own pieces, and is whole."""
+    begin = [CallBegin(0, "a", "createArtifact"), CallBegin(1, "b", "createArtifact")]
+    pieces = [
+        CallPiece(0, '{"content": "one '),
+        CallPiece(1, '{"content": "three '),
+        CallPiece(0, 'two"'),
+        CallPiece(1, 'four"}'),
+        CallPiece(0, "}"),
+    ]
+    async with open_agent() as (agent, server):
+        server.add([*begin, *pieces, Finish("tool_calls")], text("Done."))
+        made = chunks([*await all_of(agent.run(turn("write")))])
+        first = made[0].artifact_id
+        contents = ["".join(c.text or "" for c in made if (c.artifact_id == first) is own) for own in (True, False)]
+        assert contents == ["one two", "three four"]
+        assert sum(chunk.last for chunk in made) == 2
 
 
 async def test_an_artifact_is_forced_through_the_same_function() -> None:

@@ -238,23 +238,32 @@ class Events(EventQueue):
         self._waiting: asyncio.Queue[tuple[Event, asyncio.Future[None]] | None] = asyncio.Queue()
         self._passed: asyncio.Future[None] | None = None
         self._is_open = True
+        # That of `execute`; None: it has not begun.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def enqueue_event(self, event: Any) -> None:
         """Send an event, and wait until it is passed on. What comes after the end is discarded. TypeError: it is
-        none of this version of the SDK."""
+        none of this version of the SDK. RuntimeError: this is not the event loop of `execute`."""
         given: object = event
         kind = _EVENTS.get(type(given))
         if kind is None:
             raise TypeError(f"an executor sends a Message, a Task or an update of one, not {type(given)}; {OLD_SDK}")
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError(
+                "an executor sends its events in the event loop of `execute`; from another thread,"
+                " asyncio.run_coroutine_threadsafe(event_queue.enqueue_event(event), loop) does"
+            )
         if not self._is_open:
             return
-        passed = asyncio.get_running_loop().create_future()
+        passed = loop.create_future()
         # A copy: the executor may change the event after it sent it.
         self._waiting.put_nowait((kind.FromString(event.SerializeToString()), passed))
         await passed
 
     async def next(self) -> Event | None:
         """Return the next event, or None when there are no more; the one before counts as passed on."""
+        self._loop = asyncio.get_running_loop()
         _pass(self._passed)
         self._passed = None
         if not self._is_open and self._waiting.empty():

@@ -21,6 +21,11 @@ class ArtifactStream:
         self._texts = {"name": "", "description": ""}
         self._told: dict[str, str] = {}
 
+    @property
+    def complete(self) -> bool:
+        """Return whether the arguments are whole."""
+        return self._arguments.complete
+
     def take(self, arguments: str | Mapping[str, Any] | None) -> Iterator[ArtifactChunk]:
         """Yield a chunk of what the next piece of the arguments adds to the content."""
         if not arguments:

@@ -62,7 +62,9 @@ class Events:
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=arguments)) if index in self._artifacts:
                 yield from self._made(self._artifacts[index].take(arguments))
             case PartEndEvent(index=index, part=ToolCallPart()) if index in self._artifacts:
-                yield from self._artifacts.pop(index).end()
+                # The library tells the end of a part when another begins; more of it may come in between.
+                if self._artifacts[index].complete:
+                    yield from self._artifacts.pop(index).end()
             case PartStartEvent(part=TextPart(content=piece)):
                 self.begun = True
                 yield from self._close_text()
@@ -80,6 +82,12 @@ class Events:
                 yield ToolResult(part.tool_call_id, part.tool_name or "", _shown(part))
             case _:
                 pass
+
+    def end_answer(self) -> Iterator[Change]:
+        """Yield the ends of the artifacts that are open at the end of an answer. AgentError: one is cut off."""
+        while self._artifacts:
+            _, stream = self._artifacts.popitem()
+            yield from stream.end()
 
     def _made(self, chunks: Iterator[ArtifactChunk]) -> Iterator[Change]:
         for chunk in chunks:

@@ -67,6 +67,8 @@ class ModelRun:
                     async for event in stream:
                         for change in self._events.of(event):
                             yield change
+                    for change in self._events.end_answer():
+                        yield change
             elif Agent.is_call_tools_node(node):
                 yield Usage(figures(node.model_response.usage))
                 check_whole(run.ctx.deps.model, node.model_response)
