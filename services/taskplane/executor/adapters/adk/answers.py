@@ -82,4 +82,4 @@ def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[type
 
 
 def _response(given: Any) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {"result": given}
+    return given if isinstance(given, dict) else {"result": given}  # pyright: ignore[reportUnknownVariableType]
