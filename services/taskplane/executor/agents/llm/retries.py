@@ -43,4 +43,4 @@ def pause_after(attempt: int, asked: float | None = None) -> float | None:
     """
     if asked is not None:
         return asked if asked <= _LONGEST_PAUSE else None
-    return min(_FIRST_PAUSE * 2 ** min(attempt - 1, _DOUBLED), _LONGEST_PAUSE)
+    return min(_FIRST_PAUSE * 2.0 ** min(attempt - 1, _DOUBLED), _LONGEST_PAUSE)
