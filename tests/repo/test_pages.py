@@ -27,7 +27,7 @@ FOLLOWED: Final = (
 # The blocks of a document that another test runs or checks, by their beginning.
 ELSEWHERE: Final = {
     "workers": {
-        "cd docs/examples/node-worker\n": "tests/worker/test_node_worker.py",
+        "cd docs/examples/node-worker\n": "tests/worker/test_worker.py",
         "pip install ./protos\n": "tests/api/test_client_package.py",
     },
     "operations": {
