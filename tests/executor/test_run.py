@@ -285,8 +285,11 @@ async def test_a_cancel_stops_the_agent_and_keeps_what_was_shown(stores: Stores)
         assert copied == ["go", "half a sen"]
 
 
-async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(stores: Stores) -> None:
-    """P8, P11: however often its executor hears meanwhile that the lease is gone."""
+async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P8, P11: however often its executor hears meanwhile that the lease is gone, which the log tells once."""
+    caplog.set_level(logging.INFO)
     running, may_end = asyncio.Event(), asyncio.Event()
     ends: list[str] = []
 
@@ -303,17 +306,18 @@ async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(sto
                 ends.append("cancelled again")
                 raise
 
-    async with open_plane(stores, ("a", Scripted(script)), renew_every=0.05, cancel_grace=30.0) as plane:
+    async with open_plane(stores, ("a", Scripted(script)), renew_every=0.05, cancel_grace=0.05) as plane:
         reference = await plane.submit("go")
         await running.wait()
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
         (run,) = plane.room.runs.active
         await until(run.cancelled.is_set)
         told = stores.calls["Renew"]
-        await until(lambda: stores.calls["Renew"] >= told + 3)
+        await until(lambda: stores.calls["Renew"] >= told + 3 and "did not stop within" in caplog.text)
         may_end.set()
         await until(lambda: not plane.room.runs.active)
     assert ends == ["cleaned up"]
+    assert (caplog.text.count("is stopped: "), caplog.text.count("did not stop within")) == (1, 1)
 
 
 async def test_an_agent_that_swallows_the_cancel_writes_nothing_more(stores: Stores) -> None:

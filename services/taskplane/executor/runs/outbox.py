@@ -173,7 +173,7 @@ class Outbox:
         until: float,
         ring: Callable[["Outbox"], None],
         committed: Callable[[Committed], None],
-        lost: Callable[[], None],
+        lost: Callable[[], object],
     ) -> None:
         """`ring` tells the appender that there is something to take, `committed` what is in the log, `lost` that the
         store takes nothing of this run any more.

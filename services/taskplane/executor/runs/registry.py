@@ -112,9 +112,9 @@ class Runs:
 
     def stop(self, run: Run, why: str) -> None:
         """Stop a run whose lease is lost. It has `grace` seconds to wind down; what it still yields is discarded."""
-        log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
-        run.stop()
-        run.complain_after(self._grace)
+        if run.stop():
+            log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
+            run.complain_after(self._grace)
 
     async def drain(self, timeout: float) -> None:
         """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""

@@ -117,11 +117,13 @@ class Run:
     def _committed(self, item: Committed) -> None:
         self._session.committed(item)
 
-    def stop(self) -> None:
-        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent, once: what it
-        does to clean up is not cancelled however often this is called."""
+    def stop(self) -> bool:
+        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent.
+
+        Return False, and do nothing, if it was stopped before: what the agent does to clean up is not cancelled.
+        """
         if self._stopped:
-            return
+            return False
         self._stopped = True
         if not self.cancelled.is_set():
             metrics.STOPPED.labels(self.agent).inc()
@@ -129,6 +131,7 @@ class Run:
         self.outbox.close()
         if self.worker is not None and not self.outbox.at_rest:
             self.worker.cancel()
+        return True
 
     def complain_after(self, seconds: float) -> None:
         """Log that the agent goes on, should it not have ended this long after it was told to."""
