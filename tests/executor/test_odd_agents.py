@@ -18,21 +18,13 @@ from taskplane.runtime.errors import Invalid
 UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
 
 
-class _Ascii(str):
-    """Passes for what can be stored, and is not."""
-
-    __slots__ = ()
-
-    def isascii(self) -> bool:
-        return True
-
-
 UNSENDABLE: dict[str, Callable[[], Sequence[Change]]] = {
     "name": lambda: [Usage({"\ud800": 1})],
     "integers": lambda: [Usage({"a": 10**308}), Usage({"a": 10**308})],
     "floats": lambda: [Usage({"a": 1e308}), Usage({"a": 1e308})],
     "huge": lambda: [Usage({"a": 10**400})],
-    "text": lambda: [Text(_Ascii("\ud800"))],
+    "too many": lambda: [Usage({f"a{number}": 1 for number in range(51 * half, 51 * (half + 1))}) for half in (0, 1)],
+    "long": lambda: [Usage({"a" * 256: 1})],
 }
 
 

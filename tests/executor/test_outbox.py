@@ -319,3 +319,23 @@ async def test_whoever_waits_hears_of_the_end(close: Callable[[Outbox], None]) -
     close(run.box)
     with pytest.raises((Stopped, ItemRefused)):
         await flushing
+
+
+class _Broken(Status):
+    def fill(self, change: pb.Change) -> None:
+        raise UnicodeEncodeError("utf-8", "?", 0, 1, "no")
+
+
+async def test_a_change_that_cannot_be_sent_is_refused_and_the_batch_goes_on() -> None:
+    """P9: the appender sends for all runs of its process."""
+    broken, sound = Run(), Run()
+    request = pb.AppendEventsRequest()
+    broken.box.put(_Broken(WORKING, FACTORY.message("broken")))
+    sound.say("sound")
+    assert not broken.box.take(request) and sound.box.take(request)
+    assert [said(item) for item in request.items] == [["sound"]]
+    with pytest.raises(ItemRefused, match="cannot be sent: UnicodeEncodeError"):
+        await broken.box.flush()
+    broken.box.clear()
+    broken.say("the run failed")
+    assert said(broken.take()) == ["the run failed"]

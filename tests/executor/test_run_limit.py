@@ -136,3 +136,33 @@ async def test_an_agent_is_told_before_it_is_cancelled_for_its_time(stores: Stor
         assert text((await plane.run("go")).status.message) == SAID
         await until(lambda: not plane.room.runs.active)
     assert told == [True]
+
+
+async def test_a_message_that_comes_at_the_end_does_not_save_a_run_from_its_time(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9, I1: its time is over while its last change is refused, since the user has said something more."""
+    caplog.set_level(logging.INFO)
+    ending, let_go = asyncio.Event(), asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Complete("well")
+
+    async def hold(request: tasks.AppendEventsRequest) -> None:
+        changes = [change for item in request.items for change in item.changes]
+        if any(change.status.status.state == a2a.TASK_STATE_COMPLETED for change in changes):
+            ending.set()
+            await let_go.wait()
+
+    async with open_plane(stores, ("a", Scripted(script)), run_limit=1.0) as plane:
+        stores.channel.before["AppendEvents"] = hold
+        reference = await plane.submit("go")
+        async with asyncio.timeout(30):
+            await ending.wait()
+        await plane.submit("wait", task_id=reference.task.task_id)
+        await until(lambda: "took too long" in caplog.text)
+        let_go.set()
+        task = await plane.at_rest(reference)
+        end = (await plane.events(task.id, tasks.EVENT_KIND_STATUS))[-1]
+    assert task.status.state == a2a.TASK_STATE_FAILED and text(task.status.message) == SAID
+    assert end.event.status_update.metadata.fields["reason"].string_value == "RUN_TIMEOUT"

@@ -209,7 +209,6 @@ async def open_runs(
         background,
         process_id=process_id,
         capacity=settings.capacity,
-        grace=settings.cancel_grace,
     )
     leases = Leases(
         runs,

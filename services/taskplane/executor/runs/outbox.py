@@ -33,6 +33,9 @@ MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
 # The weight of a change beside its text: ids, metadata, framing.
 OVERHEAD = 160
+# Of the figures of a run, as the store takes them.
+_MOST_FIGURES = 100
+_LONGEST_NAME = 255
 # Refusals after which nothing of a run will ever be taken.
 LEASE_GONE = frozenset({"FENCED", "TERMINAL", "NOT_FOUND", "TASK_NOT_FOUND"})
 
@@ -294,17 +297,23 @@ class Outbox:
     def count(self, figures: Mapping[str, float]) -> None:
         """Add figures to those of the run. The store has them when the run ends, whoever ends it.
 
-        ValueError, TypeError: a name or a figure cannot be sent, or the sum is no finite number; nothing is added.
+        ValueError, TypeError: a name or a figure cannot be sent, there are too many, or a sum is no finite number;
+        nothing is added.
         """
         if not figures:
             return
         sums = pb.AppendItem()
+        sums.usage.update(self._usage.usage)
         for name, value in figures.items():
-            before = self._usage.usage.get(name, 0)
-            if not math.isfinite(total := before + float(value)):
+            if len(name) > _LONGEST_NAME:
+                raise ValueError(f"the name of a figure has at most {_LONGEST_NAME} characters, not {len(name)}")
+            total = sums.usage.get(name, 0) + float(value)
+            if not math.isfinite(total):
                 raise ValueError(f"the sum of {name} is too large for a number")
             sums.usage[name] = total
-        self._usage.usage.update(sums.usage)
+        if len(sums.usage) > _MOST_FIGURES:
+            raise ValueError(f"a run has at most {_MOST_FIGURES} figures, not {len(sums.usage)}")
+        self._usage = sums
         self._counted += 1
         if self._item is None:
             self._ring(self)
@@ -315,6 +324,7 @@ class Outbox:
         self._bytes = 0
         self._text = None
         self._chunks.clear()
+        self._told = self._counted
         self._refusal = None
 
     def close(self) -> None:
@@ -334,13 +344,14 @@ class Outbox:
         """
         if self._stopped or self._expired or self._refusal is not None:
             return 0, 0
+        of_figures = self._usage.ByteSize() if self._counted > self._told else 0
         if self._item is not None:
-            return len(self._item.entries), sum(entry.size for entry in self._item.entries)
+            return len(self._item.entries), of_figures + sum(entry.size for entry in self._item.entries)
         if self._final is None or self._pending:
-            if not self._waiting and self._counted > self._told:
-                return 1, OVERHEAD
-            return len(self._waiting), self._bytes
-        return len(self._waiting) + 1, self._bytes + self._final[0].size
+            if not self._waiting and of_figures:
+                return 1, OVERHEAD + of_figures
+            return len(self._waiting), self._bytes + of_figures
+        return len(self._waiting) + 1, self._bytes + of_figures + self._final[0].size
 
     def take(self, request: pb.AppendEventsRequest) -> bool:
         """Add an item to `request`: the one without an answer, or a new one of all that waits.

@@ -41,9 +41,8 @@ class Runs:
         *,
         process_id: str,
         capacity: int,
-        grace: float,
     ) -> None:
-        """`grace`: seconds an agent has to wind down once its run was stopped."""
+        """`capacity`: the number of runs at work beside which no fresh one is begun."""
         self.ports = ports
         self.agents = agents
         self.process_id = process_id
@@ -54,7 +53,6 @@ class Runs:
         self.bugs: list[Exception] = []
         self._background = background
         self._capacity = capacity
-        self._grace = grace
         self._active: dict[str, Run] = {}
         self._started: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._reserved = 0
@@ -111,10 +109,9 @@ class Runs:
         return run
 
     def stop(self, run: Run, why: str) -> None:
-        """Stop a run whose lease is lost. It has `grace` seconds to wind down; what it still yields is discarded."""
+        """Stop a run whose lease is lost. What it still yields is discarded."""
         if run.stop():
             log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
-            run.complain_after(self._grace)
 
     async def drain(self, timeout: float) -> None:
         """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
@@ -126,7 +123,7 @@ class Runs:
         for run in left:
             run.stop()
         await self._release(left)
-        await self._background.settle(self._grace)
+        await self._background.settle(self.ports.cancel_grace)
 
     async def _release(self, runs: list[Run], *, lost: bool = False) -> None:
         if not runs:

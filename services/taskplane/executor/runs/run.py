@@ -131,15 +131,18 @@ class Run:
         self.outbox.close()
         if self.worker is not None and not self.outbox.at_rest:
             self.worker.cancel()
+        self._await_end()
         return True
 
-    def complain_after(self, seconds: float) -> None:
-        """Log that the agent goes on, should it not have ended this long after it was told to."""
-        asyncio.get_running_loop().call_later(seconds, self._complain, seconds)
+    def _await_end(self) -> None:
+        """Log an error should the agent go on when `cancel_grace` is over."""
+        grace = self._ports.cancel_grace
 
-    def _complain(self, seconds: float) -> None:
-        if self.worker is not None and not self.worker.done():
-            log.error("the agent of task %s did not stop within %g s", self.task_id, seconds)
+        def complain() -> None:
+            if self.worker is not None and not self.worker.done():
+                log.error("the agent of task %s did not stop within %g s", self.task_id, grace)
+
+        asyncio.get_running_loop().call_later(grace, complain)
 
     @property
     def unchecked(self) -> bool:
@@ -182,7 +185,7 @@ class Run:
             if not self._limit.expired():
                 raise
             log.info("the run of task %s under fence %d is stopped: it took too long", self.task_id, self.fence)
-            self.complain_after(self._ports.cancel_grace)
+            self._await_end()
             if not self.outbox.at_rest:
                 await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
         except SessionGone:
@@ -199,8 +202,10 @@ class Run:
             self.cancelled.set()
             self.outbox.close()
             self._ports.appender.forget(self.outbox)
-            await self._session.close()
-            await self._leave_agent()
+            try:
+                await self._session.close()
+            finally:
+                await self._leave_agent()
 
     async def _leave_agent(self) -> None:
         """Wait until no code of the agent is at work, for as long as that takes."""
@@ -417,7 +422,9 @@ class Run:
             message.metadata.fields["reason"].string_value = reason
         self._change_buffer.end_turn()
         ended = Status(state, message, reason)
-        await self.outbox.finish(ended, message, consumed=self._inputs.consumed)
+        # The answer to an end that was sent before may be that there is a further message, which delays no failure.
+        while not await self.outbox.finish(ended, message, consumed=self._inputs.consumed):
+            pass
         await self._session.copy_at_rest()
 
     async def _fail(self, reason: str, text: str) -> None:
