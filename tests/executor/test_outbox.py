@@ -339,3 +339,16 @@ async def test_a_change_that_cannot_be_sent_is_refused_and_the_batch_goes_on() -
     broken.box.clear()
     broken.say("the run failed")
     assert said(broken.take()) == ["the run failed"]
+
+
+async def test_figures_alone_are_sent_until_they_are_answered() -> None:
+    """C8: an item without a change waits for its answer like any other, and what comes after it waits for that."""
+    run = Run()
+    run.box.count({"tokens": 3})
+    assert run.box.weight()[0] == 1
+    item = run.take()
+    run.say("later")
+    assert run.box.weight()[0] == 1
+    assert run.take() == item and dict(item.usage) == {"tokens": 3}
+    assert run.accept(item)
+    assert said(run.take()) == ["later"]

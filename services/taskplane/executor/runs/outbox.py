@@ -346,7 +346,7 @@ class Outbox:
             return 0, 0
         of_figures = self._usage.ByteSize() if self._counted > self._told else 0
         if self._item is not None:
-            return len(self._item.entries), of_figures + sum(entry.size for entry in self._item.entries)
+            return max(1, len(self._item.entries)), of_figures + sum(entry.size for entry in self._item.entries)
         if self._final is None or self._pending:
             if not self._waiting and of_figures:
                 return 1, OVERHEAD + of_figures
