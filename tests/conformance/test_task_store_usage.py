@@ -67,6 +67,39 @@ async def test_a_run_whose_process_is_lost_has_used_what_it_told(plane: Plane) -
     assert await of_task(plane, rerun) == {"tokens": 8}
 
 
+@pytest.mark.parametrize("policy", [pb.ON_ORPHAN_FAIL, pb.ON_ORPHAN_RERUN, pb.ON_ORPHAN_RESUME])
+async def test_a_lost_run_that_told_nothing_but_figures_has_used_them(plane: Plane, policy: int) -> None:
+    """P7, P9, C9: it had begun, so its policy holds, and the figures of the next run come on top."""
+    row = await plane.queued(on_orphan=int(policy))
+    await plane.claim(row)
+    await plane.append(row, usage=told(tokens=5))
+    await plane.orphan(row)
+    if policy == pb.ON_ORPHAN_FAIL:
+        assert await told_by_events(plane, row) == [(FAILED, {"tokens": 5})]
+        return
+    await plane.claim(row)
+    await plane.append(row, status(a2a.TASK_STATE_WORKING), usage=told(tokens=3))
+    await plane.complete(row)
+    assert await told_by_events(plane, row) == [(SUBMITTED, {"tokens": 5}), (COMPLETED, {"tokens": 3})]
+    assert await of_task(plane, row) == {"tokens": 8}
+
+
+@pytest.mark.parametrize("where", ["text", "metadata of the message", "value", "key below"])
+async def test_figures_are_told_whatever_the_last_message_says(plane: Plane, where: str) -> None:
+    """P7: a text that names the metadata of figures, such as one that a user asked for, is not figures."""
+    row = await plane.create()
+    ended = status(COMPLETED, message(USAGE if where == "text" else "done", "m-2"))
+    if where == "metadata of the message":
+        ended.status.status.message.metadata.update({USAGE: {"tokens": 7}})
+    elif where == "value":
+        ended.status.metadata.update({"about": USAGE})
+    elif where == "key below":
+        ended.status.metadata.update({"about": {USAGE: {"tokens": 7}}})
+    await plane.append(row, ended, usage=told(tokens=5), consumed_generation=1)
+    assert await told_by_events(plane, row) == [(COMPLETED, {"tokens": 5})]
+    assert await of_task(plane, row) == {"tokens": 5}
+
+
 async def test_figures_are_counted_once(plane: Plane) -> None:
     """P7: with the pause, and not again with the cancel that follows; and not where the run ends with figures of its
     own, as older executors do."""

@@ -6,6 +6,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import CheckConstraint, Connection, insert, inspect, select
+from tests.conformance.task_log import checkpoint, chunk, opened
 from tests.support.postgres import Cluster
 
 from taskplane.storage.dialects import dialect_of
@@ -166,6 +167,28 @@ async def test_events_that_the_version_before_does_not_know_are_not_migrated_bac
         await run_alone(dsn, lambda conn: unguarded(conn, f"UPDATE event SET kind = {kind} WHERE generation = 2"))  # noqa: B023
         with pytest.raises(ValueError, match="status texts or checkpoints"):
             await downgrade(dsn, ROOM, "0010")
+
+
+async def test_pieces_of_artifacts_are_readable_by_the_version_before(dsn: str) -> None:
+    """P7: it knows no compressed ones. Everything else stays, and the way up again is open."""
+    await upgrade(dsn, ROOM)
+    async with opened(dsn) as plane:
+        row = await plane.create()
+        await plane.grow(row, 40, 20_000)
+        await plane.append(row, chunk("small", append=True), checkpoint(b"\0" + bytes(40_000)))
+        events = [event.payload for event in await plane.all_events(row)]
+        assert (await plane.engine.read(payloads) == events) is (plane.engine.dialect.name != "sqlite")
+    await downgrade(dsn, ROOM, "0012")
+    async with open_engine(dsn) as engine:
+        assert await engine.read(payloads) == events
+    await upgrade(dsn, ROOM)
+    async with opened(dsn) as plane:
+        assert [event.payload for event in await plane.all_events(row)] == events
+        await plane.check(row)
+
+
+def payloads(conn: Connection) -> list[bytes]:
+    return [bytes(payload) for (payload,) in conn.execute(select(event.c.payload).order_by(event.c.generation))]
 
 
 def turns(conn: Connection) -> list[tuple[str, str | None]]:

@@ -10,13 +10,12 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, Exhausted, NotFound, OutOfRange
 from taskplane.tasks.domain.artifacts import Outline, Parts, Piece, Rest, pages
+from taskplane.tasks.domain.snapshots import LARGE
 from taskplane.tasks.domain.task import ARTIFACT, Row, Scope, content_size
 from taskplane.tasks.store import ArtifactVersion, ReadLog
 
 PIECE: Final = 256 * 1024
 """Bytes of a response, and of a page of the log."""
-# A task of fewer bytes is folded: its log may be much longer.
-_SMALL: Final = 1024 * 1024
 _PAGE_EVENTS: Final = 512
 # Bytes of trimmed tasks whose artifacts are held in memory while they are sent.
 _MOST_HELD: Final = 256 * 1024 * 1024
@@ -29,7 +28,7 @@ class ArtifactReader:
     artifact; these reads are limited by their bytes.
     """
 
-    def __init__(self, log: ReadLog, *, small: int = _SMALL, most_held: int = _MOST_HELD) -> None:
+    def __init__(self, log: ReadLog, *, small: int = LARGE, most_held: int = _MOST_HELD) -> None:
         """Fold tasks of up to `small` bytes; hold up to `most_held` bytes of larger ones at once."""
         self._log = log
         self._small = small

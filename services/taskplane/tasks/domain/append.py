@@ -41,7 +41,7 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
                 metadata={"input_generation": str(row.input_generation)},
             ),
         )
-    if op.changes:
+    if op.changes or op.usage is not None:
         draft.new["started"] = True
     if state in PAUSED:
         draft.lose_lease()

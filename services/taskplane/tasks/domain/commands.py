@@ -83,7 +83,9 @@ class Append:
     def tells_usage(self) -> bool:
         """Return whether the last change has figures of its own, with which it ends or pauses the run."""
         last = self.changes[-1] if self.changes else None
-        return isinstance(last, StatusUpdate) and last.state in AT_REST and USAGE.encode() in last.serialized
+        if not isinstance(last, StatusUpdate) or last.state not in AT_REST or USAGE.encode() not in last.serialized:
+            return False
+        return USAGE in last.update("changes").metadata.fields
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from taskplane.tasks.domain.task import ARTIFACT, Event, Row, content_size
 # at the end of a task comes on top, with the size of the task.
 _OUTWEIGHS: Final = 4
 _TAIL_FLOOR: Final = 128 * 1024
-# A task of fewer bytes is folded whatever it is made of. Folding takes about six times its bytes in memory.
 LARGE: Final = 1024 * 1024
+"""Bytes of a task up to which it is folded whatever it is made of, and its artifacts with it, since its log may be much
+longer. Folding takes about six times its bytes in memory."""
 # A piece of this size is read from the log as fast as it would be unpacked from a snapshot.
 _LEAST_PIECE: Final = 1024
 

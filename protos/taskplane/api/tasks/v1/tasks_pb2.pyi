@@ -658,8 +658,9 @@ class AppendItem(_message.Message):
     @_builtins.property
     def usage(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Figures of the run by name, such as "input_tokens": their sums since its lease began. None: as the item before said.
-        The event that ends or pauses the run, whoever writes it, has them in `metadata["taskplane.dev/usage"]`, unless it is
-        the run's own and has other ones there. At most 100, finite, and names of at most 255 characters.
+        The event that ends or pauses the run, or queues it again once it is lost, has them in
+        `metadata["taskplane.dev/usage"]`, whoever writes it, unless it is the run's own and has other ones there. At most
+        100, finite, and names of at most 255 characters. Like a change, they make the orphan policy hold for the run.
         """
 
     def __init__(
