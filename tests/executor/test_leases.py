@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
+import pytest
 from tests.executor.plane import Stores, eventually, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
 from tests.support.postgres import Cluster
@@ -231,6 +232,19 @@ async def test_an_executor_with_another_secret_is_not_ready(tmp_path: Path) -> N
         async with open_plane(stores, internal_secret="one") as plane:
             await plane.room.admitted()
             assert await plane.room.ready()
+
+
+async def test_a_secret_that_is_refused_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """S2: not with each further try, of which there are several a second."""
+    async with open_stores(tmp_path, secret=b"one") as stores:
+        channel = stores.channel
+        async with open_plane(stores, internal_secret="another", renew_every=0.05):
+            await until(lambda: "gives no work" in caplog.text)
+            caplog.clear()
+            # Claims are tried as often.
+            tried = channel.calls.get("Renew", 0)
+            await until(lambda: channel.calls.get("Renew", 0) > tried + 5)
+    assert [record for record in caplog.records if record.name.endswith("leases")] == []
 
 
 async def test_a_drain_lets_runs_finish(stores: Stores) -> None:

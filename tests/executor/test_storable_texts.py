@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from tests.executor.plane import Stores, open_plane, text
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import (
+    MAX_CHECKPOINT_BYTES,
     ArtifactChunk,
+    AskInput,
     Change,
     Checkpoint,
     Complete,
@@ -31,7 +34,9 @@ KEPT = "a\ufffdb\ufffdc"
 async def _says(turn: Turn) -> AsyncIterator[Change]:
     yield Working(ODD)
     await turn.session.append({"id": "e", "text": ODD, "actions": {"state_delta": {"k": ODD}}})
-    assert (await turn.session.state())["k"] == "a\0b\ufffdc"
+    assert (await turn.session.state())["k"] == KEPT
+    (kept,) = await turn.session.events()
+    assert kept["text"] == KEPT
     yield Checkpoint({"k": ODD})
     yield Text(ODD)
     yield Text("\0!")
@@ -70,3 +75,27 @@ async def test_what_no_database_keeps_is_replaced(stores: Stores) -> None:
         assert to_json(second.parts[0].data) == {KEPT: KEPT} and second.parts[0].filename == KEPT
         assert third.parts[0].text == "a\ufffdb" and third.metadata.fields["k"].string_value == KEPT
         assert KEPT in await plane.conversation("c")
+
+
+async def test_a_checkpoint_is_read_as_it_was_stored(stores: Stores) -> None:
+    """T1: with U+FFFD for what no database keeps, and a backslash before `u0000` for itself."""
+    read: list[Any] = []
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        read.append(turn.checkpoint)
+        yield Checkpoint({ODD: [ODD, "\\u0000"], "n": (1, None)})
+        yield AskInput("?") if turn.text == "go" else Complete()
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        task = await plane.run("go")
+        await plane.run("on", task_id=task.id)
+        assert read == [None, {KEPT: [KEPT, "\\u0000"], "n": [1, None]}]
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud83d"], ids=ascii)
+def test_a_checkpoint_has_the_size_of_what_is_stored(odd: str) -> None:
+    """P5: U+FFFD has three bytes."""
+    room = MAX_CHECKPOINT_BYTES - len('""')
+    Checkpoint(odd * (room // 3))
+    with pytest.raises(ValueError, match="at most 65536 bytes of JSON, not 65537"):
+        Checkpoint(odd * (room // 3) + "abc"[: room % 3 + 1])

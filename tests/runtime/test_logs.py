@@ -120,7 +120,7 @@ def test_a_long_text_loses_its_middle_and_no_credential_shows_at_the_cut(written
     """P9: an exception of some megabytes would hold the event loop up."""
     half = logs.LONGEST // 2
     # The end begins in the middle of the credential.
-    long = "first " + "x" * logs.LONGEST + f"\npassword={CANARY}\n" + "y" * (half - 16) + "\nlast"
+    long = "first " + "xxx " * (logs.LONGEST // 4) + f"\npassword={CANARY}\n" + "y" * (half - 16) + "\nlast"
     for human in (True, False):
         logs.setup(human=human)
         try:
@@ -131,3 +131,28 @@ def test_a_long_text_loses_its_middle_and_no_credential_shows_at_the_cut(written
         assert "first xxx" in line and "characters are left out" in line and "last" in line
         assert len(line) < 3 * logs.LONGEST
         assert CANARY[-8:] not in line
+
+
+@pytest.mark.parametrize("space", [" ", "\n"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("postgresql://user:", "@db/plane"), ("password = ", ""), ("{'authorization': 'Bearer ", "'}")],
+)
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_credential_that_a_cut_goes_through_is_not_written(
+    written: Written, space: str, before: str, after: str, at_the_end: bool
+) -> None:
+    """P9: wherever it is cut, also in a text of one line, whose end is kept."""
+    logs.setup(human=True)
+    half = logs.LONGEST // 2
+    named = f"{before}{CANARY}{after}"
+    for offset in range(1, len(named)):
+        if at_the_end:
+            end = f"{named}{space}".ljust(half + offset - 5, "z") + " last"
+            long = f"first{space}" + f"word{space}" * half + end
+        else:
+            long = f"first{space}".ljust(half - offset - 1, "z") + space + named + f"{space}word" * half + " last"
+        logging.getLogger("test.cut").error("%s", long)
+        line = written()
+        assert "first" in line and line.endswith("last\n")
+        assert CANARY[:4] not in line and CANARY[-4:] not in line

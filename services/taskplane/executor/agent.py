@@ -11,13 +11,13 @@ Nothing here does anything; everything here is public. A smallest agent:
 """
 
 import asyncio
-import json
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Artifact, Message, Part, Task
+from taskplane.executor.storable import dumped
 from taskplane.executor.turn_session import TurnCalls, TurnSession
 from taskplane.runtime.principal import Principal
 
@@ -261,8 +261,7 @@ class Checkpoint:
     data: Any
 
     def __post_init__(self) -> None:
-        encoded = json.dumps(self.data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-        if (size := len(encoded.encode(errors="replace"))) > MAX_CHECKPOINT_BYTES:
+        if (size := len(dumped(self.data).encode())) > MAX_CHECKPOINT_BYTES:
             raise ValueError(f"a Checkpoint takes at most {MAX_CHECKPOINT_BYTES} bytes of JSON, not {size}")
 
 

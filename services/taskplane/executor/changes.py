@@ -1,6 +1,5 @@
 """Conversion of an agent's changes to those of the task store."""
 
-import re
 from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -12,6 +11,7 @@ from google.protobuf.struct_pb2 import Value
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
+from taskplane.executor.storable import storable, storable_json
 from taskplane.runtime import growing_text, message_times
 from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
 
@@ -20,8 +20,6 @@ MAX_DEPTH: Final = 24
 MAX_CHUNK_BYTES: Final = 1024 * 1024
 # A message travels in one request of at most 4 MiB.
 MAX_MESSAGE_BYTES: Final = 3 * 1024 * 1024
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
-_REPLACEMENT: Final = "\ufffd"
 
 
 class MessageFactory:
@@ -159,17 +157,6 @@ Put = Status | StatusText | Saved
 """A change to which nothing is joined."""
 
 
-def storable(text: str) -> str:
-    """Return a text with U+FFFD for what no database keeps: U+0000, and a half of a surrogate pair without the other.
-
-    Models and tools write both.
-    """
-    if _UNSTORABLE.search(text) is None:
-        return text
-    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return paired.replace("\0", _REPLACEMENT)
-
-
 def storable_chunk(chunk: ArtifactChunk) -> ArtifactChunk:
     """Return a chunk whose texts are `storable`; its data is made so by `value_of`."""
     news: dict[str, Any] = {}
@@ -253,7 +240,7 @@ def value_of(data: Any) -> Value:
     """Return JSON as a protobuf value, with texts that are `storable`. ValueError: nested deeper than 24 levels."""
     if _depth(data) > MAX_DEPTH:
         raise ValueError(f"data is nested deeper than {MAX_DEPTH} levels")
-    return ParseDict(_storable_json(data), Value())
+    return ParseDict(storable_json(data), Value())
 
 
 def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
@@ -285,16 +272,6 @@ def _make_storable(parts: MutableSequence[a2a.Part]) -> None:
     for part in parts:
         if "\0" in part.text:
             part.text = storable(part.text)
-
-
-def _storable_json(data: Any) -> Any:
-    if isinstance(data, str):
-        return storable(data)
-    if isinstance(data, dict):
-        return {_storable_json(key): _storable_json(value) for key, value in data.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(data, (list, tuple)):
-        return [_storable_json(value) for value in data]  # pyright: ignore[reportUnknownVariableType]
-    return data
 
 
 def _depth(data: Any, limit: int = MAX_DEPTH + 1) -> int:

@@ -13,6 +13,9 @@ log = logging.getLogger(__name__)
 _DEFAULT: Final = Policy()
 
 
+NO_THREAD: Final = "it keeps its connections to the provider of the model, which a thread of its own cannot use"
+
+
 class PolicyFailed(Exception):
     """The policy of an agent raised, or is none; the cause says which."""
 
@@ -63,12 +66,19 @@ class Hosted:
         try:
             found: object = self._policied.policy(turn)
             if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
+                if found.isolation == "thread" and not self.isolation and self.one_event_loop:
+                    raise ValueError(f"isolation 'thread': {NO_THREAD}; leave it out, or run it in a process: @process")
                 return found
             if inspect.iscoroutine(found):
                 found.close()
             raise TypeError(f"policy returns a Policy, not a {type(found).__name__}")
         except BaseException as error:
             raise PolicyFailed(f"the policy of agent {self.name} could not be read") from error
+
+    @property
+    def one_event_loop(self) -> bool:
+        """Return whether the agent belongs to one event loop, so that it has no thread of its own."""
+        return bool(getattr(self.agent, "one_event_loop", False))
 
     async def close(self) -> None:
         """Close what the agent holds open; what it raises goes to the log."""

@@ -15,7 +15,7 @@ from taskplane.executor.agents.demo import Demo
 from taskplane.executor.agents.llm.settings import PREFIX as LLM
 from taskplane.executor.agents.llm.settings import LlmSettings
 from taskplane.executor.elsewhere import Elsewhere, OnOrphan
-from taskplane.executor.hosted import Hosted
+from taskplane.executor.hosted import NO_THREAD, Hosted
 from taskplane.executor.sources import at, described, line_of, place_of, said
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.settings import load
@@ -48,9 +48,8 @@ class Agents:
             for name, agent in agents.items()
         }
         for name, hosted in self.by_name.items():
-            if hosted.isolation == "thread" and getattr(hosted.agent, "one_event_loop", False):
-                problem = "it keeps its connections to the provider of the model, which a thread of its own cannot use"
-                raise bad_agent(f"{name}@thread", problem, "leave @thread out, or run it in a process: @process")
+            if hosted.isolation == "thread" and hosted.one_event_loop:
+                raise bad_agent(f"{name}@thread", NO_THREAD, "leave @thread out, or run it in a process: @process")
         self.names: Final = tuple(self.by_name)
         # All but those whose tasks are left in the queue for workers elsewhere.
         self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)

@@ -42,6 +42,8 @@ FIELDS: Final = (
 LONGEST: Final = 32 * 1024
 """Characters that are written of a message, and of a traceback."""
 _HIDDEN: Final = "[hidden]"
+# Characters in which the sign of a credential is looked for before the end of a text that is too long.
+_BEFORE: Final = 256
 _SECRETS: Final = (
     # the password of a URL
     (re.compile(r"(?P<keep>\b[a-zA-Z][\w+.-]*://[^\s/:@]*:)[^\s@/]+(?=@)"), rf"\g<keep>{_HIDDEN}"),
@@ -80,11 +82,15 @@ def _written(text: str) -> str:
     """Return a text as it stands in the log: what is too long loses its middle, and what is left its credentials."""
     if len(text) <= LONGEST:
         return redact(text)
-    head, end = text[: LONGEST // 2], text[-LONGEST // 2 :]
-    # From a whole line on, so that no part of a credential is left without the sign that it is one.
+    # Whole words at the cut: the sign that one is a credential may follow it, or precede it.
+    begin = text[: LONGEST // 2].rsplit(maxsplit=1)
+    head = begin[0] if len(begin) > 1 else ""
+    end = redact(text[-LONGEST // 2 - _BEFORE :])[_BEFORE:]
     tail = end.partition("\n")[2]
+    if not tail.strip():
+        tail = "".join(end.split(maxsplit=1)[1:])
     left_out = len(text) - len(head) - len(tail)
-    return f"{redact(head)}\n[... {left_out} characters are left out ...]\n{redact(tail)}"
+    return f"{redact(head)}\n[... about {left_out} characters are left out ...]\n{tail}"
 
 
 def setup(level: str = "INFO", human: bool | None = None) -> None:

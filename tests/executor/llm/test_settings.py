@@ -6,16 +6,22 @@ from collections.abc import Callable
 
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
 from tests.executor.llm.turns import by_stage
 from tests.executor.plane import Stores, open_plane, text
 from tests.support.scripted_model import calls, open_model
 from tests.support.scripted_model import text as words
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.cli.settings import ALSO, KNOWN
+from taskplane.executor.adapters.detection import adapt
+from taskplane.executor.agent import Policy
 from taskplane.executor.agents.llm import LanguageModel
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.settings import check_unknown
+
+THREADED = adapt(Agent(TestModel()), "threaded", Policy(isolation="thread"))
 
 
 async def test_settings_are_enough_for_an_agent(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +76,18 @@ def test_a_thread_of_its_own_is_refused_at_the_start(monkeypatch: pytest.MonkeyP
             refused()
         assert raised.value.reason == "BAD_AGENT" and "@process" in raised.value.suggestion
     assert load_agents(["llm@process"]).by_name["llm"].isolation == "process"
+
+
+@pytest.mark.parametrize("isolation", ["", "@none"])
+async def test_a_thread_of_its_own_is_refused_where_the_policy_wants_it(
+    stores: Stores, caplog: pytest.LogCaptureFixture, isolation: str
+) -> None:
+    """P9: the task fails, and the log says why and what to do; the operator may have it run elsewhere."""
+    async with open_plane(stores, loaded=[f"{__name__}:THREADED{isolation}"]) as plane:
+        task = await plane.run("go")
+    refused = not isolation
+    assert task.status.state == (a2a.TASK_STATE_FAILED if refused else a2a.TASK_STATE_COMPLETED)
+    assert ("it keeps its connections" in caplog.text and "@process" in caplog.text) == refused
 
 
 @pytest.mark.parametrize(

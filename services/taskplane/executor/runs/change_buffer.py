@@ -1,6 +1,5 @@
 """Conversion of an agent's changes to those of its outbox: one open text at a time, artifacts from their beginning."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +11,11 @@ from taskplane.executor.changes import (
     Saved,
     Status,
     StatusText,
-    storable,
     storable_chunk,
     text_size,
 )
 from taskplane.executor.runs.outbox import Outbox
+from taskplane.executor.storable import dumped, storable
 
 
 class ChangeBuffer:
@@ -88,8 +87,7 @@ class ChangeBuffer:
             if change.text is not None:
                 self._outbox.put(Status(a2a.TASK_STATE_WORKING, self.factory.status_text(change.text)))
         elif isinstance(change, port.Checkpoint):
-            encoded = json.dumps(change.data, separators=(",", ":"), ensure_ascii=False)
-            self._outbox.put(Saved(storable(encoded).encode()))
+            self._outbox.put(Saved(dumped(change.data).encode()))
             self.checkpoint = change.data
         elif isinstance(change, port.Usage):
             self._outbox.count(change.figures)

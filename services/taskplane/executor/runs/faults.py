@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
@@ -16,8 +15,6 @@ AGENT_ERROR: Final = "AGENT_ERROR"
 """The reason of most faults of agents."""
 # Characters of an AgentError that clients see.
 _MAX_ERROR: Final = 2_000
-# Characters that no database text holds: U+0000, and the halves of a surrogate pair.
-_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class AgentFailed(Exception):
@@ -80,7 +77,7 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
         exc_info=(type(error), error, trimmed(error)),
     )
     if isinstance(error, port.AgentError) and (text := said(error)):
-        return AgentFailed(_UNSTORABLE.sub("\ufffd", text[:_MAX_ERROR]))
+        return AgentFailed(text[:_MAX_ERROR])
     return AgentFailed(unexpected(task_id))
 
 

@@ -62,7 +62,8 @@ class Leases:
                 log.warning("a renewal had no answer, the next replica is asked: %s", error)
             except PlaneError as error:
                 wait = min(1.0, self._renew_every) * random.uniform(0.5, 1.0)
-                log.warning("the leases were not renewed: %s", error)
+                if not (self.refused and isinstance(error, Unauthenticated)):
+                    log.warning("the leases were not renewed: %s", error)
             else:
                 self._tries.answered()
                 wait = self._renew_every if certain else _SOON * random.uniform(0.5, 1.0)
@@ -73,8 +74,9 @@ class Leases:
             try:
                 await self._claim()
             except Unauthenticated as error:
-                self.refused = True
-                log.error("the task store gives no work to this process: %s", error)
+                if not self.refused:
+                    self.refused = True
+                    log.error("the task store gives no work to this process: %s", error)
             except PlaneError as error:
                 log.warning("the claim stream ended: %s", error)
             except TimeoutError:
@@ -95,7 +97,9 @@ class Leases:
                 if not begun:
                     # Nothing was hinted at while nobody listened.
                     begun = True
-                    self.refused = False
+                    if self.refused:
+                        self.refused = False
+                        log.info("the task store gives work to this process again")
                     self.renew_now()
                 if response.HasField("assignment"):
                     if self._runs.start_assigned(response.assignment) is not None:

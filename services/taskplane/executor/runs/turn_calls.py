@@ -10,9 +10,10 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor import agent as port
 from taskplane.executor.artifact_reading import read_artifact
-from taskplane.executor.changes import MAX_MESSAGE_BYTES, storable
+from taskplane.executor.changes import MAX_MESSAGE_BYTES
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.states import TERMINAL
+from taskplane.executor.storable import dumped
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
@@ -113,7 +114,7 @@ class Calls:
 
 def _encoded(event: Mapping[str, Any]) -> str:
     try:
-        data = storable(json.dumps(event, allow_nan=False, ensure_ascii=False, separators=(",", ":")))
+        data = dumped(event)
         size = len(data.encode())
     except (TypeError, RecursionError) as error:
         raise ValueError(f"an event is a JSON object: {error}") from error

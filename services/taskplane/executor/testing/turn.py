@@ -5,7 +5,6 @@ Only the stores are small ones: nothing is written, rewinds and other sessions d
 """
 
 import asyncio
-import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -28,6 +27,7 @@ from taskplane.executor.adapters.detection import adapt
 from taskplane.executor.composition import ExecutorRoom, open_executor
 from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
+from taskplane.executor.storable import dumped
 from taskplane.executor.testing.recording import Recorder, recorded
 from taskplane.executor.testing.result import MadeArtifact, TurnResult
 from taskplane.executor.testing.sessions import MemorySession
@@ -394,7 +394,7 @@ def _further(task_id: str, number: int, text: Said) -> tasks.AddMessageRequest:
 
 
 def _encoded(checkpoint: Any) -> bytes:
-    return json.dumps(port.Checkpoint(checkpoint).data, separators=(",", ":"), ensure_ascii=False).encode()
+    return dumped(port.Checkpoint(checkpoint).data).encode()
 
 
 def _reason(kept: Kept) -> str:
