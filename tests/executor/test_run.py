@@ -320,29 +320,6 @@ async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(
     assert (caplog.text.count("is stopped: "), caplog.text.count("did not stop within")) == (1, 1)
 
 
-async def test_an_agent_that_hangs_after_a_cancel_is_told_of_whoever_noticed_it(
-    stores: Stores, caplog: pytest.LogCaptureFixture
-) -> None:
-    """P8: here a refused change tells the executor, and no renewal does."""
-    let_go = asyncio.Event()
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        try:
-            while True:
-                yield Text("more ")
-                await asyncio.sleep(0.01)
-        finally:
-            await let_go.wait()
-
-    async with open_plane(stores, ("a", Scripted(script)), renew_every=60.0, cancel_grace=0.05) as plane:
-        reference = await plane.submit("go")
-        await shown(plane, reference.task.task_id, "more")
-        await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
-        await until(lambda: f"the agent of task {reference.task.task_id} did not stop within" in caplog.text)
-        let_go.set()
-        await until(lambda: not plane.room.runs.active)
-
-
 async def test_an_agent_that_swallows_the_cancel_writes_nothing_more(stores: Stores) -> None:
     running = asyncio.Event()
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import Stores, open_plane, text, until
+from tests.executor.plane import Stores, open_plane, shown, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -166,3 +166,26 @@ async def test_a_message_that_comes_at_the_end_does_not_save_a_run_from_its_time
         end = (await plane.events(task.id, tasks.EVENT_KIND_STATUS))[-1]
     assert task.status.state == a2a.TASK_STATE_FAILED and text(task.status.message) == SAID
     assert end.event.status_update.metadata.fields["reason"].string_value == "RUN_TIMEOUT"
+
+
+async def test_an_agent_that_hangs_after_a_cancel_is_told_of_whoever_noticed_it(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P8: here a refused change tells the executor, and no renewal does."""
+    let_go = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        try:
+            while True:
+                yield Text("more ")
+                await asyncio.sleep(0.01)
+        finally:
+            await let_go.wait()
+
+    async with open_plane(stores, ("a", Scripted(script)), renew_every=60.0, cancel_grace=0.05) as plane:
+        reference = await plane.submit("go")
+        await shown(plane, reference.task.task_id, "more")
+        await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
+        await until(lambda: f"the agent of task {reference.task.task_id} did not stop within" in caplog.text)
+        let_go.set()
+        await until(lambda: not plane.room.runs.active)

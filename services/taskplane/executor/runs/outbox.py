@@ -33,7 +33,7 @@ MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
 # The weight of a change beside its text: ids, metadata, framing.
 OVERHEAD = 160
-# Of the figures of a run, as the store takes them.
+# The store takes so many figures of a run, with names of so many characters.
 _MOST_FIGURES = 100
 _LONGEST_NAME = 255
 # Refusals after which nothing of a run will ever be taken.
