@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, shown, swept_at_start, text, until
+from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, swept_at_start, text, until
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
