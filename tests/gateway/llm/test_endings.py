@@ -141,8 +141,11 @@ async def test_a_unary_send_is_answered_with_the_canceled_task(served: Served) -
     served.answers(work=[Delta("half"), *hang()])
     sent = asyncio.create_task(plane.send("write", message={"contextId": context}))
     await until(lambda: "work" in served.stages and served.model.requests[-1].begun.is_set())
-    (task,) = (await plane.result("ListTasks", {"contextId": context}))["tasks"]
-    await plane.result("CancelTask", {"id": task["id"]})
+    # The model's work begins while the agent still decides, so the task may come after it.
+    async with asyncio.timeout(20):
+        while not (tasks := (await plane.result("ListTasks", {"contextId": context}))["tasks"]):
+            await asyncio.sleep(0.02)
+    await plane.result("CancelTask", {"id": tasks[0]["id"]})
     assert state_of(await sent) == "canceled"
 
 
