@@ -175,7 +175,9 @@ export class OpenSession {
     const shown = shownOf(messageOf(id, draft, this.#id, this.#goesTo()));
     if (shown.parts.length) this.#conversation.say(shown);
     if (!this.#known) this.#title ||= draft.text.slice(0, 80);
-    return this.#deliver(id);
+    const sent = this.#deliver(id);
+    this.#show();
+    return sent;
   }
 
   /** Send a message again that failed: with the same id and key, so that it has one effect. */
@@ -242,7 +244,7 @@ export class OpenSession {
         const tasks = await this.#api.taskInfos(this.#id);
         this.#epoch++;
         this.#conversation.undone(done.messages, tasks);
-        this.#version = 0;
+        this.#unsure();
         this.#canUndo = false;
         this.#broadcast("undo");
       });
@@ -430,6 +432,7 @@ export class OpenSession {
     this.#canUndo ||= session.canUndo;
     this.#status = "ready";
     this.#failure = null;
+    this.#changed();
     const latest = this.#conversation.taskList.at(-1);
     if (latest && AT_REST.has(latest.state) && !this.#whole.has(latest.id)) await this.#fetch(latest.id).catch(() => false);
     this.#changed();
@@ -477,11 +480,16 @@ export class OpenSession {
     this.#connect("idle");
   }
 
-  /** Let the stream be of what matters now. */
+  /** Let the stream be of what matters now, and show what an act has changed. */
   #steer(): void {
     const wanted = this.#running()?.id ?? "";
     if (this.#target === null || wanted !== this.#target) this.#turn.abort();
-    this.#changed();
+    if (!this.#closed.signal.aborted) this.#show();
+  }
+
+  /** Forget the version, unless a stream tells the new one. */
+  #unsure(): void {
+    if (this.#target !== "" || this.#connection !== "live") this.#version = 0;
   }
 
   #sleeps(dormant: boolean): void {
@@ -545,7 +553,7 @@ export class OpenSession {
     this.#sent();
     this.#known = true;
     this.#status = "ready";
-    this.#version = 0;
+    this.#unsure();
     this.#canUndo = false;
     this.#replyTo = "";
     this.#notice = null;
@@ -617,12 +625,11 @@ export class OpenSession {
       if (failure.metadata["rewound"] === "true") this.#conversation.rewound();
       else this.#conversation.restore();
       this.#version = 0;
-      this.#changed();
       if (unanswered(error)) this.#turn.abort();
       throw error;
     }
     this.#conversation.restore();
-    this.#version = 0;
+    this.#unsure();
     if (this.#conversation.notice) {
       void this.refresh();
       return Failed.of("NOT_REWOUND", this.#conversation.notice).failure;
@@ -701,15 +708,16 @@ export class OpenSession {
   #changed(): void {
     if (this.#paint !== undefined || this.#closed.signal.aborted) return;
     const every = this.#visible ? PAINT : PAINT_HIDDEN;
-    this.#paint = setTimeout(
-      () => {
-        this.#paint = undefined;
-        this.#painted = performance.now();
-        this.#view = this.#build();
-        for (const listener of this.#listeners) listener();
-      },
-      Math.max(0, every - (performance.now() - this.#painted)),
-    );
+    this.#paint = setTimeout(() => this.#show(), Math.max(0, every - (performance.now() - this.#painted)));
+  }
+
+  /** Make the view anew and tell it, at once. */
+  #show(): void {
+    clearTimeout(this.#paint);
+    this.#paint = undefined;
+    this.#painted = performance.now();
+    this.#view = this.#build();
+    for (const listener of this.#listeners) listener();
   }
 
   #build(): SessionView {
