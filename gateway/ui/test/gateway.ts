@@ -30,11 +30,12 @@ interface Task {
 
 export class Gateway {
   readonly seen: Seen[] = [];
+  /** The messages that had an effect. */
+  readonly accepted: Body[] = [];
   readonly tasks = new Map<string, Task>();
   version = 0;
   /** The first cursor of logs; another one makes known cursors stale. */
   incarnation = "log";
-  pings = true;
   fault: (request: Seen) => Fault | undefined = () => undefined;
   /** Ends a task as soon as it begins, unless its text begins with `hold`. */
   answer = (task: Task, text: string): void => {
@@ -207,7 +208,10 @@ export class Gateway {
     if (expected && expected !== this.version) return error(-32602, "another version", "VERSION_MISMATCH");
     this.#contextId = message.contextId;
     const result = this.#said(message, error);
-    if (!("error" in result)) this.#keys.set(key, result);
+    if (!("error" in result)) {
+      this.#keys.set(key, result);
+      this.accepted.push(message);
+    }
     return result;
   }
 
@@ -306,7 +310,7 @@ export class Gateway {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     response.flushHeaders();
     this.#streams.add(response);
-    const ping = setInterval(() => this.pings && response.write(": ping\n\n"), 20);
+    const ping = setInterval(() => !response.writableEnded && response.write(": ping\n\n"), 20);
     response.on("close", () => {
       clearInterval(ping);
       this.#streams.delete(response);
