@@ -395,12 +395,15 @@ export class OpenSession {
         await this.#load();
         break;
       case "task-updated":
-        await this.#fetch(text(body, "taskId"));
+        await this.#fetch(text(body, "taskId")).catch(() => false);
         break;
       default: {
         const info = readTaskInfo(body);
-        if (info?.superseded) tasks.remove([info.id]);
-        else if (info) tasks.put(info);
+        if (!info) break;
+        const ended = AT_REST.has(info.state) && tasks.find(info.id)?.state !== info.state;
+        if (info.superseded) tasks.remove([info.id]);
+        else if (ended) await this.#fetch(info.id).catch(() => false);
+        else tasks.put(info);
       }
     }
     this.#changed();
