@@ -26,7 +26,7 @@ _MINUTES: Final = 60
 _MILLISECONDS: Final = 3
 _FAILED: Final = (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED)
 # The states that `state` selects by each of its values.
-_STATES: Final[dict[str, tuple[a2a.TaskState, ...]]] = {
+_STATES: Final[dict[str, tuple["a2a.TaskState.ValueType", ...]]] = {
     "pending": (a2a.TASK_STATE_SUBMITTED,),
     "working": (a2a.TASK_STATE_WORKING,),
     "paused": (a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STATE_AUTH_REQUIRED),
@@ -131,7 +131,7 @@ async def _owner(plane: Plane, task_id: str, caller: Caller) -> Principal:
     return Principal(record.tenant, record.owner, caller.principal.actor)
 
 
-def _asked_states(request: Request) -> tuple[a2a.TaskState, ...]:
+def _asked_states(request: Request) -> "tuple[a2a.TaskState.ValueType, ...]":
     name, error = request.query.get("state", ""), request.query.get("error", "")
     if name and name not in _STATES:
         known = ", ".join(_STATES)

@@ -1,4 +1,4 @@
-"""Tasks of one tenant, whoever owns them, for its operators: single ones, and lists along an index of state and time."""
+"""Tasks of one tenant, whoever owns them, for its operators: one, or a list along an index of state and time."""
 
 from collections.abc import Sequence
 from typing import Any, Final
