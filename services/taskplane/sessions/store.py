@@ -141,6 +141,17 @@ class UnsettledPage(NamedTuple):
     more: bool
 
 
+class AbandonedTurns(NamedTuple):
+    """Turns that nobody has made anything of, counted. `oldest`: when the first was begun (microseconds since 1970).
+
+    `bounded`: there may be more.
+    """
+
+    turns: int
+    oldest: int | None
+    bounded: bool
+
+
 class WatchLog(Protocol):
     """Reads of one session and of its newest entries."""
 
@@ -306,6 +317,11 @@ class SweepLog(Protocol):
         once. It goes by the clocks of the processes that write: a turn could be missed only if one was `min_age`
         behind. If they were set back, it begins again from there. Invalid `BAD_AGE`, `BAD_LIMIT`.
         """
+        ...
+
+    async def abandoned(self, tenant: str) -> AbandonedTurns:
+        """Count the turns of a tenant that `unsettled` returns: those without an outcome after a minute, and others
+        after three. It looks at the 10,000 oldest of all tenants."""
         ...
 
     async def mark_settled(self, until: int) -> None:

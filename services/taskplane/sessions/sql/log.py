@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, cast
+from typing import Final, Self, cast
 
 from google.protobuf.struct_pb2 import Struct
 
@@ -23,6 +23,7 @@ from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
 from taskplane.sessions.sql.statements import Key
 from taskplane.sessions.store import (
+    AbandonedTurns,
     EntryFilter,
     EntryPage,
     ExpiredSession,
@@ -37,6 +38,11 @@ from taskplane.storage import staging
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
+
+# Microseconds after which a turn without an outcome is abandoned; and one that became a task of which nothing was heard
+# and at which no sweep has looked yet.
+_UNDECIDED: Final = 60 * 1_000_000
+_LEFT_ALONE: Final = 180 * 1_000_000
 
 
 class SqlSessionLog:
@@ -196,6 +202,11 @@ class SqlSessionLog:
         validation.check_age(min_age, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
+
+    async def abandoned(self, tenant: str) -> AbandonedTurns:
+        """Implement `SessionLog.abandoned`."""
+        now = time.time_ns() // 1000
+        return await self._engine.read(settling.count_abandoned, tenant, now - _UNDECIDED, now - _LEFT_ALONE)
 
     async def mark_settled(self, until: int) -> None:
         """Implement `SessionLog.mark_settled`."""
