@@ -4,12 +4,13 @@ import unicodedata
 
 import pytest
 from google.protobuf.json_format import MessageToDict
-from tests.executor.plane import Plane, Stores, open_plane, text
+from tests.executor.plane import Plane, Stores, holds, open_plane, said, text
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Policied, Router
-from taskplane.executor.agents.demo import Demo
+from taskplane.executor.agents.demo import CREDENTIAL, PASSWORD, Demo
 
 STATUS = tasks.EVENT_KIND_STATUS
 ARTIFACT = tasks.EVENT_KIND_ARTIFACT
@@ -155,6 +156,19 @@ async def test_a_question_waits_for_its_answer(plane: Plane, command: str, state
         "Ann",
         'You said: "Ann"',
     ]
+
+
+async def test_a_credential_is_asked_for_until_it_is_right_and_is_in_no_history(plane: Plane) -> None:
+    """I1: the answer goes on with the same task; the metadata of a request is for the agent only."""
+    asked = await plane.run("auth")
+    for credential, state in (("a guess", a2a.TASK_STATE_AUTH_REQUIRED), (PASSWORD, a2a.TASK_STATE_COMPLETED)):
+        message = said("Here it is", task_id=asked.id)
+        request = a2a.SendMessageRequest(message=message, metadata={CREDENTIAL: credential})
+        await plane.executor().Submit(pb.SubmitRequest(request=request))
+        task = await plane.reaches(asked.id, state)
+    assert text(task.status.message) == "You are signed in."
+    for event in await plane.events(asked.id):
+        assert not holds(event, "a guess")
 
 
 async def test_fail_fails_with_a_readable_reason(plane: Plane) -> None:

@@ -121,8 +121,11 @@ class App:
     async def messages(self) -> list[Shown]:
         """The messages that are shown, from top to bottom."""
         rows: list[list[str]] = await self.articles.evaluate_all(
-            """all => all.map(one => [one.dataset.messageId, one.dataset.role, one.dataset.taskId ?? "",
-                (one.querySelector("[data-text]") ?? one).textContent])"""
+            """all => all.map(one => {
+                const text = one.cloneNode(true);
+                text.querySelectorAll("footer, button, .aside, [role=alert]").forEach((other) => other.remove());
+                return [one.dataset.messageId, one.dataset.role, one.dataset.taskId ?? "", text.textContent];
+            })"""
         )
         return [Shown(*row) for row in rows]
 

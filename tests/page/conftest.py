@@ -18,7 +18,6 @@ from tests.system.wire import client
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
-
     from tests.page.app import App
 
 HERE = Path(__file__).parent
@@ -115,4 +114,3 @@ async def another(
 async def app(another: "Callable[..., Awaitable[App]]") -> "App":
     """A tab that has loaded nothing yet."""
     return await another()
-

@@ -8,8 +8,8 @@ from tests.page.app import App, until
 from tests.page.marks import on_both
 
 HOSTILE: Final = (
-    "<img src=x onerror=\"window.hostile=1\"> [link](javascript:window.hostile=2) <script>window.hostile=3</script>"
-    " <svg onload=window.hostile=4> <iframe srcdoc=\"<script>top.hostile=5</script>\"></iframe>"
+    '<img src=x onerror="window.hostile=1"> [link](javascript:window.hostile=2) <script>window.hostile=3</script>'
+    ' <svg onload=window.hostile=4> <iframe srcdoc="<script>top.hostile=5</script>"></iframe>'
 )
 HARMFUL: Final = """() => {
     const found = [];
@@ -37,7 +37,7 @@ async def test_a_message_is_sent_streamed_and_finished(app: App) -> None:
 
 
 async def test_hostile_text_is_text_wherever_it_is_shown(app: App) -> None:
-    """B2: no dialog, no handler, no script and no script in a link, in messages, titles, names, arguments and records."""
+    """B2: no dialog, handler, script or link to a script, in messages, titles, names, arguments, records."""
     await app.open()
     for command in ("", "tool ", "versions ", "fail ", "progress 1 ", "ask "):
         await app.send(f"{command}{HOSTILE}")
@@ -67,7 +67,7 @@ async def test_the_task_that_opens_a_turn_leaves_earlier_turns_alone(app: App) -
 
 
 async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app: App) -> None:
-    """B37, P2, P4: a direct answer has no row in the timeline and is nothing to refer to; progress is one passing line."""
+    """B37, P2, P4: a direct answer has no row and is nothing to refer to; progress is one passing line."""
     await app.open()
     await app.run("one")
     task = (await app.messages())[1].task
@@ -92,5 +92,5 @@ async def test_what_a_user_says_is_shown_as_it_is(app: App, text: str) -> None:
     """B1: the message of a user is their text, not Markdown."""
     await app.open()
     await app.run(text)
-    assert [shown.text.strip() for shown in (await app.messages())][0] == text.strip()
+    assert (await app.messages())[0].text.strip() == text.strip()
     await expect(app.article(0).locator("h1")).to_have_count(0)

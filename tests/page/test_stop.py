@@ -28,17 +28,6 @@ async def test_stop_cancels_the_task_and_shows_what_the_server_says(app: App, ht
     assert [int(word) for word in texts[1].split() if word.isdigit()][: len(kept)] == kept
 
 
-async def test_escape_stops_too(app: App) -> None:
-    """B14, B31: the key that stops."""
-    await app.open()
-    await app.send("count 200 50")
-    await app.counted(3)
-    await app.box.focus()
-    await app.page.keyboard.press("Escape")
-    await app.idle()
-    await app.has_states("canceled")
-
-
 async def test_a_stop_that_comes_too_late_is_no_error(app: App, http: httpx.AsyncClient) -> None:
     """B15, C11: the task completed first, and is shown so."""
 

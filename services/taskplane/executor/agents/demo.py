@@ -37,6 +37,9 @@ SLOW_SIZE: Final = 16
 # How often a rate is kept up: often enough to look even, seldom enough to be kept.
 RATE_STEP: Final = 0.02
 HUGE_PIECE: Final = 4096
+# In the metadata of a request, which no conversation shows: the answer to a question for authentication.
+CREDENTIAL: Final = "taskplane.dev/credential"
+PASSWORD: Final = "open sesame"
 
 Command = Callable[[str], AsyncIterator[Change]]
 
@@ -63,7 +66,7 @@ class Demo:
         """Run the command of the task's first message; answer every further message with itself."""
         first = turn.task.history[0] if turn.task is not None and turn.task.history else turn.message
         if first.metadata.fields[INVOCATION].string_value != turn.invocation_id:
-            return quoted(turn.text)
+            return signed_in(turn.metadata[CREDENTIAL]) if CREDENTIAL in turn.metadata else quoted(turn.text)
         name, rest = _split(turn.text)
         if name in self._commands:
             return self._commands[name](rest)
@@ -165,6 +168,14 @@ async def rate(rest: str) -> AsyncIterator[Change]:
     yield Complete(f"{total} events.")
 
 
+async def signed_in(credential: object) -> AsyncIterator[Change]:
+    """Go on if the credential is the one of the demo agent, and ask again if it is another one."""
+    if credential == PASSWORD:
+        yield Complete("You are signed in.")
+    else:
+        yield AskAuth(f"That credential was not accepted. It is `{PASSWORD}`.")
+
+
 async def chunks(rest: str) -> AsyncIterator[Change]:
     """Stream one artifact of N chunks of SIZE bytes, as fast as they are taken (`chunks N SIZE`)."""
     count, size = _numbers(rest, 1, 64)
@@ -208,7 +219,7 @@ async def ask(rest: str) -> AsyncIterator[Change]:
 
 async def auth(rest: str) -> AsyncIterator[Change]:
     """Ask for authentication."""
-    yield AskAuth(rest or "Please sign in at https://example.com/sign-in and answer here when you have.")
+    yield AskAuth(rest or f"Sign in with the credential `{PASSWORD}`, or just answer here.")
 
 
 async def fail(rest: str) -> AsyncIterator[Change]:
