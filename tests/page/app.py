@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import httpx
 from playwright.async_api import Locator, Page, expect
 from tests.page.seen import Seen
+from tests.system.wire import send
 
 T = TypeVar("T")
 
@@ -111,7 +113,7 @@ class App:
 
     async def idle(self) -> None:
         """Waits for the end of what runs."""
-        await expect(self.button("Stop")).to_have_count(0)
+        await expect(self.page.get_by_role("button", name=re.compile("^Stop"))).to_have_count(0)
 
     async def running(self) -> None:
         await expect(self.button("Stop")).to_be_visible()
@@ -203,3 +205,7 @@ class App:
                 JSON.stringify({ ...localStorage }), JSON.stringify({ ...sessionStorage })].join("\\n")"""
         )
         assert secret not in found
+
+    async def send_from_elsewhere(self, http: httpx.AsyncClient, session: str, text: str) -> None:
+        """Sends as another client, and returns when the task has ended."""
+        await send(http, text, contextId=session)

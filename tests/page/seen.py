@@ -32,7 +32,7 @@ class Seen:
 
     def watch(self, context: BrowserContext) -> None:
         """Begins to look at the context and at each page that it will have."""
-        context.on("request", self.requests.append)
+        context.on("request", self._requested)
         context.on("page", self._watch_page)
 
     def allow(self, pattern: str) -> None:
@@ -51,6 +51,9 @@ class Seen:
     def sent(self, part: str, verb: str = "") -> list[Request]:
         """The requests so far whose path and query contain `part`."""
         return [one for one in self.requests if part in one.url and verb in ("", one.method)]
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request)
 
     def _watch_page(self, page: Page) -> None:
         page.on("console", self._console)

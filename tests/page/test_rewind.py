@@ -55,7 +55,7 @@ async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx
     """B3, R3: another client cuts the first turn; the page has no button for that."""
     await conversation(app, "A", "B")
     await expect(app.rewind_button(0)).to_have_count(0)
-    found = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]
+    found = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]["messages"]
     before = found[0]["metadata"][INVOCATION]
     answer = await http.post(f"/api/sessions/{app.session}/rewind", json={"before": before})
     assert answer.status_code == 200, answer.text

@@ -7,7 +7,7 @@ import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
 from tests.page.marks import on_both_if_thorough
-from tests.system.wire import send
+from tests.system.wire import result, send, text_message
 
 TABS = 7
 
@@ -37,7 +37,7 @@ async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
     await expect(
         app.page.get_by_role("alert").or_(app.page.get_by_role("status")).filter(has_text="changed").first
     ).to_be_visible()
-    found = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]
+    found = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]["messages"]
     assert len(found) == 4
     retry = app.button("Retry")
     if await retry.count():
@@ -75,7 +75,7 @@ async def test_seven_tabs_that_stream_leave_room_for_requests(
     app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
 ) -> None:
     """B29: while seven tabs of one browser follow seven sessions, the list of sessions is still answered."""
-    sessions = [(await _begun(http, number)) for number in range(TABS)]
+    sessions = [(await _begun(http)) for _ in range(TABS)]
     tabs = [app, *[await another(beside=app) for _ in range(TABS - 1)]]
     for tab, session in zip(tabs, sessions, strict=True):
         await tab.open_session(session)
@@ -96,10 +96,8 @@ async def test_seven_tabs_that_stream_leave_room_for_requests(
         await tab.unique()
 
 
-async def _begun(http: httpx.AsyncClient, number: int) -> str:
+async def _begun(http: httpx.AsyncClient) -> str:
     """A session in which something runs."""
-    from tests.system.wire import result, text_message
-
     params = {"message": text_message("count 3000 50"), "configuration": {"returnImmediately": True}}
     task = (await result(http, "SendMessage", params))["task"]
     return str(task["contextId"])

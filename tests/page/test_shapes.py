@@ -45,7 +45,8 @@ async def test_messages_that_come_twice_are_shown_once_where_they_were(app: App)
     before = await app.unique()
 
     def doubled(answer: Any) -> Any:
-        return answer | {"data": [*answer["data"], *reversed(answer["data"])]}
+        data = answer["data"]
+        return answer | {"data": data | {"messages": [*data["messages"], *reversed(data["messages"])]}}
 
     await _answers(app, "/messages", doubled)
     await app.reload()
