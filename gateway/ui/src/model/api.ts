@@ -3,7 +3,7 @@
 import { type Event, type FullTask, type Piece, classify, readMessage, readPiece, readTask } from "./events";
 import { failedHttp, failedRpc } from "./failures";
 import { type Answer, Http, type Request } from "./http";
-import { type Json, number, object, objects, parsed, text } from "./json";
+import { type Json, number, object, objects, parsed, redacted, text } from "./json";
 import { OpsApi } from "./ops";
 import type { SseEvent } from "./sse";
 import { readTaskInfos } from "./tasks";
@@ -51,6 +51,17 @@ export interface LogEvent {
   /** The A2A 1.0 event; null for kinds that show nothing. */
   readonly event: unknown;
   readonly traceId: string;
+}
+
+export interface SendOptions {
+  /** The idempotency key. */
+  readonly key: string;
+  /** The version that the session must have. */
+  readonly version?: number;
+  /** Wait until the task is terminal or paused. */
+  readonly blocking?: boolean;
+  /** Called with the answer as it was on the wire. */
+  readonly answered?: (result: unknown) => void;
 }
 
 const A2A = {
@@ -141,13 +152,15 @@ export class Api {
   }
 
   /** Send a message with one effect however often it is repeated under one key, and return the first thing it made. */
-  async send(agent: string, message: Json, options: { key: string; version?: number; blocking?: boolean }): Promise<Event> {
+  async send(agent: string, message: Json, options: SendOptions): Promise<Event> {
     const headers = {
       "Idempotency-Key": options.key,
       ...(options.version ? { "If-Match": `"${options.version}"` } : {}),
     };
     const configuration = { returnImmediately: !options.blocking };
-    return classify(await this.#rpc(agent, "SendMessage", { message, configuration }, headers));
+    const result = await this.#rpc(agent, "SendMessage", { message, configuration }, headers);
+    options.answered?.(redacted(result));
+    return classify(result);
   }
 
   /** Cancel a task and return it. */

@@ -24,15 +24,20 @@ export function number(body: Json, key: string): number {
   return typeof value === "number" ? value : 0;
 }
 
-/** The mark of a part whose content is shown and kept nowhere, in the metadata of the part. */
-export const SECRET = "taskplane.dev/secret";
+/** What marks a part whose content is shown and kept nowhere: `kind` in its metadata. */
+export const SECRET = "credential";
+
+/** Return whether a part is marked as secret. */
+export function secret(part: Json): boolean {
+  return object(part["metadata"])?.["kind"] === SECRET;
+}
 
 /** Return JSON without the content of parts that are marked as secret. */
 export function redacted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(redacted);
   const body = object(value);
   if (!body) return value;
-  if (object(body["metadata"])?.[SECRET] === true) return { metadata: body["metadata"] };
+  if (secret(body)) return { metadata: body["metadata"] };
   return Object.fromEntries(Object.entries(body).map(([key, inner]) => [key, redacted(inner)]));
 }
 

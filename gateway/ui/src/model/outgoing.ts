@@ -8,7 +8,8 @@ import type { Draft, Failure, Message, Part } from "./view";
 export interface Outgoing {
   readonly id: string;
   readonly draft: Draft;
-  readonly began: number;
+  /** The time of the last attempt, in ms since 1970. */
+  began: number;
   /** Made once, so that a repetition is the same message; null before the first attempt. */
   message: Json | null;
   /** The idempotency key; another one if another message is sent under the same id. */
@@ -26,7 +27,7 @@ export function newId(): string {
 export function messageOf(id: string, draft: Draft, contextId: string, goesTo: Continuation): Json {
   const parts: Part[] = draft.text || (!draft.files.length && !draft.secret) ? [{ text: draft.text }] : [];
   for (const { name, mediaType, base64 } of draft.files) parts.push({ raw: base64, filename: name, mediaType });
-  if (draft.secret) parts.push({ data: { credential: draft.secret }, metadata: { [SECRET]: true } });
+  if (draft.secret) parts.push({ data: { credential: draft.secret }, metadata: { kind: SECRET } });
   return {
     messageId: id,
     role: "ROLE_USER",

@@ -118,8 +118,9 @@ export class OpenSession {
 
   /** Load the session, if there is one already, and follow it until `close`. Return when it was loaded or refused. */
   async open(): Promise<void> {
-    const first = this.#known ? this.#load().catch((error: unknown) => this.#refused(error)) : Promise.resolve();
-    await first;
+    if (this.#known) await this.#load().catch((error: unknown) => this.#refused(error));
+    if (this.#closed.signal.aborted) return;
+    this.#show();
     void this.#read();
   }
 
@@ -535,7 +536,10 @@ export class OpenSession {
           const failure = failureOf(error);
           this.#record("received", "error", failure, { messageId: id });
           if (failure.code === "OFFLINE" && !this.#online) this.#state(out, "queued");
-          else if (!(await this.#resolved(out, failure))) return { ok: false, failure };
+          else if (!(await this.#resolved(out, failure))) {
+            this.#show();
+            return { ok: false, failure };
+          }
         }
       }
     });
@@ -543,12 +547,13 @@ export class OpenSession {
 
   async #post(out: Outgoing): Promise<void> {
     const again = out.message !== null;
+    out.began = this.#now();
     out.message ??= messageOf(out.id, out.draft, this.#id, this.#goesTo());
     const version = this.#running() || again ? 0 : this.#version;
     const { message, key } = out;
     this.#record("sent", "request", { method: "SendMessage", params: { message: redacted(message) } }, { messageId: out.id });
-    const event = await this.#api.send(this.#agent, message, { key, version });
-    this.#record("received", "response", event, about(event));
+    const answered = (result: unknown): void => this.#record("received", "response", result, about(classify(result)));
+    const event = await this.#api.send(this.#agent, message, { key, version, answered });
     this.#outgoing.delete(out.id);
     this.#sent();
     this.#known = true;
@@ -615,8 +620,8 @@ export class OpenSession {
     const message = { messageId, role: "ROLE_USER", contextId: this.#id, parts: [{ text: "" }], metadata };
     this.#record("sent", "request", { method: "SendMessage", params: { message } }, { messageId });
     try {
-      const event = await this.#persist(() => this.#api.send(this.#agent, message, { key: messageId }));
-      this.#record("received", "response", event, { messageId });
+      const answered = (result: unknown): void => this.#record("received", "response", result, { messageId });
+      const event = await this.#persist(() => this.#api.send(this.#agent, message, { key: messageId, answered }));
       this.#epoch++;
       this.#apply(event, true);
     } catch (error) {
