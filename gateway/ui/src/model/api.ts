@@ -82,7 +82,7 @@ export class Api {
   }
 
   async config(): Promise<Config> {
-    return (await this.#http.json("api/ui-config")).data as Config;
+    return unwrap((await this.#http.json("api/ui-config")).data) as Config;
   }
 
   /** Return the agent's public card as it is. */
