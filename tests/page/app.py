@@ -188,8 +188,6 @@ class App:
 
     async def has_states(self, *states: str) -> None:
         """Opens the timeline and waits until it has these states."""
-        if __import__("os").environ.get("PGX"):
-            return
         await self.show("Tasks")
         await until(self.states, lambda found: found == list(states))
 
