@@ -1,6 +1,7 @@
 /** What the user asks for, and what the session shows whatever the server and the network do. */
 
 import { describe, expect, it } from "vitest";
+import { Stored } from "../src/model/stored";
 import { eachWithGateway, eventually, idle, lines, said, until } from "./opened";
 
 const place = eachWithGateway();
@@ -287,6 +288,22 @@ describe("joining", () => {
     place.gateway.tell("t2", "working", "two", { partial: true, id: "m" });
     const view = await until(session, (now) => lines(now).includes("agent: one two (live)"));
     expect(lines(view).slice(2)).toEqual(["user: hold of another", "agent: one two (live)"]);
+  });
+
+  it("shows the tasks that were known last until the server can be reached, and then what it says (M10)", async () => {
+    const entries = new Map<string, string>();
+    const storage = { getItem: (key: string) => entries.get(key) ?? null, setItem: (key: string, value: string) => entries.set(key, value) };
+    const stored = new Stored(() => storage as unknown as Storage);
+    const session = await place.open({ stored });
+    await session.send(said("A"));
+    const { id } = await idle(session);
+    session.close();
+    place.gateway.begin("B");
+    place.gateway.fault = (request) => (request.method === "GET" ? "break" : undefined);
+    const again = await place.open({ id, stored });
+    expect([again.view.status, again.view.tasks.map((task) => task.id)]).toEqual(["loading", ["t1"]]);
+    place.gateway.fault = () => undefined;
+    expect((await until(again, (view) => view.status === "ready")).tasks.map((task) => task.id)).toEqual(["t1", "t2"]);
   });
 
   it("says that a session is missing", async () => {

@@ -16,6 +16,8 @@ export type { Channel, SessionOptions } from "./core";
 const OLDER_PAGE = 500;
 const HIDDEN_AFTER = 30_000;
 const TRIES = 4;
+/** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
+const RECENT = 12;
 
 export class OpenSession {
   readonly #core: Core;
@@ -60,6 +62,7 @@ export class OpenSession {
     if (this.#core.known) await this.#reader.load().catch((error: unknown) => this.#reader.refused(error));
     this.#core.show();
     void this.#reader.run();
+    void this.#reader.loadArtifacts(RECENT);
   }
 
   /** End everything; nothing is told to listeners any more. */
