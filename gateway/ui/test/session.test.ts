@@ -53,16 +53,26 @@ describe("sending", () => {
     const session = await place.open();
     await session.send(said("one"));
     await idle(session);
+    place.gateway.fault = () => "break";
     session.setOnline(false);
+    await until(session, ({ connection }) => connection === "offline");
     const sent = [session.send(said("two")), session.send(said("three"))];
     const view = await until(session, ({ rows }) => rows.length === 4);
     expect(view.connection).toBe("offline");
     expect(lines(view).slice(2)).toEqual(["user: two (queued)", "user: three (queued)"]);
+    place.gateway.fault = () => undefined;
     session.setOnline(true);
     expect((await Promise.all(sent)).map(({ ok }) => ok)).toEqual([true, true]);
     await idle(session);
     const texts = place.gateway.accepted.map((message) => message["parts"][0].text);
     expect(texts).toEqual(["one", "two", "three"]);
+  });
+
+  it("does not believe the browser that it is offline while the server answers, as one on this machine does", async () => {
+    const session = await place.open();
+    session.setOnline(false);
+    expect(await session.send(said("hello"))).toMatchObject({ ok: true });
+    expect((await idle(session)).connection).toBe("live");
   });
 
   it("refuses to send into a session that was changed elsewhere, and shows the change (scenario 10)", async () => {
