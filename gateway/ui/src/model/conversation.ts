@@ -290,8 +290,8 @@ export class Conversation {
 
   #grow(taskId: string, piece: Message): void {
     const live = this.#live.get(taskId);
-    const before = live?.id === piece.id ? live.text : "";
-    this.#live.set(taskId, { ...piece, taskId, text: before + piece.text });
+    const text = (live?.id === piece.id ? live.text : "") + piece.text;
+    this.#live.set(taskId, { ...piece, taskId, text, parts: [{ text }] });
   }
 
   #final(taskId: string, message: Message): void {
@@ -308,7 +308,7 @@ export class Conversation {
     this.#live.delete(taskId);
     if (!live?.text) return;
     const metadata = { ...live.metadata, kagent_adk_partial: false, adk_partial: false, [INTERRUPTED]: true };
-    this.#upsert({ ...live, parts: [{ text: live.text }], partial: false, metadata }, taskId);
+    this.#upsert({ ...live, partial: false, metadata }, taskId);
   }
 
   #artifact(update: ArtifactUpdate): void {
