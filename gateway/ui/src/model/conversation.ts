@@ -139,6 +139,11 @@ export class Conversation {
     this.#said.add(message.id);
   }
 
+  /** Note that the server has a message of the user. */
+  accept(messageId: string): void {
+    this.#said.delete(messageId);
+  }
+
   /** Remove a message of the user that the server did not accept. */
   unsay(messageId: string): void {
     this.#said.delete(messageId);
@@ -221,7 +226,7 @@ export class Conversation {
     const history = this.#placed(task.history);
     const gone = lost(before, history, cut);
     const ids = new Set(history.map((message) => message.id));
-    const stays = (message: Message): boolean => (cut !== null && cameAfter(cut, message)) || this.#said.has(message.id);
+    const stays = (message: Message): boolean => (cut ? cameAfter(cut, message) : this.#said.has(message.id));
     this.#cut = null;
     this.#live.clear();
     this.#progress.clear();

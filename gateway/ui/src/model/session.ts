@@ -12,7 +12,7 @@ import type { Slots } from "./slots";
 import type { SseEvent } from "./sse";
 import { AT_REST, PAUSED } from "./states";
 import { type Pauses, follow, sleep } from "./stream";
-import { readTaskInfo } from "./tasks";
+import { latestRunning, readTaskInfo } from "./tasks";
 import type { Draft, Failure, Sent, SessionView, WireRecord } from "./view";
 
 /** What is used of a BroadcastChannel. */
@@ -430,7 +430,7 @@ export class OpenSession {
     this.#title = session.title;
     this.#agent = session.agent || this.#agent;
     this.#version = session.version;
-    this.#canUndo ||= session.canUndo;
+    this.#canUndo = session.canUndo;
     this.#status = "ready";
     this.#failure = null;
     this.#changed();
@@ -500,7 +500,7 @@ export class OpenSession {
   }
 
   #running(): SessionView["running"] {
-    return this.#conversation.taskList.findLast((task) => task.state === "submitted" || task.state === "working") ?? null;
+    return latestRunning(this.#conversation.taskList);
   }
 
   #agentOf(taskId: string): string {
@@ -555,6 +555,7 @@ export class OpenSession {
     const answered = (result: unknown): void => this.#record("received", "response", result, about(classify(result)));
     const event = await this.#api.send(this.#agent, message, { key, version, answered });
     this.#outgoing.delete(out.id);
+    this.#conversation.accept(out.id);
     this.#sent();
     this.#known = true;
     this.#status = "ready";

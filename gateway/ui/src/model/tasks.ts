@@ -16,20 +16,6 @@ export class Tasks {
     return (this.#list ??= [...this.#tasks.values()]);
   }
 
-  get latest(): TaskInfo | null {
-    return this.list.at(-1) ?? null;
-  }
-
-  /** Return the newest task that is not terminal (M3). */
-  get latestIncomplete(): TaskInfo | null {
-    return this.list.findLast((task) => !TERMINAL.has(task.state)) ?? null;
-  }
-
-  /** Return the newest task that is submitted or working, the only one worth a stream (M5). */
-  get latestRunning(): TaskInfo | null {
-    return this.list.findLast((task) => ACTIVE.has(task.state)) ?? null;
-  }
-
   find(id: string): TaskInfo | null {
     return this.#tasks.get(id) ?? null;
   }
@@ -96,6 +82,16 @@ export class Tasks {
     this.#tasks.set(task.id, task);
     this.#list = null;
   }
+}
+
+/** Return the newest task that is not terminal (M3). */
+export function latestIncomplete(tasks: readonly TaskInfo[]): TaskInfo | null {
+  return tasks.findLast((task) => !TERMINAL.has(task.state)) ?? null;
+}
+
+/** Return the newest task that is submitted or working, the only one worth a stream (M5). */
+export function latestRunning(tasks: readonly TaskInfo[]): TaskInfo | null {
+  return tasks.findLast((task) => ACTIVE.has(task.state)) ?? null;
 }
 
 const EMPTY = {

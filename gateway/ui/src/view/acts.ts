@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Draft, Failure, Sent } from "../model/view";
-import { chat, go, route, session } from "../state";
+import { named, route, session } from "../state";
 import { files, nameDraft, putBack, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
@@ -11,17 +11,14 @@ export const sending = signal(false);
 /** Counts what the reader sent, so that the list shows its end. */
 export const sent = signal(0);
 
-/** Send what is in the box. The text that failed before is retried under its own id. */
+/** Send what is in the box. What failed before and is the same is sent again under its own id. */
 export async function send(): Promise<void> {
   const open = session.value;
   const given = text.value;
   const attached = files.value;
   if (!open || sending.value || (!given.trim() && !attached.length)) return;
-  const failed = open.view.rows.find(
-    (row) => row.kind === "message" && row.sending?.state === "failed" && row.message.text === given && !attached.length,
-  );
   const draft = { text: given, files: attached.map(({ name, mediaType, base64 }) => ({ name, mediaType, base64 })) };
-  await deliver(() => (failed ? open.retry(failed.key) : open.send(draft)), given);
+  await deliver(() => open.send(draft), given);
 }
 
 /** Send something that is not in the box, such as an answer; returns the failure if it was not taken. */
@@ -49,7 +46,7 @@ async function deliver(act: () => Promise<Sent>, given: string): Promise<Failure
     if (given) taken(given);
     if (route.value.name === "chat" && !route.value.session) {
       nameDraft(result.sessionId);
-      go(chat(result.sessionId), true);
+      named(result.sessionId);
     }
   }
   return null;

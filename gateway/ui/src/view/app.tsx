@@ -5,7 +5,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failed } from "../model/failures";
 import type { Failure } from "../model/view";
-import { agent, api, config, key, route, session, sessions, show, view } from "../state";
+import { agent, api, config, key, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, NewChat } from "./chat";
@@ -56,10 +56,7 @@ export function App() {
 }
 
 function Place() {
-  useSignalEffect(() => {
-    const at = route.value;
-    if (at.name === "chat" && (!session.peek() || session.peek()?.view.id !== at.session)) show(at.session);
-  });
+  useSignalEffect(showRoute);
   useEffect(() => void sessions.load(), []);
   const at = route.value;
   if (at.name === "chat") return <Chat />;

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { view } from "../state";
+import { session, view } from "../state";
 import { strings } from "../strings";
 import { Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
@@ -26,7 +26,6 @@ export function Banners() {
   const lost = online.value && connection === "lost";
   const back = useBack(lost, online.value && connection !== "offline");
   const notice = view.value?.notice ?? null;
-  const [dismissed, setDismissed] = useState<typeof notice>(null);
   return (
     <div class="banners">
       {!online.value && <Banner kind="offline" words={strings.chat.offline} />}
@@ -40,9 +39,9 @@ export function Banners() {
           </button>
         </Banner>
       )}
-      {notice && notice !== dismissed && (
+      {notice && (
         <Banner kind="notice" code={notice.code} words={notice.text}>
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => setDismissed(notice)} />
+          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => session.value?.dismiss()} />
         </Banner>
       )}
     </div>

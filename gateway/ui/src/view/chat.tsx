@@ -42,8 +42,8 @@ function Head({ open }: { open: SessionView }) {
   return (
     <header class="head">
       <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
-      <h1 dir="auto" title={title}>
-        {title}
+      <h1 title={title}>
+        <bdi>{title}</bdi>
       </h1>
       {open.agent && (
         <button type="button" class="button quiet agent-button" aria-label={strings.chat.agent} title={strings.chat.agentOf(titleOf(open.agent))} onClick={() => go({ name: "agent", agent: open.agent })}>

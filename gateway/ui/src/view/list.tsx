@@ -50,6 +50,13 @@ export function List({ rows, render, sent, target, onNearStart, before }: ListPr
   }
   list.setOptions(options(rows));
   useLayoutEffect(() => list._didMount(), []);
+  // What lies below the list may grow and take room from it: its end stays in view then.
+  const atEnd = useRef(true);
+  useLayoutEffect(() => {
+    const sized = new ResizeObserver(() => atEnd.current && list.scrollToEnd());
+    if (box.current) sized.observe(box.current);
+    return () => sized.disconnect();
+  }, []);
   useLayoutEffect(() => list._willUpdate());
 
   // The first rows, a send and a target each decide once where the list is.
@@ -75,7 +82,7 @@ export function List({ rows, render, sent, target, onNearStart, before }: ListPr
   const unseen = useUnseen(rows, list.isAtEnd(AT_END));
   return (
     <div class="log-frame">
-      <div class="log" role="log" aria-live="off" aria-label={strings.chat.message} tabIndex={0} ref={box}>
+      <div class="log" role="log" aria-live="off" aria-label={strings.chat.message} tabIndex={0} ref={box} onScroll={() => (atEnd.current = list.isAtEnd(AT_END))}>
         {before}
         <div class="log-space" style={{ height: `${list.getTotalSize()}px` }}>
           {items.map((item) => {

@@ -4,7 +4,7 @@ import { useId, useState } from "preact/hooks";
 import type { Failure, Message, TaskInfo } from "../model/view";
 import { mayWrite, view } from "../state";
 import { strings } from "../strings";
-import { say, sending } from "./acts";
+import { focusBox, say, sending } from "./acts";
 import { useCard } from "./card";
 import { Icon } from "./icons";
 import { Markdown } from "./markdown";
@@ -32,7 +32,11 @@ function Answer() {
       class="answer"
       onSubmit={(event) => {
         event.preventDefault();
-        if (text.trim()) void say({ text, files: [] }).then((failed) => !failed && setText(""));
+        if (text.trim()) void say({ text, files: [] }).then((failed) => {
+          if (failed) return;
+          setText("");
+          focusBox();
+        });
       }}
     >
       <input
@@ -66,6 +70,7 @@ function Credential() {
         void say({ text: "", files: [], secret }).then((failed) => {
           setFailure(failed);
           setSecret("");
+          if (!failed) focusBox();
         });
       }}
     >

@@ -102,8 +102,10 @@ function End({ task }: { task: TaskInfo }) {
   return (
     <div class="end" data-state={task.state} data-task-id={task.id} role={task.state === "failed" ? "alert" : undefined} data-code={task.error || task.state}>
       <Icon name={task.state === "canceled" ? "canceled" : "alert"} size={16} />
-      <p dir="auto">
-        <strong>{strings.states[task.state]}</strong> {what} {todo || strings.endings[task.state]}
+      <p>
+        <strong>{strings.states[task.state]}</strong>
+        {what && <span dir="auto">{what}</span>}
+        <small>{todo || strings.endings[task.state]}</small>
       </p>
       <button
         type="button"

@@ -176,7 +176,7 @@ function Session({ row }: { row: SessionRow }) {
           if (event.key === "Delete" && mayWrite.value) remove(row);
         }}
       >
-        <span class="title" dir="auto">{title}</span>
+        <bdi class="title">{title}</bdi>
         <span class="state-dot" data-state={state} title={strings.states[state]} />
       </a>
       {mayWrite.value && (
@@ -217,7 +217,7 @@ function Rename({ row }: { row: SessionRow }) {
 }
 
 function remove(row: SessionRow): void {
-  const back = sessions.remove(row.id);
+  const back = sessions.remove(row.id, toastFailure);
   const open = route.value.name === "chat" && route.value.session === row.id;
   toast(strings.chat.removed(row.title || strings.chat.untitled), {
     ms: 10_000,

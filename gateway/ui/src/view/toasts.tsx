@@ -30,7 +30,12 @@ export function toastFailure(failure: Failure): void {
 /** Return what happened and what to do, by the code of a failure. */
 export function words(failure: Pick<Failure, "code" | "message" | "suggestion">): [string, string] {
   const known = strings.failures[failure.code];
-  return known ? [known[0], known[1]] : [failure.message || failure.code, failure.suggestion];
+  return known ? [known[0], known[1]] : [sentence(failure.message || failure.code), sentence(failure.suggestion)];
+}
+
+/** Return the words of a server as a sentence. */
+function sentence(given: string): string {
+  return given && given[0]!.toUpperCase() + given.slice(1) + (/[.!?…]$/.test(given) ? "" : ".");
 }
 
 function dismiss(number: number): void {
