@@ -117,6 +117,22 @@ def test_an_installation_from_the_sdist_needs_no_node_and_gives_the_same_wheel(
         assert second.namelist() == first.namelist()
 
 
+def test_the_image_gets_everything_that_a_wheel_with_the_page_is_made_of(wheel: Path, tmp_path: Path) -> None:
+    """Its files are those that the Dockerfile copies before it installs."""
+    before_it, _, _ = (ROOT / "deploy" / "Dockerfile").read_text().partition("RUN python -m venv")
+    ignored = shutil.ignore_patterns("node_modules", "__pycache__")
+    for line in before_it.splitlines():
+        if line.startswith("COPY "):
+            *sources, folder = line.split()[1:]
+            for source in sources:
+                if (ROOT / source).is_dir():
+                    shutil.copytree(ROOT / source, tmp_path / "src" / folder, ignore=ignored)
+                else:
+                    (tmp_path / "src" / folder).mkdir(parents=True, exist_ok=True)
+                    shutil.copy(ROOT / source, tmp_path / "src" / folder)
+    assert page_in(build("wheel", tmp_path / "src", tmp_path / "image")) == page_in(wheel)
+
+
 def test_only_what_the_build_reads_makes_a_page_old(unpacked: Path) -> None:
     """A change of a source does, one of a test does not; without Node on the path it is asked for as a package."""
     page = WebPage(unpacked)
