@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hatch_build import NODE_WHEEL, WebPage
+from hatch_build import NODE_WHEEL, NotBuilt, WebPage
 from tests.repo.tree import ROOT
 from tests.support.node import NO_PACKAGES
 from tests.support.thorough import THOROUGH
@@ -160,6 +160,25 @@ def test_a_wheel_is_never_without_the_page_unless_that_was_asked_for(unpacked: P
     assert (WebPage(unpacked).dist / "not-built.txt").read_text() == "there is no npm\n"
     without = build("wheel", unpacked, tmp_path / "without", UI_SKIP_BUILD="1")
     assert page_in(without) == {f"{PAGE}not-built.txt": b"it was left out with UI_SKIP_BUILD=1\n"}
+
+
+@pytest.mark.skipif(bool(NO_PACKAGES), reason=NO_PACKAGES)
+def test_a_page_that_cannot_be_built_anew_stays_as_it_was_and_the_reason_is_beside_it(unpacked: Path) -> None:
+    """What the gateway may tell everybody is the first line; what the build printed follows."""
+    page = WebPage(unpacked)
+    (page.sources / "node_modules").symlink_to(WebPage(ROOT).sources / "node_modules")
+    (page.sources / "src" / "main.tsx").write_text("export const = ;\n")
+    before = (page.dist / "index.html").read_text()
+    with pytest.raises(NotBuilt):
+        page.build()
+    assert (page.dist / "index.html").read_text() == before
+    first, *rest = (page.dist / "not-built.txt").read_text().splitlines()
+    assert first == "its build failed"
+    assert any("main.tsx" in line for line in rest)
+    (page.sources / "src" / "main.tsx").write_text("document.title = 'again';\n")
+    page.build()
+    assert page.is_fresh()
+    assert not (page.dist / "not-built.txt").exists()
 
 
 @pytest.mark.skipif(not THOROUGH or bool(NO_PACKAGES), reason="installs the packages of the page; with THOROUGH=1")
