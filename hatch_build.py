@@ -39,7 +39,7 @@ class WebPage:
         return not failed.exists() and built.exists() and built.read_text() == self._fingerprint()
 
     def build(self) -> None:
-        """Build the page unless it is fresh. Raise NotBuilt; the reason is then noted beside the page, or in its place."""
+        """Build the page unless it is fresh. Raise NotBuilt, for the reason that is then noted beside the page."""
         if self.is_fresh():
             return
         skipped = bool(os.environ.get("UI_SKIP_BUILD"))
