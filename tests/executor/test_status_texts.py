@@ -204,6 +204,37 @@ async def cancel(plane: Plane, waiting: SubmitResponse) -> None:
     await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
 
 
+@pytest.mark.parametrize("how", ["taken for its own", "swallowed"])
+async def test_texts_end_with_the_run_whatever_a_library_makes_of_the_cancellation(stores: Stores, how: str) -> None:
+    """P8, P9: a cancel scope that is left at that moment takes back the request to cancel; a run that waited for more
+    texts would never be over."""
+
+    begun = asyncio.Event()
+
+    class Scoped(Scripted):
+        async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                assert task is not None
+                task.uncancel()
+                if how == "taken for its own":
+                    raise
+            return None
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Working()
+        await asyncio.Event().wait()
+
+    async with open_plane(stores, ("a", Scoped(script)), status_interval=INTERVAL) as plane:
+        waiting = await plane.submit("wait")
+        await begun.wait()
+        await cancel(plane, waiting)
+        await until(lambda: not plane.room.runs.active)
+
+
 async def test_texts_stop_with_a_run_that_is_cancelled_or_fails(stores: Stores) -> None:
     """P8, P9: nothing follows the terminal event."""
 

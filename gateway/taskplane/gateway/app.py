@@ -9,11 +9,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.errors import error_api, http_status
+from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
 from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply, retry_after
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.routes import MethodNotAllowed, PublicRoute, Route, RouteTable
+from taskplane.gateway.routes import PublicRoute, Route, RouteTable
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
 from taskplane.runtime.principal import Principal, check_operator, enter

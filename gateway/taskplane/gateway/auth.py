@@ -90,6 +90,15 @@ class Authenticator:
                 return self._user(user)
         return self._by_key(request)
 
+    def recognize(self, request: Request) -> Caller | None:
+        """Return the caller as `authenticate` does; None for a request without credentials where they are needed."""
+        try:
+            return self.authenticate(request)
+        except Unauthenticated as error:
+            if error.reason == "NO_CREDENTIALS":
+                return None
+            raise
+
     def alive(self, caller: Caller) -> bool:
         """Return whether the caller's credentials are still valid."""
         return caller.key is None or (self._keys is not None and self._keys.alive(caller.key))

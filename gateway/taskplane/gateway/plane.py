@@ -9,6 +9,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
+from taskplane.gateway.page.built import BuiltPage
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
@@ -30,6 +31,8 @@ class Plane:
     authenticator: Authenticator
     streams: Streams
     worker: Worker
+    # The web page as it was built.
+    page: BuiltPage
     # Paces long reads.
     pacer: Pacer
     # One slot for each session that may be imported at once.

@@ -22,11 +22,14 @@ from taskplane.gateway.api import (
     task_infos,
     task_log,
     tasks,
+    ui_config,
 )
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.errors import MethodNotAllowed
 from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.page import serving
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +53,23 @@ class Route:
     operates: bool = False
 
 
-class MethodNotAllowed(PlaneError):
-    """A path that exists for other methods."""
-
-    code = "UNIMPLEMENTED"
-    default_reason = "METHOD_NOT_ALLOWED"
-
-    def __init__(self, allowed: Sequence[str]) -> None:
-        super().__init__(f"this path allows {', '.join(allowed)} only")
-        self.allowed = ", ".join(allowed)
-
-
 _CARDS: Final = ("agent-card.json", "agent.json")
 # The base paths of an agent; the first one is that of the default agent.
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
+
+# The places of the web page; its script knows which is which.
+_PAGE: Final = ("/ui", "/ui/sessions/{session}", "/ui/agents/{agent}", "/ui/ops", "/ui/ops/tasks/{task}")
 
 ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/healthz", probes.healthz),
     PublicRoute("GET", "/readyz", probes.readyz),
     PublicRoute("GET", "/metrics", probes.metrics),
     *(PublicRoute("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
+    PublicRoute("GET", "/", serving.root),
+    *(PublicRoute("GET", path, serving.document) for path in _PAGE),
+    PublicRoute("GET", "/ui/assets/{file}", serving.asset),
+    PublicRoute("GET", "/ui/licenses.txt", serving.licenses),
+    PublicRoute("GET", "/api/ui-config", ui_config.serve),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
     Route("POST", "/api/tasks", tasks.put, writes=True),
     Route("GET", "/api/tasks/{task}", tasks.get),

@@ -1,14 +1,16 @@
 /** The state of the whole page: one signal for each thing that views read, and the acts that change them. */
 
-import { computed, signal } from "@preact/signals";
+import { computed, signal, untracked } from "@preact/signals";
 import { Api, type Config } from "./model/api";
 import { OpenSession } from "./model/session";
 import { SessionList } from "./model/sessions";
 import { browserSlots } from "./model/slots";
 import type { SessionView } from "./model/view";
 
-/** The root of the gateway: the script lies in `ui/assets/` below it. */
-export const ROOT = new URL("../../", import.meta.url);
+// With a name of its own, since Vite reads `new URL("...", import.meta.url)` as the address of an asset.
+const script = import.meta.url;
+/** The root of the gateway: the script lies in `ui/assets/` below it, and in `src/` of the development server. */
+export const ROOT = new URL("../../", script);
 
 export type Route =
   | { readonly name: "chat"; readonly session: string; readonly task: string; readonly message: string; readonly event: string }
@@ -37,18 +39,38 @@ export const mayWrite = computed(() => config.value?.caller?.mayWrite ?? false);
 export const mayOperate = computed(() => config.value?.caller?.mayOperate ?? false);
 
 let unsubscribe = (): void => undefined;
+/** The id of the session that is shown; null: none yet. */
+let shown: string | null = null;
 
 /** Show a session; an empty id: a new conversation with the chosen agent. */
 export function show(id: string): void {
+  shown = id;
   unsubscribe();
   session.value?.close();
   const opened = new OpenSession(api, { id, agent: agent.value, slots: browserSlots(), ...(channel ? { channel } : {}) });
   unsubscribe = opened.onChange(() => {
     view.value = opened.view;
+    sessions.note(opened.view);
   });
   session.value = opened;
   view.value = opened.view;
   void opened.open();
+}
+
+/** Show the session of the address, unless it is shown already. */
+export function showRoute(): void {
+  const at = route.value;
+  if (at.name !== "chat") return;
+  if (at.session !== shown) untracked(() => show(at.session));
+  if (!at.task && !at.event) return;
+  selected.value = at.task;
+  panel.value = at.event ? "events" : "tasks";
+}
+
+/** The new conversation that is shown has become a session: give the page its address. */
+export function named(id: string): void {
+  shown = id;
+  go(chat(id), true);
 }
 
 /** Return the address of a place in the page, below whatever path the gateway is served. */

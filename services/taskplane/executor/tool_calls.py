@@ -11,7 +11,12 @@ def kind_of(message: a2a.Message, part: a2a.Part) -> str:
 
     Empty: it is not marked, or a user said it. Users may mark what they like; it stays what they said.
     """
-    if message.role == a2a.ROLE_USER or not (part.HasField("data") and part.HasField("metadata")):
+    return "" if message.role == a2a.ROLE_USER else mark_of(part)
+
+
+def mark_of(part: a2a.Part) -> str:
+    """Return how a data part is marked, whoever said it; empty if it is not."""
+    if not (part.HasField("data") and part.HasField("metadata")):
         return ""
     # To ask a map for a key that is not there would put it there.
     marks = part.metadata.fields

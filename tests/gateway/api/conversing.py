@@ -34,6 +34,7 @@ class Way(NamedTuple):
 
 
 WAYS = [Way(version, streams) for version in ("0.3", "1.0") for streams in (False, True)]
+STREAMS = [way for way in WAYS if way.streams]
 
 
 def name_of(way: Way) -> str:

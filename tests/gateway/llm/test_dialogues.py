@@ -13,6 +13,7 @@ from tests.executor.llm.turns import stage
 from tests.executor.plane import until
 from tests.gateway.api.conversing import (
     INVOCATION,
+    STREAMS,
     WAYS,
     Way,
     data,
@@ -32,7 +33,6 @@ from taskplane.executor.adapters import adapt
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STREAMS = [way for way in WAYS if way.streams]
 SENDS = [way for way in WAYS if not way.streams]
 each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)
 NEXT = {"0.3": "message/send", "1.0": "SendMessage"}

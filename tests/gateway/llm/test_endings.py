@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from tests.executor.llm.processes import command, is_gone
 from tests.executor.plane import until
-from tests.gateway.api.conversing import WAYS, Way, name_of, state_of
+from tests.gateway.api.conversing import STREAMS, Way, name_of, state_of
 from tests.gateway.llm.served import Served, kinds, log, open_served, task_id, writing
 from tests.gateway.llm.tool_server import open_tool_server
 from tests.gateway.plane import GROWING, Event, fresh
@@ -21,7 +21,6 @@ from tests.support.thorough import THOROUGH
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STREAMS = [way for way in WAYS if way.streams]
 CANCEL = {"0.3": "tasks/cancel", "1.0": "CancelTask"}
 SUBSCRIBE = {"0.3": "tasks/resubscribe", "1.0": "SubscribeToTask"}
 each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.executor.plane import until
-from tests.gateway.api.conversing import WAYS, Way, data, name_of, payload, state_of, texts, told
+from tests.gateway.api.conversing import STREAMS, WAYS, Way, data, name_of, payload, state_of, texts, told
 from tests.gateway.llm.served import Served, artifacts, chunks, conversation, kinds, log, open_served, writing
 from tests.gateway.plane import Event, fresh
 from tests.support.scripted_model import (
@@ -29,7 +29,6 @@ from taskplane.executor.agent import AgentError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STREAMS = [way for way in WAYS if way.streams]
 each_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
 each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)
 

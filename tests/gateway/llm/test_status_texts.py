@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from tests.executor.llm.turns import stage
 from tests.executor.plane import until
-from tests.gateway.api.conversing import WAYS, Way, data, name_of, state_of, texts
+from tests.gateway.api.conversing import STREAMS, Way, data, name_of, state_of, texts
 from tests.gateway.llm.served import (
     Served,
     chunks,
@@ -30,7 +30,6 @@ from taskplane.executor.agents.llm import LanguageModel
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 INTERVAL = 0.02
-STREAMS = [way for way in WAYS if way.streams]
 each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.executor.plane import until
-from tests.gateway.api.conversing import WAYS, Way, data, name_of, payload, state_of, texts, told
+from tests.gateway.api.conversing import STREAMS, WAYS, Way, data, name_of, payload, state_of, texts, told
 from tests.gateway.llm.served import (
     Served,
     artifacts,
@@ -25,7 +25,6 @@ from tests.support.scripted_model import CallPiece, Delta, Finish, Until, calls,
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STREAMS = [way for way in WAYS if way.streams]
 SUBSCRIBE = {"0.3": "tasks/resubscribe", "1.0": "SubscribeToTask"}
 each_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
 each_version = pytest.mark.parametrize("way", STREAMS, ids=name_of)

@@ -47,13 +47,15 @@ class StatusTexts:
         if self._writer is None:
             yield
             return
-        task = asyncio.create_task(self._write(self._writer, turn), name=f"status texts of task {self.task_id}")
+        ended = asyncio.Event()
+        task = asyncio.create_task(self._write(self._writer, turn, ended), name=f"status texts of task {self.task_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             yield
         finally:
             # Not waited for here: a call that hangs must not keep the task from ending.
+            ended.set()
             task.cancel()
 
     async def close(self) -> None:
@@ -61,8 +63,9 @@ class StatusTexts:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _write(self, writer: port.StatusWriter, turn: Callable[[], port.Turn]) -> None:
-        while True:
+    async def _write(self, writer: port.StatusWriter, turn: Callable[[], port.Turn], ended: asyncio.Event) -> None:
+        # Libraries may swallow the cancellation, or mark it as their own.
+        while not ended.is_set():
             await asyncio.sleep(self._ports.status_interval)
             if not self._buffer.takes_status_texts:
                 return
@@ -77,7 +80,7 @@ class StatusTexts:
                 if not self._outbox.blocked and self._buffer.status_text(text):
                     recent.appendleft(text)
             except BaseException as error:
-                if is_ours(error):
+                if is_ours(error) or (ended.is_set() and isinstance(error, asyncio.CancelledError)):
                     raise
                 self._tell(error)
 

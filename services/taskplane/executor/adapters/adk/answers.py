@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from google.genai import types
 
-from taskplane.executor.adapters.adk.content import kind_of
 from taskplane.executor.adapters.adk.events import Call
 from taskplane.executor.agent import AskAuth, AskInput, Message, text_of
+from taskplane.executor.tool_calls import mark_of
 from taskplane.runtime.json_values import to_dict, to_json
 
 # The calls by which ADK itself asks its user.
@@ -63,7 +63,7 @@ def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[type
     for part in message.parts:
         if not part.HasField("data"):
             continue
-        if kind_of(part) == "function_response":
+        if mark_of(part) == "function_response":
             fields = to_dict(part.data.struct_value)
             named[str(fields.get("id", ""))] = fields.get("response")
         else:

@@ -6,21 +6,13 @@ from typing import Any, Final
 
 from google.genai import types
 
-from taskplane.executor.agent import Artifact, ArtifactChunk, Message, Part
+from taskplane.executor.agent import Artifact, ArtifactChunk, Message
+from taskplane.executor.tool_calls import mark_of
 from taskplane.runtime.json_values import to_json
-from taskplane.runtime.message_metadata import TOOL_KEYS
 
 _RAW_PIECE: Final = 1024 * 1024
 # A character takes at most four bytes.
 _TEXT_PIECE: Final = _RAW_PIECE // 4
-
-
-def kind_of(part: Part) -> str:
-    """Return `function_call` or `function_response` for a data part that is marked so, else ""."""
-    if not part.HasField("metadata"):
-        return ""
-    marks = part.metadata.fields
-    return next((marks[key].string_value for key in TOOL_KEYS if key in marks), "")
 
 
 def content_of(message: Message, role: str) -> types.Content:
@@ -39,7 +31,7 @@ def content_of(message: Message, role: str) -> types.Content:
         elif part.HasField("url"):
             file = types.FileData(file_uri=part.url, mime_type=part.media_type or None)
             parts.append(types.Part(file_data=file))
-        elif part.HasField("data") and not (role == "model" and kind_of(part)):
+        elif part.HasField("data") and not (role == "model" and mark_of(part)):
             parts.append(types.Part(text=json.dumps(to_json(part.data), ensure_ascii=False)))
     return types.Content(role=role, parts=parts)
 

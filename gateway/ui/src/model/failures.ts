@@ -1,0 +1,84 @@
+/** Failures between the page and a server, in one form whatever the transport said. */
+
+import { type Json, number, object, objects, text } from "./json";
+import type { Failure } from "./view";
+
+/** An error that carries what a person can act on. */
+export class Failed extends Error {
+  readonly failure: Failure;
+  /** Seconds that the server asked to wait; 0: it did not. */
+  readonly retryAfter: number;
+
+  constructor(failure: Partial<Failure> & { code: string; message: string }, retryAfter = 0) {
+    super(failure.message);
+    this.name = "Failed";
+    this.failure = { suggestion: "", retryable: false, requestId: "", status: 0, metadata: {}, ...failure };
+    this.retryAfter = retryAfter;
+  }
+
+  static of(code: string, message: string): Failed {
+    return new Failed({ code, message });
+  }
+}
+
+/** Return the failure for whatever was thrown. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof Failed) return error.failure;
+  const message = error instanceof Error ? error.message : String(error);
+  return Failed.of("NOT_UNDERSTOOD", message).failure;
+}
+
+/** Return whether the request may not have reached the server, or its answer not this client. */
+export function unanswered(error: unknown): boolean {
+  return error instanceof Failed && (error.failure.status === 0 || error.failure.status >= 500) && error.failure.retryable;
+}
+
+/** Return the failure for a JSON-RPC error object (A2A 1.0, section 5.4). */
+export function failedRpc(error: Json): Failed {
+  const details = objects(error["data"]);
+  const info = detail(details, "ErrorInfo");
+  const delay = Number.parseFloat(text(detail(details, "RetryInfo"), "retryDelay")) || 0;
+  const metadata = strings(object(info["metadata"]) ?? {});
+  const code = number(error, "code");
+  return new Failed(
+    {
+      code: metadata["reason"] ?? (text(info, "reason") || `RPC${code}`),
+      message: text(error, "message") || "The server gave no reason.",
+      suggestion: metadata["suggestion"] ?? "",
+      retryable: delay > 0 || code === -32603 || code === -32029,
+      requestId: metadata["requestId"] ?? "",
+      status: 200,
+      metadata: { ...metadata, rpc: String(code) },
+    },
+    delay,
+  );
+}
+
+/** Return the failure for an HTTP status and its body. */
+export function failedHttp(status: number, body: unknown, retryAfter = 0): Failed {
+  const fields = object(body) ?? {};
+  const error = fields["error"];
+  if (object(error) && number(object(error) ?? {}, "code") < 0) return failedRpc(object(error) ?? {});
+  const inner = object(error) ?? {};
+  const told = typeof error === "string" ? error : text(inner, "message") || text(fields, "message");
+  return new Failed(
+    {
+      code: text(fields, "code") || text(inner, "status") || `HTTP${status}`,
+      message: told || `The server answered HTTP ${status}.`,
+      suggestion: text(fields, "suggestion"),
+      retryable: fields["retryable"] === true || [429, 500, 502, 503, 504].includes(status),
+      requestId: text(fields, "requestId"),
+      status,
+      metadata: strings(object(fields["metadata"]) ?? {}),
+    },
+    retryAfter || number(fields, "retryAfter"),
+  );
+}
+
+function detail(details: readonly Json[], type: string): Json {
+  return details.find((one) => text(one, "@type").endsWith(`google.rpc.${type}`)) ?? {};
+}
+
+function strings(body: Json): Record<string, string> {
+  return Object.fromEntries(Object.entries(body).map(([key, value]) => [key, String(value)]));
+}

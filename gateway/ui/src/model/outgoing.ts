@@ -1,0 +1,49 @@
+/** Messages of the user on their way to the server: what is sent, and what is shown of it meanwhile. */
+
+import type { Continuation } from "./continuation";
+import { readMessage } from "./events";
+import { type Json, SECRET } from "./json";
+import type { Draft, Failure, Message, Part } from "./view";
+
+export interface Outgoing {
+  readonly id: string;
+  readonly draft: Draft;
+  /** The time of the last attempt, in ms since 1970. */
+  began: number;
+  /** Made once, so that a repetition is the same message; null before the first attempt. */
+  message: Json | null;
+  /** The idempotency key; another one if another message is sent under the same id. */
+  key: string;
+  state: "sending" | "queued" | "failed";
+  failure: Failure | null;
+}
+
+/** Return a random id; it works where `crypto.randomUUID` does not, over plain HTTP on another host. */
+export function newId(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Return the message for a draft as A2A 1.0 JSON. */
+export function messageOf(id: string, draft: Draft, contextId: string, goesTo: Continuation): Json {
+  const parts: Part[] = draft.text || (!draft.files.length && !draft.secret) ? [{ text: draft.text }] : [];
+  for (const { name, mediaType, base64 } of draft.files) parts.push({ raw: base64, filename: name, mediaType });
+  if (draft.secret) parts.push({ data: { credential: draft.secret }, metadata: { kind: SECRET } });
+  return {
+    messageId: id,
+    role: "ROLE_USER",
+    parts,
+    contextId,
+    ...(goesTo.taskId ? { taskId: goesTo.taskId } : {}),
+    ...(goesTo.referenceTaskIds.length ? { referenceTaskIds: goesTo.referenceTaskIds } : {}),
+  };
+}
+
+/** Return what is shown of a message before the server has it: everything but a secret. */
+export function shownOf(message: Json): Message {
+  return readMessage(message);
+}
+
+/** Return whether two drafts say the same, so that sending the second one repeats the first one. */
+export function sameDraft(a: Draft, b: Draft): boolean {
+  return a.text === b.text && a.secret === b.secret && JSON.stringify(a.files) === JSON.stringify(b.files);
+}

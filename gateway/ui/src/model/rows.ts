@@ -1,0 +1,166 @@
+/** The lines of a conversation, made of messages, tool calls, artifacts and the ends of tasks. */
+
+import { INTERRUPTED, toolOf } from "./events";
+import { AT_REST, PAUSED } from "./states";
+import type { Artifact, Failure, Message, Part, Row, TaskInfo, ToolCall } from "./view";
+
+export interface Sending {
+  readonly state: "sending" | "queued" | "failed";
+  readonly failure: Failure | null;
+}
+
+export interface Shown {
+  readonly messages: readonly Message[];
+  readonly live: ReadonlyMap<string, Message>;
+  readonly artifacts: readonly Artifact[];
+  readonly tasks: readonly TaskInfo[];
+  readonly paused: TaskInfo | null;
+  readonly sending: ReadonlyMap<string, Sending>;
+  readonly hasOlder: boolean;
+  readonly rewinding: boolean;
+}
+
+/** Makes rows and keeps the objects of those that have not changed. */
+export class Rows {
+  #shown: Shown | null = null;
+  #rows: readonly Row[] = [];
+  #known = new Map<string, Row>();
+  #growing = new Map<string, number>();
+
+  /** Return the rows; the same array if nothing in them has changed. */
+  of(shown: Shown): readonly Row[] {
+    const before = this.#shown;
+    this.#shown = shown;
+    const changed = before && KEYS.filter((key) => before[key] !== shown[key]);
+    if (changed?.length === 0) return this.#rows;
+    if (changed?.join() === "live" && this.#grow(shown.live)) return this.#rows;
+    const { rows, growing } = make(shown);
+    const known = this.#known;
+    this.#known = new Map();
+    rows.forEach((row, index) => {
+      const same = known.get(row.key);
+      if (same && equal(same, row)) rows[index] = same;
+      this.#known.set(row.key, rows[index] ?? row);
+    });
+    this.#growing = growing;
+    const old = this.#rows;
+    if (rows.length !== old.length || rows.some((row, index) => row !== old[index])) this.#rows = rows;
+    return this.#rows;
+  }
+
+  /** Replace the rows of growing texts only; return false if other texts grow than before. */
+  #grow(live: ReadonlyMap<string, Message>): boolean {
+    const rows = [...this.#rows];
+    if (live.size !== this.#growing.size) return false;
+    for (const [taskId, message] of live) {
+      const index = this.#growing.get(taskId) ?? -1;
+      const row = rows[index];
+      if (row?.kind !== "message" || row.key !== message.id) return false;
+      rows[index] = { ...row, message };
+    }
+    this.#rows = rows;
+    return true;
+  }
+}
+
+const KEYS = ["messages", "live", "artifacts", "tasks", "paused", "sending", "hasOlder", "rewinding"] as const;
+
+function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
+  const { messages, live, sending, paused } = shown;
+  const tasks = new Map(shown.tasks.map((task) => [task.id, task]));
+  const last = new Map<string, number>();
+  messages.forEach((message, index) => last.set(message.taskId, index));
+  const first = shown.hasOlder ? undefined : messages.find((message) => message.role === "user");
+  const question = paused && ask(paused, messages, last, sending);
+  const rows: Row[] = [];
+  const growing = new Map<string, number>();
+  const keys = new Map<string, number>();
+  const calls = new Map<string, { -readonly [Key in keyof ToolCall]: ToolCall[Key] }>();
+  let group: ToolCall[] | null = null;
+  let groupTask = "";
+
+  const unique = (key: string): string => {
+    const count = keys.get(key) ?? 0;
+    keys.set(key, count + 1);
+    return count ? `${key}#${count}` : key;
+  };
+  const tell = (message: Message, live: boolean): void => {
+    group = null;
+    if (live) growing.set(message.taskId, rows.length);
+    rows.push({
+      kind: "message",
+      key: unique(message.id || "message"),
+      message,
+      live,
+      interrupted: message.metadata[INTERRUPTED] === true,
+      sending: sending.get(message.id) ?? null,
+      canRewind: !shown.rewinding && message.invocationId !== "" && message !== first && !sending.has(message.id),
+    });
+  };
+  const call = (taskId: string, part: Part): void => {
+    const tool = toolOf(part);
+    if (!tool) return;
+    const key = `${taskId}/${tool.id || tool.name}`;
+    let known = calls.get(key);
+    if (!known || (tool.called && known.state === "done")) {
+      const rests = AT_REST.has(tasks.get(taskId)?.state ?? "completed");
+      known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state: rests ? "interrupted" : "running" };
+      calls.set(key, known);
+      if (!group || groupTask !== taskId) {
+        group = [];
+        groupTask = taskId;
+        rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: group });
+      }
+      group.push(known);
+    }
+    if (tool.called) return;
+    known.response = tool.body;
+    known.state = "done";
+  };
+  const close = (task: TaskInfo): void => {
+    const text = live.get(task.id);
+    if (text) tell(text, true);
+    for (const artifact of shown.artifacts)
+      if (artifact.taskId === task.id)
+        rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
+    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
+    group = null;
+  };
+
+  messages.forEach((message, index) => {
+    const task = tasks.get(message.taskId);
+    const closes = task !== undefined && last.get(task.id) === index;
+    const said = message.parts.some((part) => !toolOf(part));
+    const reason = closes && ENDS.has(task.state) && message.role === "agent" && message.text === task.error;
+    if (said && !reason && message !== question) tell(message, false);
+    for (const part of message.parts) call(message.taskId, part);
+    if (closes) close(task);
+  });
+  for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
+  if (question !== null && paused) rows.push({ kind: "question", key: `question-${paused.id}`, task: paused, message: question ?? null });
+  return { rows, growing };
+}
+
+const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);
+
+/** Return the message with which a task asks; undefined if there is none, null if its answer is on the way. */
+function ask(
+  paused: TaskInfo,
+  messages: readonly Message[],
+  last: ReadonlyMap<string, number>,
+  sending: ReadonlyMap<string, Sending>,
+): Message | null | undefined {
+  if (!PAUSED.has(paused.state)) return null;
+  const message = messages[last.get(paused.id) ?? -1];
+  if (message?.role !== "user") return message;
+  return sending.has(message.id) && sending.get(message.id)?.state !== "failed" ? null : undefined;
+}
+
+/** Compare by content, quickly where parts are the same objects. */
+function equal(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || !a || !b) return false;
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => equal((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]));
+}

@@ -1,0 +1,66 @@
+/** A stream that survives broken connections: it is opened again after its last event, after growing pauses. */
+
+import { Failed, failureOf } from "./failures";
+import type { SseEvent } from "./sse";
+import type { Failure } from "./view";
+
+export interface Resumable {
+  /** Open the stream after a place; empty: from wherever the server begins. */
+  open(cursor: string, signal: AbortSignal): AsyncIterable<SseEvent>;
+  /** Take an event; return true if it was the last one that is wanted. */
+  take(event: SseEvent): boolean | Promise<boolean>;
+  /** The server ended the stream without the last event; return whether nothing more will come. */
+  ended(): Promise<boolean>;
+  /** The connection was lost; it is tried again after a pause. */
+  lost?(failure: Failure): void;
+}
+
+export interface Pauses {
+  /** Milliseconds before the first and at most before each further attempt. */
+  readonly first: number;
+  readonly most: number;
+}
+
+const PAUSES: Pauses = { first: 250, most: 5_000 };
+
+/**
+ * Read a stream until its last event, or until `signal` is aborted. Return the place after it. Raise Failed if the server
+ * refuses in a way that a repetition does not change.
+ */
+export async function follow(stream: Resumable, cursor: string, signal: AbortSignal, pauses = PAUSES): Promise<string> {
+  let attempts = 0;
+  while (!signal.aborted) {
+    let wait = 0;
+    try {
+      for await (const event of stream.open(cursor, signal)) {
+        if (signal.aborted) return cursor;
+        attempts = 0;
+        cursor = event.id || cursor;
+        if (await stream.take(event)) return cursor;
+      }
+      if (signal.aborted || (await stream.ended())) return cursor;
+    } catch (error) {
+      if (signal.aborted) return cursor;
+      if (!(error instanceof Failed) || !error.failure.retryable) throw error;
+      wait = error.retryAfter * 1_000;
+      stream.lost?.(failureOf(error));
+    }
+    const pause = Math.min(pauses.most, pauses.first * 2 ** attempts++) * (0.5 + Math.random() / 2);
+    await sleep(Math.max(wait, pause), signal);
+  }
+  return cursor;
+}
+
+/** Wait; return early if `signal` is aborted. */
+export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, milliseconds);
+    signal.addEventListener("abort", done);
+  });
+}

@@ -1,0 +1,81 @@
+/** What the reader can do with the open conversation, with what follows from it in the page. */
+
+import { signal } from "@preact/signals";
+import type { Draft, Failure, Sent } from "../model/view";
+import { named, route, session } from "../state";
+import { files, nameDraft, putBack, taken, text } from "./draft";
+import { toastFailure } from "./toasts";
+
+/** A send has not been answered yet. */
+export const sending = signal(false);
+/** Counts what the reader sent, so that the list shows its end. */
+export const sent = signal(0);
+
+/** Send what is in the box. What failed before and is the same is sent again under its own id. */
+export async function send(): Promise<void> {
+  const open = session.value;
+  const given = text.value;
+  const attached = files.value;
+  if (!open || sending.value || (!given.trim() && !attached.length)) return;
+  const draft = { text: given, files: attached.map(({ name, mediaType, base64 }) => ({ name, mediaType, base64 })) };
+  await deliver(() => open.send(draft), given);
+}
+
+/** Send something that is not in the box, such as an answer; returns the failure if it was not taken. */
+export async function say(draft: Draft): Promise<Failure | null> {
+  const open = session.value;
+  return open && deliver(() => open.send(draft), "");
+}
+
+/** Send a message that failed again; the box loses the same text. */
+export async function retry(id: string, given: string): Promise<void> {
+  const open = session.value;
+  if (open && !sending.value) await deliver(() => open.retry(id), given);
+}
+
+async function deliver(act: () => Promise<Sent>, given: string): Promise<Failure | null> {
+  const open = session.value;
+  sending.value = true;
+  const answer = act();
+  sent.value++;
+  const result = await answer.finally(() => {
+    sending.value = false;
+  });
+  if (!result.ok) return result.failure;
+  if (session.value === open) {
+    if (given) taken(given);
+    if (route.value.name === "chat" && !route.value.session) {
+      nameDraft(result.sessionId);
+      named(result.sessionId);
+    }
+  }
+  return null;
+}
+
+/** Take back a message that failed, and put its text into the box. */
+export function discard(id: string): void {
+  const draft = session.value?.discard(id);
+  if (draft) putBack(draft.text);
+  focusBox();
+}
+
+/** Rewind to a turn; what the reader had said in it goes to the box. */
+export async function rewind(invocation: string): Promise<void> {
+  const result = await session.value?.rewind(invocation);
+  if (!result) return;
+  if ("code" in result) toastFailure(result);
+  else putBack(result.text);
+  focusBox();
+}
+
+/** Undo the last rewind. */
+export async function undo(): Promise<void> {
+  const failure = await session.value?.undo();
+  if (failure) toastFailure(failure);
+  focusBox();
+}
+
+/** Put the focus into the message box, where there is one. */
+export function focusBox(): void {
+  document.getElementById("message")?.focus();
+}

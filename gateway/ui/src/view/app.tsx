@@ -1,0 +1,102 @@
+/** The whole page: reads what the server says of itself, then shows the place that the address names. */
+
+import { effect, useSignalEffect } from "@preact/signals";
+import { Component, type ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Failed } from "../model/failures";
+import type { Failure } from "../model/view";
+import { agent, api, config, key, route, session, sessions, showRoute, view } from "../state";
+import { strings } from "../strings";
+import { online } from "./banner";
+import { Chat, NewChat } from "./chat";
+import { Notice } from "./empty";
+import { AgentPage, Ops, SignIn } from "./parts";
+import { Shell } from "./shell";
+import { words } from "./toasts";
+
+/** The page, from the first request on. */
+export function App() {
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [tries, again] = useState(0);
+  useEffect(() => {
+    let current = true;
+    void api.config().then(
+      (given) => {
+        if (!current) return;
+        setFailure(null);
+        agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
+        config.value = given;
+      },
+      (error: unknown) => current && setFailure(error instanceof Failed ? error.failure : broken(error)),
+    );
+    return () => {
+      current = false;
+    };
+  }, [key.value, tries]);
+  if (failure && failure.status !== 401)
+    return (
+      <Notice title={strings.chat.startFailed} text={words(failure).join(" ")} code={failure.code}>
+        <button type="button" class="button primary" onClick={() => again(tries + 1)}>
+          {strings.chat.retry}
+        </button>
+      </Notice>
+    );
+  if (failure || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
+  return (
+    <Boundary>
+      {config.value && (
+        <Shell>
+          <Boundary>
+            <Place />
+          </Boundary>
+        </Shell>
+      )}
+    </Boundary>
+  );
+}
+
+function Place() {
+  useSignalEffect(showRoute);
+  useEffect(() => void sessions.load(), []);
+  const at = route.value;
+  if (at.name === "chat") return <Chat />;
+  if (at.name === "agent") return <AgentPage key={at.agent} />;
+  if (at.name === "ops") return <Ops />;
+  return (
+    <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}>
+      <NewChat />
+    </Notice>
+  );
+}
+
+/** Shows what broke in a part of the page in its place; drafts are stored, so that a reload is safe. */
+class Boundary extends Component<{ children: ComponentChildren }, { error: unknown }> {
+  override state = { error: null as unknown };
+  static override getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+  override render() {
+    if (this.state.error === null) return this.props.children;
+    return (
+      <Notice title={strings.chat.crashTitle} text={strings.chat.crash} code="PAGE_BROKE">
+        <pre tabIndex={0}>{String(this.state.error)}</pre>
+        <button type="button" class="button primary" onClick={() => location.reload()}>
+          {strings.chat.reload}
+        </button>
+      </Notice>
+    );
+  }
+}
+
+function broken(error: unknown): Failure {
+  return { code: "NOT_UNDERSTOOD", message: String(error), suggestion: "", retryable: true, requestId: "", status: 0, metadata: {} };
+}
+
+effect(() => {
+  const open = route.value.name === "chat" ? view.value : null;
+  document.title = [open?.running ? "●" : "", open?.title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
+});
+effect(() => session.value?.setOnline(online.value));
+const visible = () => session.peek()?.setVisible(!document.hidden);
+document.addEventListener("visibilitychange", visible);
+effect(() => session.value?.setVisible(!document.hidden));

@@ -1,0 +1,39 @@
+/** Attaching files: what the agent does not take is refused before a byte is sent, with the reason. */
+
+import { strings } from "../strings";
+import { type Attached, files, refusal } from "./draft";
+import { accepts, bytes } from "./format";
+
+/** Base64 has four characters for three bytes; the rest of the request has some room beside it. */
+const ROOM = 0.74;
+const UNKNOWN = "application/octet-stream";
+
+/** Attach files to the draft, those that fit the input modes and the size of a request. */
+export async function attach(given: readonly File[], modes: readonly string[], body: number): Promise<void> {
+  refusal.value = "";
+  for (const file of given) {
+    const type = file.type || UNKNOWN;
+    const limit = Math.floor(body * ROOM);
+    const size = files.value.reduce((sum, one) => sum + one.size, file.size);
+    if (modes.length && !accepts(modes, type)) refusal.value = strings.chat.fileRefused(file.name, type, modes.join(", "));
+    else if (size > limit) refusal.value = strings.chat.fileTooBig(file.name, bytes(limit));
+    else {
+      const read = await contentOf(file, type);
+      if (read) files.value = [...files.value, read];
+      else refusal.value = strings.chat.fileUnreadable(file.name);
+    }
+  }
+}
+
+function contentOf(file: File, mediaType: string): Promise<Attached | null> {
+  return new Promise((resolve) => {
+    const reader = new FileReader();
+    reader.onerror = () => resolve(null);
+    reader.onload = () => {
+      const base64 = String(reader.result).split(",", 2)[1] ?? "";
+      const url = mediaType.startsWith("image/") ? URL.createObjectURL(file) : "";
+      resolve({ name: file.name, mediaType, size: file.size, base64, url });
+    };
+    reader.readAsDataURL(file);
+  });
+}

@@ -1,0 +1,43 @@
+/** The blocks of a markdown text. While a text grows, only its last blocks are read again. */
+
+import { lexer, type MarkedToken, type Token } from "marked";
+
+export interface Blocks {
+  readonly text: string;
+  readonly tokens: readonly Token[];
+}
+
+/** How many blocks at the end of a text may still change when more text comes: a list and the space after it. */
+const OPEN = 2;
+
+/** Read a text. With `before`, what was read of a beginning of it, the finished blocks keep their identity. */
+export function blocksOf(given: string, before?: Blocks): Blocks {
+  const text = given.includes("\r") ? given.replace(/\r\n?/g, "\n") : given;
+  if (before?.text === text) return before;
+  const kept = before && text.startsWith(before.text) ? before.tokens.slice(0, -OPEN) : [];
+  const at = kept.reduce((sum, token) => sum + token.raw.length, 0);
+  return { text, tokens: [...kept, ...lexer(text.slice(at), { gfm: true, breaks: true })] };
+}
+
+/** Tell a token by its type. Marked's own union has a generic member, by which TypeScript cannot narrow. */
+export function known(token: Token): MarkedToken {
+  return token as MarkedToken;
+}
+
+/** Return the address of a link if it leads to a page, a mail or a place in this page; else undefined. */
+export function safeLink(href: string): string | undefined {
+  try {
+    return ["http:", "https:", "mailto:"].includes(new URL(href, "https://relative.invalid/").protocol) ? href : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Return a text with its character references replaced, such as `&amp;`. */
+export function decoded(text: string): string {
+  if (!text.includes("&")) return text;
+  return text.replace(
+    /&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/gi,
+    (one) => new DOMParser().parseFromString(one, "text/html").documentElement.textContent ?? one,
+  );
+}

@@ -1,0 +1,162 @@
+/** The conversation: its head, its rows, what goes on, and the box for the next message. */
+
+import type { ComponentChildren } from "preact";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { SessionView } from "../model/view";
+import { config, go, panel, route, session, view, type Panel } from "../state";
+import { strings } from "../strings";
+import { sent } from "./acts";
+import { Banners } from "./banner";
+import { Composer } from "./composer";
+import { Empty, Notice } from "./empty";
+import { Icon, IconButton, type IconName } from "./icons";
+import { drawer, togglePanel } from "./keyboard";
+import { List } from "./list";
+import { spoken } from "./message";
+import { Export } from "./parts";
+import { RowView } from "./rows";
+import { newChat } from "./sidebar";
+import { Progress, UndoStrip } from "./status";
+import { words } from "./toasts";
+
+/** Return how people call an agent. */
+export function titleOf(agent: string): string {
+  return config.value?.agents.find((one) => one.name === agent)?.title || agent;
+}
+
+/** Show the open session. */
+export function Chat() {
+  const open = view.value;
+  if (!open) return null;
+  return (
+    <section class="chat" aria-label={strings.chat.conversation}>
+      <Head open={open} />
+      <Banners />
+      <Body open={open} />
+    </section>
+  );
+}
+
+function Head({ open }: { open: SessionView }) {
+  const title = open.title || (open.id ? strings.chat.untitled : strings.chat.newChat);
+  return (
+    <header class="head">
+      <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
+      <h1 title={title}>
+        <bdi>{title}</bdi>
+      </h1>
+      {open.agent && (
+        <button type="button" class="button quiet agent-button" aria-label={strings.chat.agent} title={strings.chat.agentOf(titleOf(open.agent))} onClick={() => go({ name: "agent", agent: open.agent })}>
+          <Icon name="agent" size={16} />
+          <span>{titleOf(open.agent)}</span>
+        </button>
+      )}
+      {open.id && (
+        <>
+          <Toggle name="tasks" label={strings.chat.tasks} count={open.tasks.length} />
+          <Toggle name="artifacts" label={strings.chat.artifacts} count={open.artifacts.length} />
+          <Toggle name="events" label={strings.chat.events} count={0} />
+          <Export />
+        </>
+      )}
+    </header>
+  );
+}
+
+function Toggle({ name, label, count }: { name: Panel & IconName; label: string; count: number }) {
+  return (
+    <button type="button" class="button quiet toggle" aria-label={label} title={label} aria-pressed={panel.value === name} onClick={() => togglePanel(name)}>
+      <Icon name={name} size={16} />
+      <span class="wide-only">{label}</span>
+      {count > 0 && <span class="count">{count}</span>}
+    </button>
+  );
+}
+
+function Body({ open }: { open: SessionView }) {
+  if (open.status === "missing")
+    return (
+      <Notice title={strings.chat.missingTitle} text={strings.chat.missing}>
+        <NewChat />
+      </Notice>
+    );
+  if (open.status === "refused" && open.failure) {
+    const [what, todo] = words(open.failure);
+    return (
+      <Notice title={what} text={todo} code={open.failure.code}>
+        <button type="button" class="button primary" onClick={() => void session.value?.refresh()}>
+          {strings.chat.retry}
+        </button>
+      </Notice>
+    );
+  }
+  return (
+    <>
+      {open.status === "loading" ? <Loading /> : open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={titleOf(open.agent)} />}
+      <div class="foot">
+        <UndoStrip />
+        <Progress />
+        <Composer agent={titleOf(open.agent)} />
+      </div>
+    </>
+  );
+}
+
+/** The button of pages that show nothing else. */
+export function NewChat(): ComponentChildren {
+  return (
+    <button type="button" class="button primary" onClick={newChat}>
+      {strings.chat.newChat}
+    </button>
+  );
+}
+
+function Loading() {
+  return (
+    <div class="loading" role="status" aria-label={strings.chat.opening}>
+      {[70, 100, 85, 40].map((width) => (
+        <span key={width} style={{ inlineSize: `${width}%` }} />
+      ))}
+    </div>
+  );
+}
+
+function Rows({ open }: { open: SessionView }) {
+  const at = route.value;
+  const target = at.name === "chat" ? at.message : "";
+  const older = useCallback(() => {
+    const now = session.value;
+    if (now?.view.hasOlder && !now.view.loadingOlder) void now.older();
+  }, []);
+  return (
+    <>
+      <List
+        key={session.value}
+        rows={open.rows}
+        render={RowView}
+        sent={sent.value}
+        target={target}
+        onNearStart={older}
+        before={open.loadingOlder ? <p class="older" role="status">{strings.chat.loadingOlder}</p> : null}
+      />
+      <Announcer open={open} />
+    </>
+  );
+}
+
+/** Tell a screen reader of each new message of the agent, once, when it is whole. */
+function Announcer({ open }: { open: SessionView }) {
+  const known = useRef("");
+  const [words, setWords] = useState("");
+  const last = open.rows.findLast((row) => row.kind === "message" && row.message.role === "agent" && !row.live);
+  const key = last?.key ?? "";
+  useEffect(() => {
+    if (known.current && key !== known.current && last?.kind === "message") setWords(spoken(last.message));
+    known.current = key || "none";
+  }, [key]);
+  return (
+    <div class="sr-only" role="status" aria-live="polite">
+      {words}
+    </div>
+  );
+}

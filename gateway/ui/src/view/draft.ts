@@ -1,0 +1,86 @@
+/** What the reader is writing, for each session: kept in this browser until the server has it. */
+
+import { signal } from "@preact/signals";
+
+/** A file that waits to be sent. `url` shows it while it is an image. */
+export interface Attached {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly size: number;
+  readonly base64: string;
+  readonly url: string;
+}
+
+export const text = signal("");
+export const files = signal<readonly Attached[]>([]);
+/** Why the last file was not attached; empty: it was. */
+export const refusal = signal("");
+
+const PREFIX = "taskplane.draft.";
+let owner = "";
+let timer = 0;
+
+/** Show the draft of a session, after keeping the one before; an empty id: of a new conversation. */
+export function openDraft(id: string): void {
+  if (id === owner) return;
+  keep();
+  owner = id;
+  text.value = stored(id);
+  clearFiles();
+}
+
+/** The conversation that the draft belongs to has got an id. */
+export function nameDraft(id: string): void {
+  const rest = text.value;
+  write("");
+  keep();
+  owner = id;
+  write(rest);
+}
+
+/** Change the text; it is written to storage a moment later. */
+export function write(next: string): void {
+  text.value = next;
+  clearTimeout(timer);
+  timer = setTimeout(keep, 300);
+}
+
+/** Put a text back into the box, before what is there. */
+export function putBack(given: string): void {
+  if (!given || text.value === given) return;
+  write(text.value.trim() ? `${given}\n\n${text.value}` : given);
+}
+
+/** Take from the box what the server has accepted; what was typed in the meantime stays. */
+export function taken(sent: string): void {
+  if (text.value.startsWith(sent)) write(text.value.slice(sent.length).trimStart());
+  clearFiles();
+}
+
+/** Take one file out, or all. */
+export function clearFiles(one?: Attached): void {
+  for (const file of files.value) if (file.url && (!one || file === one)) URL.revokeObjectURL(file.url);
+  files.value = one ? files.value.filter((file) => file !== one) : [];
+  refusal.value = "";
+}
+
+function keep(): void {
+  clearTimeout(timer);
+  try {
+    if (text.value) localStorage.setItem(PREFIX + owner, text.value);
+    else localStorage.removeItem(PREFIX + owner);
+  } catch {
+    // Storage may be full or blocked: the draft lives as long as the page.
+  }
+}
+
+function stored(id: string): string {
+  try {
+    return localStorage.getItem(PREFIX + id) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+text.value = stored("");
+addEventListener("pagehide", keep);

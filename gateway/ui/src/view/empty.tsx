@@ -1,0 +1,65 @@
+/** What the page shows where there is nothing yet, or nothing any more: each time with what to do. */
+
+import type { ComponentChildren } from "preact";
+import { config, mayWrite } from "../state";
+import { strings } from "../strings";
+import { focusBox } from "./acts";
+import { useCard } from "./card";
+import { write } from "./draft";
+import { Icon } from "./icons";
+
+const PROMPTS = 3;
+
+/** Show an empty conversation: what the agent can do, as messages to begin with. */
+export function Empty({ agent, title }: { agent: string; title: string }) {
+  const { prompts } = useCard(agent);
+  const about = config.value?.agents.find((one) => one.name === agent)?.description ?? "";
+  if (!agent)
+    return (
+      <Notice title={strings.chat.noAgents} text={strings.chat.noAgentsHint}>
+        <pre tabIndex={0}>{strings.chat.noAgentsCommand}</pre>
+      </Notice>
+    );
+  return (
+    <div class="empty">
+      <span class="emblem">
+        <Icon name="agent" size={28} />
+      </span>
+      <h2 dir="auto">{strings.chat.emptyTitle(title)}</h2>
+      {about && <p dir="auto">{about}</p>}
+      {mayWrite.value && prompts.length > 0 && (
+        <>
+          <p class="aside">{strings.chat.empty}</p>
+          <ul class="prompts">
+            {prompts.slice(0, PROMPTS).map((one) => (
+              <li key={one.name}>
+                <button
+                  type="button"
+                  onClick={() => {
+                    write(one.text);
+                    focusBox();
+                  }}
+                >
+                  <strong dir="auto">{one.name}</strong>
+                  <span dir="auto">{one.description}</span>
+                  <code dir="auto">{one.text}</code>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Show a sentence in the middle of the page, with what can be done. */
+export function Notice({ title, text, code, children }: { title: string; text: string; code?: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty notice" role={code ? "alert" : undefined} data-code={code}>
+      <h2 dir="auto">{title}</h2>
+      {text && <p dir="auto">{text}</p>}
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,72 @@
+/** Times, sizes and media types in the words of the reader's language. */
+
+import { strings } from "../strings";
+
+const DAY = 86_400_000;
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const month = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+
+/** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
+export function time(at: string, now = Date.now()): string {
+  const when = new Date(at);
+  if (Number.isNaN(when.getTime())) return "";
+  return midnight(now) <= when.getTime() ? clock.format(when) : `${date.format(when)}, ${clock.format(when)}`;
+}
+
+/** Return a time with all its parts. */
+export function fullTime(at: string): string {
+  const when = new Date(at);
+  return Number.isNaN(when.getTime()) ? "" : full.format(when);
+}
+
+/** Return the heading under which a session of that time is listed. */
+export function dayOf(at: string, now = Date.now()): string {
+  const when = new Date(at).getTime();
+  const today = midnight(now);
+  if (Number.isNaN(when) || when >= today) return strings.chat.today;
+  if (when >= today - DAY) return strings.chat.yesterday;
+  return when >= today - 7 * DAY ? strings.chat.week : month.format(when);
+}
+
+function midnight(now: number): number {
+  return new Date(now).setHours(0, 0, 0, 0);
+}
+
+/** Return a duration of milliseconds: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
+export function duration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+/** Return a number of bytes in the unit that fits. */
+export function bytes(count: number): string {
+  if (count < 1000) return `${count} B`;
+  if (count < 999_500) return `${(count / 1000).toPrecision(3)} kB`;
+  return `${(count / 1_000_000).toPrecision(3)} MB`;
+}
+
+/** Tell whether a media type is one of an agent's input modes, which may be patterns as `image/*`. */
+export function accepts(modes: readonly string[], type: string): boolean {
+  const given = type.split(";")[0]!.trim().toLowerCase();
+  return modes.some((mode) => {
+    const wanted = mode.split(";")[0]!.trim().toLowerCase();
+    return wanted === given || wanted === "*/*" || wanted === "*" || (wanted.endsWith("/*") && given.startsWith(wanted.slice(0, -1)));
+  });
+}
+
+/** Return a value as text: texts as they are, anything else as indented JSON. */
+export function pretty(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
+}
+
+/** Return the first line of a text, shortened. */
+export function firstLine(text: string, length = 60): string {
+  const line = text.trim().split("\n", 1)[0]!;
+  return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+}

@@ -1,0 +1,54 @@
+/** The three columns of the page: sessions, what is open, and details. Where it is narrow, the outer ones lie above. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { panel, route } from "../state";
+import { strings } from "../strings";
+import { focusBox } from "./acts";
+import { Help, drawer, useKeys } from "./keyboard";
+import { Panel } from "./parts";
+import { Sidebar, newChat } from "./sidebar";
+import { Toasts } from "./toasts";
+
+/** Lay out the page around what is open. */
+export function Shell({ children }: { children: ComponentChildren }) {
+  useKeys(newChat);
+  useReturn(drawer.value, ".sidebar a, .sidebar button");
+  const details = panel.value !== null && route.value.name === "chat";
+  useReturn(details, ".details button");
+  return (
+    <div class="shell" data-drawer={drawer.value || undefined} data-details={details || undefined}>
+      <a
+        class="skip"
+        href="#message"
+        onClick={(event) => {
+          event.preventDefault();
+          focusBox();
+        }}
+      >
+        {strings.chat.skip}
+      </a>
+      <Sidebar />
+      <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={() => (drawer.value ? (drawer.value = false) : (panel.value = null))} />
+      <main>{children}</main>
+      {details && (
+        <div class="details">
+          <Panel />
+        </div>
+      )}
+      <Help />
+      <Toasts />
+    </div>
+  );
+}
+
+/** Move the focus into what opens above the page, and back to where it was when that closes. */
+function useReturn(open: boolean, first: string): void {
+  const opener = useRef<Element | null>(null);
+  useEffect(() => {
+    if (open) {
+      opener.current = document.activeElement;
+      if (matchMedia("(width < 900px)").matches) document.querySelector<HTMLElement>(first)?.focus();
+    } else if (opener.current instanceof HTMLElement && document.activeElement === document.body) opener.current.focus();
+  }, [open]);
+}

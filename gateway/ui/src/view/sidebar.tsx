@@ -1,0 +1,234 @@
+/** The sessions of the caller: to find, open, rename and delete them, and to begin a new one. */
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { SessionRow } from "../model/api";
+import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn } from "../state";
+import { strings } from "../strings";
+import { focusBox } from "./acts";
+import { dayOf, fullTime } from "./format";
+import { Icon, IconButton } from "./icons";
+import { drawer, help } from "./keyboard";
+import { Import } from "./parts";
+import { nextTheme, theme } from "./theme";
+import { toast, toastFailure } from "./toasts";
+
+/** The rows of the list, and what is said of them. */
+export const listed = signal({ rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure });
+sessions.onChange(() => {
+  listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure };
+});
+const renaming = signal("");
+const words = signal("");
+let searching = 0;
+
+/** Begin a new conversation. */
+export function newChat(): void {
+  drawer.value = false;
+  if (route.value.name === "chat" && !route.value.session) show("");
+  else go(chat(""));
+  setTimeout(focusBox);
+}
+
+/** Show the list of sessions with what is above and below it. */
+export function Sidebar() {
+  const agents = config.value?.agents ?? [];
+  return (
+    <section class="sidebar" aria-label={strings.chat.sessions}>
+      <header>
+        <span class="brand">
+          <Logo /> {config.value?.product ?? strings.product}
+        </span>
+        <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
+      </header>
+      {agents.length > 1 && (
+        <select
+          class="field"
+          aria-label={strings.chat.agent}
+          value={agent.value}
+          onChange={(event) => {
+            agent.value = event.currentTarget.value;
+            newChat();
+            show("");
+          }}
+        >
+          {agents.map((one) => (
+            <option key={one.name} value={one.name}>
+              {one.title || one.name}
+            </option>
+          ))}
+        </select>
+      )}
+      {mayWrite.value && (
+        <button type="button" class="button new-chat" onClick={newChat}>
+          <Icon name="plus" size={16} /> {strings.chat.newChat}
+        </button>
+      )}
+      <Search />
+      <Sessions />
+      <footer>
+        {mayOperate.value && config.value?.features.ops && (
+          <a class="row-link" href={address({ name: "ops", task: "" })} aria-current={route.value.name === "ops" ? "page" : undefined} onClick={(event) => follow(event, () => go({ name: "ops", task: "" }))}>
+            <Icon name="operations" size={16} /> {strings.chat.operations}
+          </a>
+        )}
+        <div class="tools-row">
+          <Import />
+          <IconButton icon={theme.value} label={strings.chat.theme} hint={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
+          <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
+          {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={() => (signIn("", false), location.reload())} />}
+        </div>
+      </footer>
+    </section>
+  );
+}
+
+function Logo() {
+  return (
+    <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true">
+      <path d="M3 7h11M7 12h14M3 17h8" />
+    </svg>
+  );
+}
+
+/** Follow a link within the page, unless the reader wants it in another tab. */
+export function follow(event: MouseEvent, act: () => void): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  drawer.value = false;
+  act();
+}
+
+function Search() {
+  const find = (given: string) => {
+    words.value = given;
+    clearTimeout(searching);
+    searching = setTimeout(() => void sessions.search(given.trim()), 150);
+  };
+  return (
+    <div class="search">
+      <Icon name="search" size={16} />
+      <input
+        id="search"
+        type="search"
+        class="field"
+        aria-label={strings.chat.search}
+        placeholder={strings.chat.searchHint}
+        value={words.value}
+        onInput={(event) => find(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          event.stopPropagation();
+          if (words.value) find("");
+          else focusBox();
+        }}
+      />
+    </div>
+  );
+}
+
+function Sessions() {
+  const { rows, hasMore, failure } = listed.value;
+  const end = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (!end.current) return;
+    const near = new IntersectionObserver(([entry]) => entry?.isIntersecting && void sessions.more(), { rootMargin: "400px" });
+    near.observe(end.current);
+    return () => near.disconnect();
+  }, [hasMore, rows.length]);
+  let day = "";
+  return (
+    <nav class="sessions" aria-label={strings.chat.sessions}>
+      {failure && <p class="aside" role="alert" data-code={failure.code}>{failure.message}</p>}
+      {!rows.length && !failure && <p class="aside">{words.value ? strings.chat.nothingFound(words.value) : strings.chat.noSessions}</p>}
+      <ul>
+        {rows.map((row) => {
+          const heading = dayOf(row.updatedAt);
+          const begins = heading !== day;
+          day = heading;
+          return (
+            <li key={row.id} class={begins ? "begins" : undefined}>
+              {begins && <h2>{heading}</h2>}
+              <Session row={row} />
+            </li>
+          );
+        })}
+        {hasMore && <li ref={end} class="aside">{strings.chat.moreSessions}</li>}
+      </ul>
+    </nav>
+  );
+}
+
+function Session({ row }: { row: SessionRow }) {
+  const title = row.title || strings.chat.untitled;
+  const here = route.value.name === "chat" && route.value.session === row.id;
+  if (renaming.value === row.id) return <Rename row={row} />;
+  const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
+  return (
+    <div class="session" data-session-id={row.id}>
+      <a
+        href={address(chat(row.id))}
+        aria-current={here ? "page" : undefined}
+        title={`${title}\n${fullTime(row.updatedAt)}`}
+        onClick={(event) => follow(event, () => go(chat(row.id)))}
+        onKeyDown={(event) => {
+          if (event.key === "F2" && mayWrite.value) renaming.value = row.id;
+          if (event.key === "Delete" && mayWrite.value) remove(row);
+        }}
+      >
+        <bdi class="title">{title}</bdi>
+        <span class="state-dot" data-state={state} title={strings.states[state]} />
+      </a>
+      {mayWrite.value && (
+        <span class="session-tools">
+          <IconButton icon="pencil" label={strings.chat.rename} size={15} onClick={() => (renaming.value = row.id)} />
+          <IconButton icon="trash" label={strings.chat.remove} size={15} onClick={() => remove(row)} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+function Rename({ row }: { row: SessionRow }) {
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => box.current?.select(), []);
+  const done = (save: boolean) => {
+    const name = box.current?.value.trim() ?? "";
+    if (renaming.value !== row.id) return;
+    renaming.value = "";
+    if (save && name && name !== row.title) void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
+    setTimeout(() => document.querySelector<HTMLElement>(`[data-session-id="${CSS.escape(row.id)}"] a`)?.focus());
+  };
+  return (
+    <input
+      ref={box}
+      class="field"
+      dir="auto"
+      aria-label={strings.chat.renameLabel}
+      defaultValue={row.title}
+      onBlur={() => done(true)}
+      onKeyDown={(event) => {
+        if (event.isComposing) return;
+        event.stopPropagation();
+        if (event.key === "Enter" || event.key === "Escape") done(event.key === "Enter");
+      }}
+    />
+  );
+}
+
+function remove(row: SessionRow): void {
+  const back = sessions.remove(row.id, toastFailure);
+  const open = route.value.name === "chat" && route.value.session === row.id;
+  toast(strings.chat.removed(row.title || strings.chat.untitled), {
+    ms: 10_000,
+    action: {
+      label: strings.chat.undo,
+      run: () => {
+        back();
+        if (open) go(chat(row.id));
+      },
+    },
+  });
+  if (open) newChat();
+  else document.getElementById("search")?.focus();
+}
