@@ -60,7 +60,11 @@ export function show(id: string): void {
 /** Show the session of the address, unless it is shown already. */
 export function showRoute(): void {
   const at = route.value;
-  if (at.name === "chat" && at.session !== shown) untracked(() => show(at.session));
+  if (at.name !== "chat") return;
+  if (at.session !== shown) untracked(() => show(at.session));
+  if (!at.task && !at.event) return;
+  selected.value = at.task;
+  panel.value = at.event ? "events" : "tasks";
 }
 
 /** The new conversation that is shown has become a session: give the page its address. */

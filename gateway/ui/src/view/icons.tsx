@@ -33,6 +33,7 @@ const PATHS = {
   tasks: "M4 6h9M4 12h14M4 18h6M17 6h3M14 18h6",
   tool: "M14.7 6.3a4.5 4.5 0 0 0-6 5.6L3.5 17a2.1 2.1 0 0 0 3 3l5.2-5.2a4.5 4.5 0 0 0 5.6-6L14.5 11.5 12 11l-.5-2.5 3.2-2.2Z",
   trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v5M14 11v5",
+  upload: "M12 15V4M7 8l5-5 5 5M4 20h16",
 } as const;
 
 export type IconName = keyof typeof PATHS;

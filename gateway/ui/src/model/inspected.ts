@@ -1,0 +1,82 @@
+/** What the inspector shows: records of this client or of a task's log, found by kind and by words. */
+
+import type { LogEvent } from "./api";
+import { classify } from "./events";
+import { object, text } from "./json";
+import type { Part, WireRecord } from "./view";
+
+/** The records that match; each is looked at once. */
+export class Sieve {
+  /** Oldest first. */
+  readonly rows: WireRecord[] = [];
+  /** How many there were of each kind, whether they match or not. */
+  readonly counts = new Map<string, number>();
+  readonly #kind: string;
+  readonly #words: string;
+  #last = 0;
+
+  /** Match records of a kind and with words in their JSON; empty ones match all. */
+  constructor(kind = "", words = "") {
+    this.#kind = kind;
+    this.#words = words.toLowerCase();
+  }
+
+  /** Take what is new in a list that grows at its end and may be shortened at its beginning. */
+  take(all: readonly WireRecord[]): void {
+    const oldest = all[0]?.number ?? 0;
+    const gone = this.rows.findIndex(({ number }) => number >= oldest);
+    if (gone > 0) this.rows.splice(0, gone);
+    let from = all.length;
+    while (from > 0 && all[from - 1]!.number > this.#last) from--;
+    for (const record of all.slice(from)) {
+      this.#last = record.number;
+      this.counts.set(record.kind, (this.counts.get(record.kind) ?? 0) + 1);
+      if ((!this.#kind || record.kind === this.#kind) && this.#has(record)) this.rows.push(record);
+    }
+  }
+
+  #has({ taskId, messageId, body }: WireRecord): boolean {
+    return !this.#words || `${taskId} ${messageId} ${JSON.stringify(body)}`.toLowerCase().includes(this.#words);
+  }
+}
+
+/** Return an event of a task's log as a record. */
+export function logged(taskId: string, event: LogEvent): WireRecord {
+  const { cursor, generation, time, kind } = event;
+  const messageId = messageOf(event.event);
+  return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
+}
+
+/** Return the most telling words of a record, on one line. */
+export function gist({ body }: WireRecord): string {
+  const outer = object(body) ?? {};
+  const message = object(object(outer["params"])?.["message"]) ?? object(outer["message"]);
+  const named = text(outer, "method") || text(outer, "code");
+  if (named) return `${named} ${message ? said(message["parts"]) : text(outer, "message")}`;
+  const event = classify(object(outer["event"]) ?? body);
+  switch (event.kind) {
+    case "task":
+      return `${event.state} ${event.history.at(-1)?.text ?? ""}`;
+    case "status-update":
+      return `${event.state} ${said(event.message?.parts)}`;
+    case "artifact-update":
+      return `${event.append ? "+ " : ""}${event.artifact.name || event.artifact.id} ${said(event.artifact.parts)}`;
+    case "message":
+      return said(event.message.parts);
+    case "unknown": {
+      const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])].filter((one) => typeof one === "string");
+      return words.join(" ") || JSON.stringify(body).slice(0, 200);
+    }
+  }
+}
+
+function said(parts: unknown): string {
+  const all = Array.isArray(parts) ? (parts as readonly Part[]) : [];
+  return all.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ").slice(0, 200);
+}
+
+function messageOf(event: unknown): string {
+  const found = classify(event);
+  if (found.kind === "message") return found.message.id;
+  return found.kind === "status-update" || found.kind === "task" ? (found.message?.id ?? "") : "";
+}

@@ -1,0 +1,35 @@
+/** How long a task was in each of its states. */
+
+import { TERMINAL } from "./states";
+import type { State, TaskInfo } from "./view";
+
+export interface Segment {
+  readonly state: State;
+  /** When it began, RFC 3339. */
+  readonly at: string;
+  readonly ms: number;
+}
+
+/** Return the states of a task in order, each with its duration until `now` or the end; the last one has none if it ended. */
+export function segments(task: TaskInfo, now: number): Segment[] {
+  const changes = task.changes.length ? task.changes : [{ state: task.state, at: task.createdAt }];
+  const found: { state: State; at: string; ms: number }[] = [];
+  changes.forEach(({ state, at }, index) => {
+    const next = changes[index + 1]?.at ?? (TERMINAL.has(state) ? at : new Date(now).toISOString());
+    const ms = Math.max(0, Date.parse(next) - Date.parse(at)) || 0;
+    const last = found.at(-1);
+    if (last?.state === state) last.ms += ms;
+    else found.push({ state, at, ms });
+  });
+  return found;
+}
+
+/** Return the milliseconds from the beginning of a task to its end, or to `now`. */
+export function lasted(parts: readonly Segment[]): number {
+  return parts.reduce((sum, part) => sum + part.ms, 0);
+}
+
+/** Return the milliseconds in which no task ran between two that follow each other; 0 if there were none. */
+export function idle(before: TaskInfo, after: TaskInfo): number {
+  return Math.max(0, Date.parse(after.createdAt) - Date.parse(before.completedAt || before.updatedAt)) || 0;
+}

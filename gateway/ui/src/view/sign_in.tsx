@@ -1,0 +1,65 @@
+/** Signing in with a key of this server. The key is in memory or in this tab's storage, never in an address. */
+
+import "../style/panel.css";
+import { useRef, useState } from "preact/hooks";
+import { Api } from "../model/api";
+import { failureOf } from "../model/failures";
+import { ROOT, key, signIn } from "../state";
+import { strings } from "../strings";
+import { words } from "./toasts";
+
+/** Ask for a key; it is tried before it is used. */
+export function SignIn() {
+  const field = useRef<HTMLInputElement>(null);
+  const [remember, setRemember] = useState(true);
+  const [busy, setBusy] = useState(false);
+  const [refusal, setRefusal] = useState(key.value ? strings.signIn.expired : "");
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const given = field.current?.value.trim() ?? "";
+    if (!given) return refuse(strings.signIn.empty);
+    setBusy(true);
+    setRefusal("");
+    try {
+      const { caller } = await new Api(ROOT, { key: () => given }).config();
+      if (caller) signIn(given, remember);
+      else refuse(strings.signIn.wrong);
+    } catch (error) {
+      const failure = failureOf(error);
+      refuse(failure.status === 401 ? strings.signIn.wrong : words(failure).join(" "));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const refuse = (why: string) => {
+    setRefusal(why);
+    field.current?.select();
+  };
+  return (
+    <main class="sign-in">
+      <form onSubmit={(event) => void submit(event)} noValidate>
+        <h1>{strings.product}</h1>
+        <p class="aside">{strings.signIn.why}</p>
+        <label for="key">{strings.signIn.key}</label>
+        <input
+          id="key"
+          ref={field}
+          class="field"
+          type="password"
+          autocomplete="current-password"
+          autofocus
+          spellcheck={false}
+          aria-invalid={refusal !== ""}
+          aria-describedby={refusal ? "key-refusal" : "key-hint"}
+          placeholder={strings.signIn.placeholder}
+        />
+        {refusal && <p id="key-refusal" class="refusal" role="alert" data-code="BAD_CREDENTIALS">{refusal}</p>}
+        <label class="choice">
+          <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.currentTarget.checked)} /> {strings.signIn.remember}
+        </label>
+        <small id="key-hint">{remember ? strings.signIn.remembered : strings.signIn.inMemory}</small>
+        <button class="button primary" disabled={busy}>{busy ? strings.signIn.busy : strings.signIn.signIn}</button>
+      </form>
+    </main>
+  );
+}
