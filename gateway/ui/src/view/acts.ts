@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Draft, Failure, Sent } from "../model/view";
-import { named, route, session } from "../state";
+import { named, panel, route, selected, session, type Panel } from "../state";
 import { files, nameDraft, putBack, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
@@ -73,6 +73,18 @@ export async function undo(): Promise<void> {
   const failure = await session.value?.undo();
   if (failure) toastFailure(failure);
   focusBox();
+}
+
+/** Let the next message refer to an older task. */
+export function reply(taskId: string): void {
+  session.value?.replyTo(taskId);
+  focusBox();
+}
+
+/** Show a task or an artifact in the panel. */
+export function reveal(part: Panel, id: string): void {
+  selected.value = id;
+  panel.value = part;
 }
 
 /** Put the focus into the message box, where there is one. */

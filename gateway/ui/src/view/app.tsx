@@ -10,6 +10,7 @@ import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
 import { Notice } from "./empty";
+import { Button } from "./icons";
 import { AgentPage, Ops, SignIn, prepare } from "./parts";
 import { Shell } from "./shell";
 import { words } from "./toasts";
@@ -36,7 +37,7 @@ export function App() {
   if (failure && failure.status !== 401)
     return (
       <Notice title={strings.chat.startFailed} text={words(failure).join(" ")} code={failure.code}>
-        <button type="button" class="button primary" onClick={() => again(tries + 1)}>{strings.chat.retry}</button>
+        <Button kind="primary" label={strings.chat.retry} act={() => again(tries + 1)} />
       </Notice>
     );
   if (failure || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
@@ -72,7 +73,7 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
     return (
       <Notice title={strings.chat.crashTitle} text={strings.chat.crash} code="PAGE_BROKE">
         <pre tabIndex={0}>{String(this.state.error)}</pre>
-        <button type="button" class="button primary" onClick={() => location.reload()}>{strings.chat.reload}</button>
+        <Button kind="primary" label={strings.chat.reload} act={() => location.reload()} />
       </Notice>
     );
   }

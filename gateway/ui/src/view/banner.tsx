@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { session, view } from "../state";
 import { strings } from "../strings";
-import { Icon, IconButton } from "./icons";
+import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
 
 const BACK_MS = 3000;
@@ -34,7 +34,7 @@ export function Banners() {
       {connection === "waiting" && <Banner kind="waiting" words={strings.chat.waitingSlot} />}
       {outdated.value && (
         <Banner kind="update" words={strings.chat.update}>
-          <button type="button" class="button small" onClick={() => location.reload()}>{strings.chat.reload}</button>
+          <Button kind="small" label={strings.chat.reload} act={() => location.reload()} />
         </Banner>
       )}
       {notice && (

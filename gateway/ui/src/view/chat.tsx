@@ -7,7 +7,7 @@ import { strings } from "../strings";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
 import { Empty, Notice } from "./empty";
-import { Icon, IconButton, type IconName } from "./icons";
+import { Button, Icon, IconButton, type IconName } from "./icons";
 import { drawer, togglePanel } from "./keyboard";
 import { Export, Rows } from "./parts";
 import { newChat } from "./sidebar";
@@ -84,7 +84,7 @@ function Body({ open }: { open: SessionView }) {
     const [what, todo] = words(open.failure);
     return (
       <Notice title={what} text={todo} code={open.failure.code}>
-        <button type="button" class="button primary" onClick={() => void session.value?.refresh()}>{strings.chat.retry}</button>
+        <Button kind="primary" label={strings.chat.retry} act={() => void session.value?.refresh()} />
       </Notice>
     );
   }
@@ -102,7 +102,7 @@ function Body({ open }: { open: SessionView }) {
 
 /** The button of pages that show nothing else. */
 export function NewChat(): ComponentChildren {
-  return <button type="button" class="button primary" onClick={newChat}>{strings.chat.newChat}</button>;
+  return <Button kind="primary" label={strings.chat.newChat} act={newChat} />;
 }
 
 function Loading() {

@@ -1,8 +1,8 @@
 /** The rows of a conversation that are no messages: calls of tools, artifacts, and how a task ended. */
 
 import type { Artifact, Row, TaskInfo, ToolCall } from "../model/view";
-import { panel, selected } from "../state";
 import { strings } from "../strings";
+import { reveal } from "./acts";
 import { bytes, pretty } from "./format";
 import { Icon } from "./icons";
 import { MessageView } from "./message";
@@ -82,10 +82,7 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
       data-artifact-id={artifact.id}
       data-task-id={artifact.taskId}
       title={strings.chat.openArtifact(name)}
-      onClick={() => {
-        selected.value = artifact.id;
-        panel.value = "artifacts";
-      }}
+      onClick={() => reveal("artifacts", artifact.id)}
     >
       <Icon name="artifacts" size={20} />
       <span class="what">
@@ -107,16 +104,7 @@ function End({ task }: { task: TaskInfo }) {
         {what && <span dir="auto">{what}</span>}
         <small>{todo || strings.endings[task.state]}</small>
       </p>
-      <button
-        type="button"
-        class="link"
-        onClick={() => {
-          selected.value = task.id;
-          panel.value = "tasks";
-        }}
-      >
-        {strings.chat.showTask}
-      </button>
+      <button type="button" class="link" onClick={() => reveal("tasks", task.id)}>{strings.chat.showTask}</button>
     </div>
   );
 }

@@ -14,9 +14,9 @@ import { nextTheme, theme } from "./theme";
 import { toast, toastFailure } from "./toasts";
 
 /** The rows of the list, and what is said of them. */
-export const listed = signal({ rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure });
+const listed = signal({ rows: sessions.rows, hasMore: false, failure: sessions.failure, loading: true });
 sessions.onChange(() => {
-  listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure };
+  listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure, loading: sessions.loading };
 });
 const renaming = signal("");
 const words = signal("");
@@ -120,7 +120,7 @@ function Search() {
 }
 
 function Sessions() {
-  const { rows, hasMore, failure } = listed.value;
+  const { rows, hasMore, failure, loading } = listed.value;
   const end = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (!end.current) return;
@@ -132,7 +132,7 @@ function Sessions() {
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
       {failure && <p class="aside" role="alert" data-code={failure.code}>{failure.message}</p>}
-      {!rows.length && !failure && <p class="aside">{words.value ? strings.chat.nothingFound(words.value) : strings.chat.noSessions}</p>}
+      {!rows.length && !failure && !loading && <p class="aside">{words.value ? strings.chat.nothingFound(words.value) : strings.chat.noSessions}</p>}
       <ul>
         {rows.map((row) => {
           const heading = dayOf(row.updatedAt);
@@ -159,6 +159,7 @@ function Session({ row }: { row: SessionRow }) {
   return (
     <div class="session" data-session-id={row.id}>
       <a
+        dir="auto"
         href={address(chat(row.id))}
         aria-current={here ? "page" : undefined}
         title={`${title}\n${fullTime(row.updatedAt)}`}
@@ -168,7 +169,7 @@ function Session({ row }: { row: SessionRow }) {
           if (event.key === "Delete" && mayWrite.value) remove(row);
         }}
       >
-        <bdi class="title">{title}</bdi>
+        <span class="title">{title}</span>
         <span class="state-dot" data-state={state} title={strings.states[state]} />
       </a>
       {mayWrite.value && (
