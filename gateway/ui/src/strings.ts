@@ -38,6 +38,7 @@ export const strings = {
     artifacts: "Artifacts",
     events: "Events",
     message: "Message",
+    messages: "Messages",
     messageHint: (agent: string) => `Message ${agent}`,
     answerHint: "Your answer",
     send: "Send",

@@ -1,6 +1,6 @@
 /** The whole page: reads what the server says of itself, then shows the place that the address names. */
 
-import { effect, useSignalEffect } from "@preact/signals";
+import { computed, effect, useSignalEffect } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failed } from "../model/failures";
@@ -15,6 +15,9 @@ import { AgentPage, Ops, SignIn, prepare } from "./parts";
 import { Shell } from "./shell";
 import { words } from "./toasts";
 
+/** The key was taken back while it was used. */
+const expired = computed(() => view.value?.status === "refused" && view.value.failure?.status === 401);
+
 /** The page, from the first request on. */
 export function App() {
   const [failure, setFailure] = useState<Failure | null>(null);
@@ -27,6 +30,8 @@ export function App() {
         setFailure(null);
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
+        void session.value?.refresh();
+        void sessions.load();
       },
       (error: unknown) => current && setFailure(error instanceof Failed ? error.failure : broken(error)),
     );
@@ -40,16 +45,13 @@ export function App() {
         <Button kind="primary" label={strings.chat.retry} act={() => again(tries + 1)} />
       </Notice>
     );
-  if (failure || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
+  if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
 }
 
 function Place() {
   useSignalEffect(showRoute);
-  useEffect(() => {
-    void sessions.load();
-    prepare();
-  }, []);
+  useEffect(prepare, []);
   const at = route.value;
   if (at.name === "chat") return <Chat />;
   if (at.name === "agent") return <AgentPage key={at.agent} />;

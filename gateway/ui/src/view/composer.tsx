@@ -146,8 +146,8 @@ function Files() {
   if (!files.value.length) return null;
   return (
     <ul class="chips" aria-label={strings.chat.attached}>
-      {files.value.map((file) => (
-        <li key={file.name} class="chip">
+      {files.value.map((file, index) => (
+        <li key={index} class="chip">
           {file.url ? <img src={file.url} alt="" /> : <Icon name="file" size={16} />}
           <span dir="auto">{file.name}</span>
           <small>{bytes(file.size)}</small>

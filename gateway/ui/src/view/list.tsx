@@ -9,8 +9,8 @@ import { Icon } from "./icons";
 
 /** Within so many pixels of the end the list follows it. */
 const AT_END = 64;
-/** So near to the first loaded row older ones are asked for. */
-const NEAR_START = 8;
+/** Within so many pixels of the first loaded row older ones are asked for. */
+const NEAR_START = 1000;
 
 export interface ListProps {
   readonly rows: readonly Row[];
@@ -74,15 +74,19 @@ export function List({ rows, render, sent, target, onNearStart, before }: ListPr
     if (found >= 0) list.scrollToIndex(found, { align: "center" });
   }, [target, found >= 0]);
   const items = list.getVirtualItems();
-  const first = items[0]?.index ?? 0;
   useEffect(() => {
-    if (first < NEAR_START || (target && found < 0)) onNearStart();
-  }, [first < NEAR_START, rows[0]?.key, target, found < 0]);
+    const log = box.current;
+    if (log && (log.scrollHeight <= log.clientHeight || (target && found < 0))) onNearStart();
+  }, [rows[0]?.key, target, found < 0]);
+  const scrolled = () => {
+    atEnd.current = list.isAtEnd(AT_END);
+    if ((box.current?.scrollTop ?? NEAR_START) < NEAR_START) onNearStart();
+  };
 
   const unseen = useUnseen(rows, list.isAtEnd(AT_END));
   return (
     <div class="log-frame">
-      <div class="log" role="log" aria-live="off" aria-label={strings.chat.message} tabIndex={0} ref={box} onScroll={() => (atEnd.current = list.isAtEnd(AT_END))}>
+      <div class="log" role="log" aria-live="off" aria-label={strings.chat.messages} tabIndex={0} ref={box} onScroll={scrolled}>
         {before}
         <div class="log-space" style={{ height: `${list.getTotalSize()}px` }}>
           {items.map((item) => {

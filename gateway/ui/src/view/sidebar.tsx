@@ -11,7 +11,7 @@ import { Icon, IconButton } from "./icons";
 import { drawer, help } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
-import { toast, toastFailure } from "./toasts";
+import { toast, toastFailure, words } from "./toasts";
 
 /** The rows of the list, and what is said of them. */
 const listed = signal({ rows: sessions.rows, hasMore: false, failure: sessions.failure, loading: true });
@@ -19,7 +19,7 @@ sessions.onChange(() => {
   listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure, loading: sessions.loading };
 });
 const renaming = signal("");
-const words = signal("");
+const query = signal("");
 let searching = 0;
 
 /** Begin a new conversation. */
@@ -93,7 +93,7 @@ export function follow(event: MouseEvent, act: () => void): void {
 
 function Search() {
   const find = (given: string) => {
-    words.value = given;
+    query.value = given;
     clearTimeout(searching);
     searching = setTimeout(() => void sessions.search(given.trim()), 150);
   };
@@ -106,12 +106,12 @@ function Search() {
         class="field"
         aria-label={strings.chat.search}
         placeholder={strings.chat.searchHint}
-        value={words.value}
+        value={query.value}
         onInput={(event) => find(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
-          if (words.value) find("");
+          if (query.value) find("");
           else focusBox();
         }}
       />
@@ -131,8 +131,8 @@ function Sessions() {
   let day = "";
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
-      {failure && <p class="aside" role="alert" data-code={failure.code}>{failure.message}</p>}
-      {!rows.length && !failure && !loading && <p class="aside">{words.value ? strings.chat.nothingFound(words.value) : strings.chat.noSessions}</p>}
+      {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
+      {!rows.length && !failure && !loading && <p class="aside">{query.value ? strings.chat.nothingFound(query.value) : strings.chat.noSessions}</p>}
       <ul>
         {rows.map((row) => {
           const heading = dayOf(row.updatedAt);
@@ -170,7 +170,7 @@ function Session({ row }: { row: SessionRow }) {
         }}
       >
         <span class="title">{title}</span>
-        <span class="state-dot" data-state={state} title={strings.states[state]} />
+        <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />
       </a>
       {mayWrite.value && (
         <span class="session-tools">
@@ -187,10 +187,8 @@ function Rename({ row }: { row: SessionRow }) {
   useEffect(() => box.current?.select(), []);
   const done = (save: boolean) => {
     const name = box.current?.value.trim() ?? "";
-    if (renaming.value !== row.id) return;
     renaming.value = "";
     if (save && name && name !== row.title) void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
-    focusRow(row.id);
   };
   return (
     <input
@@ -199,11 +197,13 @@ function Rename({ row }: { row: SessionRow }) {
       dir="auto"
       aria-label={strings.chat.renameLabel}
       defaultValue={row.title}
-      onBlur={() => done(true)}
+      onBlur={() => renaming.value === row.id && done(true)}
       onKeyDown={(event) => {
         if (event.isComposing) return;
         event.stopPropagation();
-        if (event.key === "Enter" || event.key === "Escape") done(event.key === "Enter");
+        if (event.key !== "Enter" && event.key !== "Escape") return;
+        done(event.key === "Enter");
+        focusRow(row.id);
       }}
     />
   );
