@@ -16,7 +16,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
-from taskplane.runtime.principal import Principal, enter
+from taskplane.runtime.principal import Principal, check_operator, enter
 from taskplane.runtime.validation import is_request_id
 
 _log = logging.getLogger(__name__)
@@ -84,6 +84,10 @@ class App:
 
     def _caller(self, route: Route, request: Request) -> Caller:
         caller = self._plane.authenticator.authenticate(request)
+        if route.operates:
+            check_operator(caller.principal)
+        elif not caller.may_read:
+            raise PermissionDenied("this key may only operate", reason="OPERATE_ONLY_KEY")
         if route.writes and not caller.may_write:
             raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
         return caller

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1.operations_pb2_grpc import TaskOperationsStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
@@ -24,6 +25,7 @@ class Plane:
     # The address of this gateway for clients, without a slash at its end.
     public_url: str
     tasks: TaskStoreStub
+    operations: TaskOperationsStub
     sessions: SessionHistoryStub
     executor: AgentExecutorStub
     agents: Agents

@@ -12,6 +12,7 @@ from taskplane.gateway.api import (
     artifacts,
     effective_history,
     messages,
+    operators,
     rewinds,
     session_export,
     session_import,
@@ -43,12 +44,13 @@ class PublicRoute:
 @dataclass(frozen=True, slots=True)
 class Route:
     """A route for authenticated callers; the policies of the services decide who may do what. `writes`: only for
-    callers that may write."""
+    callers that may write. `operates`: only for callers that may operate."""
 
     method: str
     path: str
     handler: Callable[[Plane, Request, Caller], Awaitable[Reply]]
     writes: bool = False
+    operates: bool = False
 
 
 _CARDS: Final = ("agent-card.json", "agent.json")
@@ -76,6 +78,12 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all),
     Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifact_download.serve),
     Route("GET", "/api/tasks/{task}/events", task_log.serve),
+    Route("GET", "/api/ops/overview", operators.overview, operates=True),
+    Route("GET", "/api/ops/tasks", operators.list_tasks, operates=True),
+    Route("GET", "/api/ops/tasks/{task}", operators.get, operates=True),
+    Route("DELETE", "/api/ops/tasks/{task}", operators.delete, writes=True, operates=True),
+    Route("GET", "/api/ops/tasks/{task}/events", operators.events, operates=True),
+    Route("POST", "/api/ops/tasks/{task}/cancel", operators.cancel, writes=True, operates=True),
     Route("GET", "/api/sessions", session_list.serve),
     Route("POST", "/api/sessions/import", session_import.serve, writes=True),
     Route("GET", "/api/sessions/{session}/export", session_export.serve),

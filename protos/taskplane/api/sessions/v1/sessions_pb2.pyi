@@ -977,6 +977,50 @@ class ListUnsettledResponse(_message.Message):
 Global___ListUnsettledResponse: _TypeAlias = ListUnsettledResponse  # noqa: Y015
 
 @_typing.final
+class CountAbandonedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountAbandonedRequest: _TypeAlias = CountAbandonedRequest  # noqa: Y015
+
+@_typing.final
+class CountAbandonedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    OLDEST_FIELD_NUMBER: _builtins.int
+    BOUNDED_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    bounded: _builtins.bool
+    """There may be more: only the 10,000 oldest turns that wait were looked at."""
+    @_builtins.property
+    def oldest(self) -> _timestamp_pb2.Timestamp:
+        """The time when the first of them was begun; unset if there is none."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        oldest: _timestamp_pb2.Timestamp | None = ...,
+        bounded: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["oldest", b"oldest"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounded", b"bounded", "count", b"count", "oldest", b"oldest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountAbandonedResponse: _TypeAlias = CountAbandonedResponse  # noqa: Y015
+
+@_typing.final
 class MarkSettledRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
