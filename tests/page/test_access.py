@@ -68,7 +68,7 @@ async def test_the_theme_is_that_of_the_system_until_one_is_chosen(another: Call
     await app.page.emulate_media(color_scheme="dark")
     assert await _background(app) == light
     await app.reload()
-    assert await _background(app) == light
+    await until(lambda: _background(app), lambda found: found == light)
     await app.button("Theme").click()
     await until(lambda: _background(app), lambda found: found == dark)
 
