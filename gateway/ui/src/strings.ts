@@ -87,7 +87,7 @@ export const strings = {
     versions: (count: number) => `${count} versions`,
     openArtifact: (name: string) => `Open ${name}`,
     asks: "The agent asks",
-    asksSignIn: "The agent needs a credential",
+    asksSignIn: "The agent needs you to sign in",
     answer: "Answer",
     credential: "Credential",
     credentialHint: "It goes to the agent only. This page does not keep or show it.",

@@ -59,9 +59,13 @@ export function discard(id: string): void {
   focusBox();
 }
 
+let rewinding = false;
+
 /** Rewind to a turn; what the reader had said in it goes to the box. */
 export async function rewind(invocation: string): Promise<void> {
-  const result = await session.value?.rewind(invocation);
+  if (rewinding) return;
+  rewinding = true;
+  const result = await session.value?.rewind(invocation).finally(() => (rewinding = false));
   if (!result) return;
   if ("code" in result) toastFailure(result);
   else putBack(result.text);

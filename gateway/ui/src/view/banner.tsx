@@ -6,6 +6,7 @@ import { session, view } from "../state";
 import { strings } from "../strings";
 import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
+import { words } from "./toasts";
 
 const BACK_MS = 3000;
 /** The browser says that it has a network. */
@@ -38,7 +39,7 @@ export function Banners() {
         </Banner>
       )}
       {notice && (
-        <Banner kind="notice" code={notice.code} words={notice.text}>
+        <Banner kind="notice" code={notice.code} words={words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ")}>
           <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => session.value?.dismiss()} />
         </Banner>
       )}

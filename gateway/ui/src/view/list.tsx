@@ -79,8 +79,10 @@ export function List({ rows, render, sent, target, onNearStart, before }: ListPr
     if (log && (log.scrollHeight <= log.clientHeight || (target && found < 0))) onNearStart();
   }, [rows[0]?.key, target, found < 0]);
   const scrolled = () => {
-    atEnd.current = list.isAtEnd(AT_END);
-    if ((box.current?.scrollTop ?? NEAR_START) < NEAR_START) onNearStart();
+    const log = box.current;
+    if (!log) return;
+    atEnd.current = log.scrollHeight - log.scrollTop - log.clientHeight <= AT_END;
+    if (log.scrollTop < NEAR_START) onNearStart();
   };
 
   const unseen = useUnseen(rows, list.isAtEnd(AT_END));
