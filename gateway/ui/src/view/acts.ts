@@ -30,7 +30,9 @@ export async function say(draft: Draft): Promise<Failure | null> {
 /** Send a message that failed again; the box loses the same text. */
 export async function retry(id: string, given: string): Promise<void> {
   const open = session.value;
-  if (open && !sending.value) await deliver(() => open.retry(id), given);
+  if (!open || sending.value) return;
+  focusBox();
+  await deliver(() => open.retry(id), given);
 }
 
 async function deliver(act: () => Promise<Sent>, given: string): Promise<Failure | null> {
@@ -69,6 +71,12 @@ export async function rewind(invocation: string): Promise<void> {
   if (!result) return;
   if ("code" in result) toastFailure(result);
   else putBack(result.text);
+  focusBox();
+}
+
+/** Stop the running task. The button that did it goes, the focus does not. */
+export function stop(): void {
+  void session.value?.stop();
   focusBox();
 }
 

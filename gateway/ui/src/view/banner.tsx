@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { session, view } from "../state";
 import { strings } from "../strings";
+import { focusBox } from "./acts";
 import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
 import { words } from "./toasts";
@@ -27,6 +28,7 @@ export function Banners() {
   const lost = online.value && connection === "lost";
   const back = useBack(lost, online.value && connection !== "offline");
   const notice = view.value?.notice ?? null;
+  const said = notice ? words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ") : "";
   return (
     <div class="banners">
       {!online.value && <Banner kind="offline" words={strings.chat.offline} />}
@@ -39,12 +41,17 @@ export function Banners() {
         </Banner>
       )}
       {notice && (
-        <Banner kind="notice" code={notice.code} words={words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ")}>
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => session.value?.dismiss()} />
+        <Banner kind="notice" code={notice.code} words={said}>
+          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={dismiss} />
         </Banner>
       )}
     </div>
   );
+}
+
+function dismiss(): void {
+  session.value?.dismiss();
+  focusBox();
 }
 
 function Banner(props: { kind: string; words: string; code?: string; children?: preact.ComponentChildren }) {

@@ -49,7 +49,12 @@ function Buttons({ open }: { open: SessionView }) {
   return (
     <>
       {open.agent && (
-        <HeadButton icon="agent" label={strings.chat.agent} hint={strings.chat.agentOf(titleOf(open.agent))} act={() => go({ name: "agent", agent: open.agent })} />
+        <HeadButton
+          icon="agent"
+          label={strings.chat.agent}
+          hint={strings.chat.agentOf(titleOf(open.agent))}
+          act={() => go({ name: "agent", agent: open.agent })}
+        />
       )}
       {open.id && (
         <>
@@ -64,13 +69,15 @@ function Buttons({ open }: { open: SessionView }) {
 }
 
 function Toggle({ name, count }: { name: Panel; count: number }) {
-  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={panel.value === name} act={() => togglePanel(name)} />;
+  const pressed = panel.value === name;
+  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={pressed} act={() => togglePanel(name)} />;
 }
 
 function HeadButton(props: { icon: IconName; label: string; act: () => void; hint?: string; count?: number; pressed?: boolean }) {
-  const { icon, label, act, hint = label, count, pressed } = props;
+  const { icon, label, act, hint = label, pressed } = props;
+  const count = props.count || undefined;
   return (
-    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count || undefined} onClick={act}>
+    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count} onClick={act}>
       <Icon name={icon} size={16} />
       <span class="wide-only">{label}</span>
     </button>
@@ -78,6 +85,7 @@ function HeadButton(props: { icon: IconName; label: string; act: () => void; hin
 }
 
 function Body({ open }: { open: SessionView }) {
+  const agent = titleOf(open.agent);
   if (open.status === "missing")
     return <Notice title={strings.chat.missingTitle} text={strings.chat.missing}><NewChat /></Notice>;
   if (open.status === "refused" && open.failure) {
@@ -90,11 +98,12 @@ function Body({ open }: { open: SessionView }) {
   }
   return (
     <>
-      {open.status === "loading" ? <Loading /> : open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={titleOf(open.agent)} />}
+      {open.status === "loading" && <Loading />}
+      {open.status !== "loading" && (open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={agent} />)}
       <div class="foot">
         <UndoStrip />
         <Progress />
-        <Composer agent={titleOf(open.agent)} />
+        <Composer agent={agent} />
       </div>
     </>
   );

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { mayWrite, session, view } from "../state";
 import { strings } from "../strings";
-import { send, sending } from "./acts";
+import { send, sending, stop } from "./acts";
 import { attach } from "./attach";
 import { useCard } from "./card";
 import { clearFiles, files, openDraft, refusal, text, write } from "./draft";
@@ -83,7 +83,7 @@ export function Composer({ agent }: { agent: string }) {
         />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         <Stop />
-        <button type="submit" class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={!filled || sending.value} aria-busy={sending.value}>
+        <button type="submit" class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={!filled || sending.value}>
           {sending.value ? <span class="spinner" /> : <Icon name="send" />}
         </button>
       </div>
@@ -119,7 +119,7 @@ function Stop() {
   const open = view.value;
   if (!open?.running) return null;
   return (
-    <button type="button" class="button stop" disabled={open.stopping} onClick={() => void session.value?.stop()}>
+    <button type="button" class="button stop" disabled={open.stopping} onClick={stop}>
       <Icon name="stop" size={16} />
       {open.stopping ? strings.chat.stopping : strings.chat.stop}
     </button>

@@ -26,7 +26,8 @@ export function MessageView({ row }: { row: MessageRow }) {
       aria-busy={live || undefined}
       aria-label={message.role === "user" ? strings.chat.you : strings.chat.agent}
     >
-      {message.role === "user" ? message.text && <p class="bubble" dir="auto">{message.text}</p> : <Markdown text={message.text} live={live} />}
+      {message.role === "agent" && <Markdown text={message.text} live={live} />}
+      {message.role === "user" && message.text && <p class="bubble" dir="auto">{message.text}</p>}
       <Attachments parts={message.parts} />
       {interrupted && <p class="aside">{strings.chat.interrupted}</p>}
       {row.sending ? <Sending row={row} state={row.sending} /> : !live && <Actions row={row} />}
@@ -41,12 +42,13 @@ const rewinding = computed(() => view.value?.rewinding ?? true);
 
 function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   const { id, taskId, invocationId, at } = message;
+  const link = address(chat(openId.value, { message: id }));
   const older = message.role === "agent" && taskId !== "" && taskId !== newest.value;
   return (
     <footer class="actions" role="group" aria-label={strings.chat.messageActions}>
       {at && <time dateTime={at} title={fullTime(at)}>{time(at)}</time>}
       <Act icon="copy" label={strings.chat.copy} act={() => void copy(message.text)} />
-      {id && openId.value && <Act icon="link" label={strings.chat.copyLink} act={() => void copy(address(chat(openId.value, { message: id })))} />}
+      {id && openId.value && <Act icon="link" label={strings.chat.copyLink} act={() => void copy(link)} />}
       {older && mayWrite.value && <Act icon="reply" label={strings.chat.reply} act={() => reply(taskId)} />}
       {canRewind && mayWrite.value && (
         <Act icon="rewind" label={strings.chat.rewind} disabled={rewinding.value} act={() => void rewind(invocationId)} />
@@ -97,7 +99,7 @@ function Attachment({ part }: { part: Part }) {
     );
   }
   const source = `data:${part.mediaType || "application/octet-stream"};base64,${part.raw}`;
-  if (part.mediaType?.startsWith("image/") && !part.mediaType.includes("svg")) return <img class="picture" src={source} alt={name} />;
+  if (/^image\/(?!svg)/.test(part.mediaType ?? "")) return <img class="picture" src={source} alt={name} />;
   return (
     <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
       <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(Math.floor(part.raw.length * 0.75))}</small>

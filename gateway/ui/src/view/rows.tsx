@@ -95,9 +95,10 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
 }
 
 function End({ task }: { task: TaskInfo }) {
+  const code = task.error in strings.failures ? task.error : task.state;
   const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
   return (
-    <div class="end" data-state={task.state} data-task-id={task.id} role={task.state === "failed" ? "alert" : undefined} data-code={task.error || task.state}>
+    <div class="end" data-state={task.state} data-task-id={task.id} role={task.state === "failed" ? "alert" : undefined} data-code={code}>
       <Icon name={task.state === "canceled" ? "canceled" : "alert"} size={16} />
       <p>
         <strong>{strings.states[task.state]}</strong>

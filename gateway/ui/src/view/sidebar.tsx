@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn } from "../state";
+import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn, type Route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { dayOf, fullTime } from "./format";
@@ -18,6 +18,7 @@ const listed = signal({ rows: sessions.rows, hasMore: false, failure: sessions.f
 sessions.onChange(() => {
   listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure, loading: sessions.loading };
 });
+const OPS: Route = { name: "ops", task: "" };
 const renaming = signal("");
 const query = signal("");
 let searching = 0;
@@ -33,6 +34,8 @@ export function newChat(): void {
 /** Show the list of sessions with what is above and below it. */
 export function Sidebar() {
   const agents = config.value?.agents ?? [];
+  const here = route.value.name === "ops";
+  const look = `${strings.chat.theme}: ${strings.chat.themes[theme.value]}`;
   return (
     <section class="sidebar" aria-label={strings.chat.sessions}>
       <header>
@@ -62,15 +65,15 @@ export function Sidebar() {
       <Sessions />
       <footer>
         {mayOperate.value && config.value?.features.ops && (
-          <a class="row-link" href={address({ name: "ops", task: "" })} aria-current={route.value.name === "ops" ? "page" : undefined} onClick={(event) => follow(event, () => go({ name: "ops", task: "" }))}>
+          <a class="row-link" href={address(OPS)} aria-current={here ? "page" : undefined} onClick={(event) => follow(event, () => go(OPS))}>
             <Icon name="operations" size={16} /> {strings.chat.operations}
           </a>
         )}
         <div class="tools-row">
           <Import />
-          <IconButton icon={theme.value} label={strings.chat.theme} hint={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
+          <IconButton icon={theme.value} label={strings.chat.theme} hint={look} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
-          {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={() => (signIn("", false), location.reload())} />}
+          {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={signOut} />}
         </div>
       </footer>
     </section>
@@ -81,6 +84,11 @@ function Logo() {
   return (
     <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
   );
+}
+
+function signOut(): void {
+  signIn("", false);
+  location.reload();
 }
 
 /** Follow a link within the page, unless the reader wants it in another tab. */
@@ -128,11 +136,12 @@ function Sessions() {
     near.observe(end.current);
     return () => near.disconnect();
   }, [hasMore, rows.length]);
+  const nothing = query.value ? strings.chat.nothingFound(query.value) : strings.chat.noSessions;
   let day = "";
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
       {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
-      {!rows.length && !failure && !loading && <p class="aside">{query.value ? strings.chat.nothingFound(query.value) : strings.chat.noSessions}</p>}
+      {!rows.length && !failure && !loading && <p class="aside">{nothing}</p>}
       <ul>
         {rows.map((row) => {
           const heading = dayOf(row.updatedAt);
@@ -188,7 +197,8 @@ function Rename({ row }: { row: SessionRow }) {
   const done = (save: boolean) => {
     const name = box.current?.value.trim() ?? "";
     renaming.value = "";
-    if (save && name && name !== row.title) void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
+    if (!save || !name || name === row.title) return;
+    void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
   };
   return (
     <input
