@@ -22,8 +22,8 @@ from taskplane.sessions.domain.session import Scope as SessionScope
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
 from taskplane.storage.engine import Engine, open_engine
-from taskplane.tasks.domain.task import COMPLETED, INPUT_REQUIRED, STATUS_TEXT, WORKING, Scope
-from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
+from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, STATES, STATUS_TEXT, WORKING, Scope
+from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter, TenantFilter
 from taskplane.tasks.sql import SqlTaskLog
 
 TASKS: Final = 1_000_000
@@ -33,6 +33,7 @@ RUNS: Final = 12
 
 _TENANT: Final = "default"
 _OWNER: Final = "local"
+_ALL_STATES: Final = [0, *sorted(STATES)]
 # One of so many tasks is paused, one runs, one is queued, and one is not copied.
 _ONE_IN: Final = 500
 _HOUR: Final = 3_600_000_000
@@ -156,6 +157,7 @@ async def _of_tasks(log: SqlTaskLog) -> dict[str, _Query]:
     names = [name for _, _, name in sessions[:100]]
     uids = [task.uid for task in (await log.list(scope, TaskFilter(page_size=100, content=False))).rows]
     now = await log.now()
+    of_operators = await log.tenant_tasks(scope, TenantFilter(states=_ALL_STATES, page_size=100))
     return {
         "ListTasks": lambda: log.list(scope, TaskFilter(page_size=100)),
         "ListTasks, second page": lambda: log.list(scope, TaskFilter(page_size=100, page_token=page.next_page_token)),
@@ -182,6 +184,21 @@ async def _of_tasks(log: SqlTaskLog) -> dict[str, _Query]:
         "tasks to trim": lambda: log.trimmable(now, (0, ""), 200),
         "documents to trim": lambda: log.untrimmed_documents("", 200),
         "counts for the metrics": log.open_tasks,
+        "overview of operators": lambda: log.overview(_TENANT, 15.0),
+        "tasks of operators": lambda: log.tenant_tasks(scope, TenantFilter(states=_ALL_STATES, page_size=100)),
+        "tasks of operators, later": lambda: log.tenant_tasks(
+            scope, TenantFilter(states=_ALL_STATES, page_size=100, page_token=of_operators.next_page_token)
+        ),
+        "tasks of operators, failed": lambda: log.tenant_tasks(scope, TenantFilter(states=[FAILED])),
+        "tasks of operators, paused": lambda: log.tenant_tasks(scope, TenantFilter(states=[INPUT_REQUIRED])),
+        "tasks of operators, by agent": lambda: log.tenant_tasks(
+            scope, TenantFilter(states=_ALL_STATES, agent="nobody")
+        ),
+        "tasks of operators, by owner": lambda: log.tenant_tasks(scope, TenantFilter(states=_ALL_STATES, owner=_OWNER)),
+        "tasks of operators, by executor": lambda: log.tenant_tasks(
+            scope, TenantFilter(states=_ALL_STATES, executor="p7")
+        ),
+        "a task of operators": lambda: log.tenant_task(_TENANT, "t7"),
     }
 
 
@@ -195,6 +212,7 @@ async def _of_sessions(log: SqlSessionLog) -> dict[str, _Query]:
         "history of a session": lambda: log.entries(scope, "s7", EntryFilter(effective=True)),
         "rewinds to apply": lambda: log.unapplied(100),
         "turns to settle": lambda: log.unsettled(60.0, 100),
+        "abandoned turns of a tenant": lambda: log.abandoned(_TENANT, 60.0, 180.0),
         "sessions to expire": lambda: log.expired(3600.0, None, 100),
         "remains to delete": lambda: log.remains(100),
     }

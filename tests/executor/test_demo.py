@@ -1,13 +1,16 @@
 """Every command of the demo agent, end to end through real stores."""
 
+import unicodedata
+
 import pytest
 from google.protobuf.json_format import MessageToDict
-from tests.executor.plane import Plane, Stores, open_plane, text
+from tests.executor.plane import Plane, Stores, holds, open_plane, said, text
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Policied, Router
-from taskplane.executor.agents.demo import Demo
+from taskplane.executor.agents.demo import CREDENTIAL, PASSWORD, Demo
 
 STATUS = tasks.EVENT_KIND_STATUS
 ARTIFACT = tasks.EVENT_KIND_ARTIFACT
@@ -46,6 +49,69 @@ async def test_slow_and_rerun_send_their_chunks_one_by_one(plane: Plane) -> None
         task = await plane.run(f"{command} 2")
         assert len(await plane.events(task.id, ARTIFACT)) == 2
         assert (await plane.record(task.id)).on_orphan == policy
+
+
+async def test_count_streams_each_number_once_and_says_them_all(plane: Plane) -> None:
+    task = await plane.run("count 12 5")
+    numbers = [str(number) for number in range(1, 13)]
+    assert text(task.status.message).split() == numbers
+    assert await _streamed(plane, task.id) == text(task.status.message)
+
+
+async def test_code_is_markdown_with_code_lists_and_a_table(plane: Plane) -> None:
+    task = await plane.run("code")
+    said = text(task.status.message)
+    assert await _streamed(plane, task.id) == said
+    assert {"```python", "```json", "|---|---|---:|", "1. A list with numbers"} <= set(said.splitlines())
+
+
+@pytest.mark.parametrize("size", [0, 1, 300])
+async def test_huge_says_exactly_as_much_as_asked_for(plane: Plane, size: int) -> None:
+    task = await plane.run(f"huge {size}")
+    assert len(text(task.status.message)) == size * 1024
+    assert await _streamed(plane, task.id) == text(task.status.message)
+
+
+async def test_rtl_says_words_in_scripts_that_run_from_right_to_left(plane: Plane) -> None:
+    said = text((await plane.run("rtl")).status.message)
+    assert {unicodedata.bidirectional(letter) for letter in said} >= {"R", "AL", "L"}
+
+
+async def test_versions_makes_an_artifact_in_three_chunks_and_then_another_version(plane: Plane) -> None:
+    """M6: a chunk that does not append replaces what the artifact was."""
+    task = await plane.run("versions <b>Plan</b>")
+    events = [event.event.artifact_update for event in await plane.events(task.id, ARTIFACT)]
+    assert [(event.append, event.last_chunk) for event in events] == [
+        (False, False),
+        (True, False),
+        (True, True),
+        (False, True),
+    ]
+    (artifact,) = task.artifacts
+    assert artifact.name == "<b>Plan</b>"
+    assert artifact.parts[0].text.startswith("# Final")
+
+
+async def test_tools_calls_a_tool_as_often_as_asked_for(plane: Plane) -> None:
+    task = await plane.run("tools 4")
+    calls = [MessageToDict(message.parts[0].data) for message in task.history[1:] if message.parts[0].HasField("data")]
+    assert [call["id"] for call in calls] == [f"call-{number}" for number in (1, 1, 2, 2, 3, 3, 4, 4)]
+    assert [call["response"]["answer"] for call in calls if "response" in call] == [1, 4, 9, 16]
+
+
+async def test_progress_is_told_and_stays_out_of_the_conversation(plane: Plane) -> None:
+    """T7: a line of progress is in no history."""
+    task = await plane.run("progress 2")
+    said = [event.event.status_update.status.message for event in await plane.events(task.id, STATUS)]
+    lines = [text(message) for message in said if message.metadata.fields["kind"].string_value == "status-message"]
+    assert lines == ["Step 1 of 2", "Step 2 of 2"]
+    assert await plane.conversation(task.context_id) == ["progress 2", "All 2 steps are done."]
+
+
+async def test_rate_makes_as_many_events_as_its_figures_say(plane: Plane) -> None:
+    task = await plane.run("rate 400 1")
+    assert len(await plane.events(task.id, ARTIFACT)) == 400
+    assert text(task.status.message) == "400 events."
 
 
 async def test_artifact_makes_a_text_a_data_and_a_file(plane: Plane) -> None:
@@ -90,6 +156,19 @@ async def test_a_question_waits_for_its_answer(plane: Plane, command: str, state
         "Ann",
         'You said: "Ann"',
     ]
+
+
+async def test_a_credential_is_asked_for_until_it_is_right_and_is_in_no_history(plane: Plane) -> None:
+    """I1: the answer goes on with the same task; the metadata of a request is for the agent only."""
+    asked = await plane.run("auth")
+    for credential, state in (("a guess", a2a.TASK_STATE_AUTH_REQUIRED), (PASSWORD, a2a.TASK_STATE_COMPLETED)):
+        message = said("Here it is", task_id=asked.id)
+        request = a2a.SendMessageRequest(message=message, metadata={CREDENTIAL: credential})
+        await plane.executor().Submit(pb.SubmitRequest(request=request))
+        task = await plane.reaches(asked.id, state)
+    assert text(task.status.message) == "You are signed in."
+    for event in await plane.events(asked.id):
+        assert not holds(event, "a guess")
 
 
 async def test_fail_fails_with_a_readable_reason(plane: Plane) -> None:
@@ -142,3 +221,8 @@ async def test_the_card_names_what_can_be_tried(stores: Stores) -> None:
     assert isinstance(demo, Router) and isinstance(demo, Policied)
     async with open_plane(stores, ("demo", demo)) as plane:
         assert {skill.id for skill in plane.room.agents.named("").agent.card.skills} >= {"echo", "stream", "ask"}
+
+
+async def _streamed(plane: Plane, task_id: str) -> str:
+    said = [e.event.status_update.status.message for e in await plane.events(task_id, STATUS)]
+    return "".join(text(message) for message in said if "kagent_adk_partial" in message.metadata.fields)

@@ -35,9 +35,10 @@ class Cell:
 @dataclass(frozen=True)
 class NoId:
     """A route or method that takes no id of anything that has an owner, and why. `GET` routes are asked nevertheless,
-    and answer with nothing of an owner."""
+    with these headers, and answer with nothing of an owner."""
 
     why: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 Row = NoId | tuple[Cell, ...]
@@ -156,6 +157,7 @@ METHODS: Final[dict[str, Row]] = {
 _NO_TASK_API: Final = "404 TASK_NOT_FOUND"
 _NO_SESSION: Final = "404 SESSION_NOT_FOUND"
 _PUBLIC: Final = NoId("it is for everybody")
+_PAGE: Final = NoId("the page is the same for everybody", {"Accept": "text/html"})
 _CARD: Final = NoId("a card is that of an agent, and for everybody")
 _RPC: Final = {"jsonrpc": "2.0", "id": "r", "method": "GetTask", "params": {"id": "{done}"}}
 
@@ -173,6 +175,10 @@ def _of_session(body: Any = None, query: str = "") -> tuple[Cell, ...]:
     )
 
 
+# What operators see, `api/test_ops` asks for.
+_OPERATORS: Final = "403 OPERATORS_ONLY"
+_operated: Final = tuple(Cell(_OPERATORS, {"task": name}) for name in ("paused", "done", "document"))
+
 ROUTES: Final[dict[str, Row]] = {
     "GET /healthz": _PUBLIC,
     "GET /readyz": _PUBLIC,
@@ -183,6 +189,15 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /agents/{agent}/.well-known/agent.json": _CARD,
     "GET /api/a2a/{namespace}/{agent}/.well-known/agent-card.json": _CARD,
     "GET /api/a2a/{namespace}/{agent}/.well-known/agent.json": _CARD,
+    "GET /": _PAGE,
+    "GET /ui": _PAGE,
+    "GET /ui/sessions/{session}": _PAGE,
+    "GET /ui/agents/{agent}": _PAGE,
+    "GET /ui/ops": _PAGE,
+    "GET /ui/ops/tasks/{task}": _PAGE,
+    "GET /ui/assets/{file}": _PAGE,
+    "GET /ui/licenses.txt": _PAGE,
+    "GET /api/ui-config": _PUBLIC,
     # The methods have rows of their own, all of them at this path; the other paths lead to the same handler.
     "POST /": (Cell(_NO_TASK, body=_RPC),),
     "POST /agents/{agent}": (Cell(_NO_TASK, body=_RPC),),
@@ -212,6 +227,12 @@ ROUTES: Final[dict[str, Row]] = {
         Cell(_NO_TASK_API, {"task": "paused"}, headers={"Last-Event-ID": "{cursor}"}),
         Cell(_NO_TASK_API, {"task": "done"}, query="after={end}"),
     ),
+    "GET /api/ops/overview": (Cell(_OPERATORS),),
+    "GET /api/ops/tasks": (Cell(_OPERATORS, query="owner=ann&limit=1"),),
+    "GET /api/ops/tasks/{task}": _operated,
+    "DELETE /api/ops/tasks/{task}": _operated,
+    "GET /api/ops/tasks/{task}/events": _operated,
+    "POST /api/ops/tasks/{task}/cancel": _operated,
     "GET /api/sessions": (Cell("200", query="q={title}"),),
     "POST /api/sessions/import": (
         Cell("201", body="{file}", headers={"Content-Type": NDJSON}, query="id={spare}"),

@@ -199,8 +199,8 @@ async def open_behind(
 
 
 @asynccontextmanager
-async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, None]:
-    """A gateway over what runs behind it, with a client."""
+async def open_front(behind: Behind, *, page: Path | None = None, **settings: Any) -> AsyncGenerator[Plane, None]:
+    """A gateway over what runs behind it, with a client. `page`: the folder of a page in place of the built one."""
     values: Json = {"port": 0, "drain_delay": 0.0, "shutdown_timeout": 2, "card_age": 60.0, **settings}
     stores = InProcessChannel(behind.stores.services)
     runs = InProcessChannel(behind.services)
@@ -216,6 +216,7 @@ async def open_front(behind: Behind, **settings: Any) -> AsyncGenerator[Plane, N
             executor=runs,
             ready={"tasks": ready, "sessions": ready, "executor": ready},
             pacer=behind.services.pacer,
+            page=page,
         ) as gateway,
         # Certificates take long to load, and plain HTTP has no use for them.
         httpx.AsyncClient(base_url=gateway.url, timeout=20.0, verify=False) as http,

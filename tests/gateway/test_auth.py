@@ -141,8 +141,7 @@ async def test_the_pages_own_origin_and_allowed_ones_pass(tmp_path: Path) -> Non
         async with open_front(behind) as plane:
             assert (await sent(plane, {"Origin": plane.gateway.url})).status_code == 200
             assert "access-control-allow-origin" not in (await sent(plane, {"Origin": plane.gateway.url})).headers
-        names = {"allowed_hosts": ("plane.test",), "cors_origins": ("http://page.test",)}
-        async with open_front(behind, **names) as plane:
+        async with open_front(behind, allowed_hosts=("plane.test",), cors_origins=("http://page.test",)) as plane:
             assert (await sent(plane, {"Host": "plane.test:80"})).status_code == 200
             reply = await sent(plane, {"Origin": "http://page.test"})
             assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "http://page.test")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES
+from tests.gateway.built_page import build_page
 from tests.gateway.isolation import METHODS, ROUTES, Cell, NoId
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
 from tests.support.matrix import MADE, NAMES, filled, unknown, unnamed
@@ -27,7 +28,7 @@ OTHERS: Final = {"user": "bob_key", "tenant": "ann_there"}
 # The gateway knows no database; the matrix of the RPCs is asked for on both.
 _ON: Final = ENGINES if THOROUGH else ENGINES[:1]
 _KEYS: Final = {
-    OWNER: 'owner = "ann"',
+    OWNER: 'owner = "ann"\nscopes = ["write", "operate"]',
     "bob_key": 'owner = "bob"',
     "ann_there": 'owner = "ann"\ntenant = "elsewhere"',
 }
@@ -67,8 +68,8 @@ async def world(
             stack.callback(cluster.drop, database)
             url = cluster.url(database)
         behind = await stack.enter_async_context(open_behind(folder, database_url=url))
-        keys = written(folder / "keys.toml")
-        plane = await stack.enter_async_context(open_front(behind, api_keys=str(keys)))
+        keys, page = written(folder / "keys.toml"), build_page(folder / "page")
+        plane = await stack.enter_async_context(open_front(behind, page=page, api_keys=str(keys)))
         minting = await stack.enter_async_context(open_front(behind, api_keys=str(keys), client_task_ids="create"))
         yield await owned(plane, minting)
 
@@ -286,6 +287,6 @@ async def test_what_takes_no_id_shows_nothing_of_an_owner(world: World) -> None:
         verb, _, pattern = at.partition(" ")
         if isinstance(row, NoId):
             assert verb == "GET"
-            reply = await world.plane.http.get(NAMES.sub("demo", pattern))
+            reply = await world.plane.http.get(NAMES.sub("demo", pattern), headers=row.headers)
             assert reply.status_code == 200, at
             assert [name for name, value in world.ids.items() if len(value) > 8 and value in reply.text] == [], at

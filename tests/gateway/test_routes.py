@@ -3,13 +3,17 @@
 import pytest
 from tests.gateway.plane import Plane
 
-from taskplane.gateway.routes import ROUTES, MethodNotAllowed, PublicRoute, Route, RouteTable
+from taskplane.gateway.errors import MethodNotAllowed
+from taskplane.gateway.routes import ROUTES, PublicRoute, Route, RouteTable
 from taskplane.runtime.errors import NotFound
 
 
-def test_only_cards_and_probes_are_public() -> None:
+def test_only_cards_probes_and_the_page_are_public() -> None:
     public = {route.path for route in ROUTES if isinstance(route, PublicRoute)}
-    assert all(path.endswith((".json", "/healthz", "/readyz", "/metrics")) for path in public)
+    api = {path for path in public if path.startswith("/api/") and not path.endswith(".json")}
+    assert api == {"/api/ui-config"}
+    page = {path for path in public if path in ("/", "/ui") or path.startswith("/ui/")}
+    assert all(path.endswith((".json", "/healthz", "/readyz", "/metrics")) for path in public - api - page)
     assert {route.method for route in ROUTES if isinstance(route, Route) and route.writes} <= {
         "POST",
         "PUT",

@@ -86,11 +86,14 @@ class Plane:
         self.pacer = pacer
         self._channels = channels
 
+    def channel(self, who: Principal = EXECUTOR, kind: str = "inprocess") -> grpc.aio.Channel:
+        return client(self._channels[kind], identity=who)
+
     def store(self, who: Principal = EXECUTOR, kind: str = "inprocess") -> pb_grpc.TaskStoreStub:
-        return pb_grpc.TaskStoreStub(client(self._channels[kind], identity=who))
+        return pb_grpc.TaskStoreStub(self.channel(who, kind))
 
     def queue(self, who: Principal = EXECUTOR, kind: str = "inprocess") -> pb_grpc.TaskQueueStub:
-        return pb_grpc.TaskQueueStub(client(self._channels[kind], identity=who))
+        return pb_grpc.TaskQueueStub(self.channel(who, kind))
 
     async def create(self, **fields: Any) -> "Run":
         response = await self.store().CreateTask(creation(**fields))

@@ -1,9 +1,10 @@
 """The directory of agents, as the executor lists them, cached for a limited time."""
 
 import asyncio
+import contextlib
 import contextvars
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from taskplane.runtime.errors import NotFound, Unavailable
 
 # Seconds between two calls for agents that are not known.
 _MISS_INTERVAL: Final = 1.0
+# Seconds that a list of all agents waits for the executor.
+_LIST_PATIENCE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,14 @@ class Agents:
                 suggestion=f"the agents are {', '.join(filter(None, self._found))}" if self._found else "",
             )
         return agent
+
+    async def list_all(self) -> Sequence[Agent]:
+        """Return all agents, the default one first: those known so far, if any, while the executor does not answer."""
+        if not self._found or time.monotonic() - self._asked_at >= self._age:
+            with contextlib.suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(_LIST_PATIENCE):
+                    await self._ask()
+        return [agent for name, agent in self._found.items() if name]
 
     async def _ask(self) -> None:
         """Load the list, once for all callers that wait; the call outlives a caller that is cancelled."""

@@ -9,14 +9,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.errors import error_api, http_status
+from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
 from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply, retry_after
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.routes import MethodNotAllowed, PublicRoute, Route, RouteTable
+from taskplane.gateway.routes import PublicRoute, Route, RouteTable
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
-from taskplane.runtime.principal import Principal, enter
+from taskplane.runtime.principal import Principal, check_operator, enter
 from taskplane.runtime.validation import is_request_id
 
 _log = logging.getLogger(__name__)
@@ -84,6 +84,10 @@ class App:
 
     def _caller(self, route: Route, request: Request) -> Caller:
         caller = self._plane.authenticator.authenticate(request)
+        if route.operates:
+            check_operator(caller.principal)
+        elif not caller.may_read:
+            raise PermissionDenied("this key may only operate", reason="OPERATE_ONLY_KEY")
         if route.writes and not caller.may_write:
             raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
         return caller

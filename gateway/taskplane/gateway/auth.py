@@ -20,11 +20,20 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated caller. `key` is the API key that was used, if any."""
+    """An authenticated caller. `key` is the API key that was used, if any.
+
+    `may_read` and `may_write` are about what the caller owns.
+    """
 
     principal: Principal
     key: Key | None
     may_write: bool
+    may_read: bool = True
+
+    @property
+    def may_operate(self) -> bool:
+        """Return whether the caller may see, cancel and delete the tasks of all owners of its tenant."""
+        return self.principal.operator
 
 
 class Authenticator:
@@ -38,6 +47,7 @@ class Authenticator:
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in settings.cors_origins)
         self._tenant = settings.tenant
+        self._operators = frozenset(settings.proxy_operators)
         self._user = lru_cache(4096)(self._named)
         self._check_host = lru_cache(256)(self._host_allowed)
         if not self._required and not is_loopback(settings.host):
@@ -80,12 +90,22 @@ class Authenticator:
                 return self._user(user)
         return self._by_key(request)
 
+    def recognize(self, request: Request) -> Caller | None:
+        """Return the caller as `authenticate` does; None for a request without credentials where they are needed."""
+        try:
+            return self.authenticate(request)
+        except Unauthenticated as error:
+            if error.reason == "NO_CREDENTIALS":
+                return None
+            raise
+
     def alive(self, caller: Caller) -> bool:
         """Return whether the caller's credentials are still valid."""
         return caller.key is None or (self._keys is not None and self._keys.alive(caller.key))
 
     def _named(self, user: str) -> Caller:
-        return Caller(Principal(self._tenant, user, user), None, True)
+        operator = not self._required or user in self._operators
+        return Caller(Principal(self._tenant, user, user, operator=operator), None, True)
 
     def _by_key(self, request: Request) -> Caller:
         token = request.header(b"x-api-key")
@@ -99,7 +119,8 @@ class Authenticator:
                 suggestion="send Authorization: Bearer <id>.<secret>, or X-API-Key",
             )
         key = self._keys.find(token)
-        return Caller(Principal(key.tenant, key.owner, key.owner), key, key.may_write)
+        principal = Principal(key.tenant, key.owner, key.owner, operator=key.may_operate)
+        return Caller(principal, key, key.may_write, key.may_read)
 
     def _host_allowed(self, shown: bytes) -> None:
         host = _host(shown)

@@ -1,5 +1,6 @@
 """Errors on the wire: the table of A2A errors and the bodies of each binding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -84,6 +85,17 @@ _STATUS_BY_CODE: Final[dict[str, int]] = {
     "DEADLINE_EXCEEDED": 504,
 }
 _RETRYABLE: Final = frozenset({"ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"})
+
+
+class MethodNotAllowed(PlaneError):
+    """A path that exists for other methods."""
+
+    code = "UNIMPLEMENTED"
+    default_reason = "METHOD_NOT_ALLOWED"
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(f"this path allows {', '.join(allowed)} only")
+        self.allowed = ", ".join(allowed)
 
 
 def a2a_error(error: PlaneError) -> A2AError:

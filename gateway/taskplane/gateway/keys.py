@@ -13,7 +13,8 @@ from typing import Any, Final, cast
 from taskplane.runtime.errors import Invalid, Unauthenticated
 
 _FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
-_SCOPES: Final = frozenset({"read", "write"})
+_SCOPES: Final = frozenset({"read", "write", "operate"})
+_DEFAULT_SCOPES: Final = frozenset({"read", "write"})
 # Seconds between two checks of the file.
 _RELOAD_INTERVAL: Final = 5.0
 _NO_DIGEST: Final = "0" * 64
@@ -21,13 +22,18 @@ _NO_DIGEST: Final = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An API key and its owner. `expires` is in seconds since 1970; 0: never."""
+    """An API key and its owner. `expires` is in seconds since 1970; 0: never.
+
+    One that may write may read, too.
+    """
 
     id: str
     sha256: str
     tenant: str
     owner: str
+    may_read: bool
     may_write: bool
+    may_operate: bool
     expires: float
 
 
@@ -35,8 +41,8 @@ class Keys:
     """The keys of one file.
 
     The file has `[[keys]]` tables with `id`, `sha256` (of the secret, in hexadecimal), `owner`, and optionally
-    `tenant`, `scopes` ("read" and "write"; both by default) and `expires` (a TOML date-time). Clients send
-    `<id>.<secret>`.
+    `tenant`, `scopes` ("read", "write" and "operate"; the first two by default) and `expires` (a TOML date-time).
+    Clients send `<id>.<secret>`.
     """
 
     def __init__(self, path: Path, tenant: str) -> None:
@@ -105,13 +111,16 @@ class Keys:
             raise Invalid(f"{where}: id, sha256 and owner are needed", reason="BAD_KEY_FILE")
         if "." in name or len(digest) != 64:
             raise Invalid(f"{where}: an id has no dot, and sha256 has 64 digits", reason="BAD_KEY_FILE")
-        scopes = set(fields.get("scopes", _SCOPES))
+        scopes = set(fields.get("scopes", _DEFAULT_SCOPES))
         if not scopes or not scopes <= _SCOPES:
-            raise Invalid(f'{where}: scopes are "read" and "write"', reason="BAD_KEY_FILE")
+            raise Invalid(f'{where}: scopes are "read", "write" and "operate"', reason="BAD_KEY_FILE")
         expires = fields.get("expires")
         if expires is not None and not isinstance(expires, datetime):
             raise Invalid(f"{where}: expires must be a date and time", reason="BAD_KEY_FILE")
         moment = 0.0
         if expires is not None:
             moment = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
-        return Key(name, digest.lower(), fields.get("tenant", self._tenant), owner, "write" in scopes, moment)
+        may_write, may_operate = "write" in scopes, "operate" in scopes
+        may_read = may_write or "read" in scopes
+        tenant: str = fields.get("tenant", self._tenant)
+        return Key(name, digest.lower(), tenant, owner, may_read, may_write, may_operate, moment)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1.operations_pb2_grpc import TaskOperationsStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
+from taskplane.gateway.page.built import BuiltPage
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
 from taskplane.gateway.worker import Worker
@@ -23,12 +25,15 @@ class Plane:
     # The address of this gateway for clients, without a slash at its end.
     public_url: str
     tasks: TaskStoreStub
+    operations: TaskOperationsStub
     sessions: SessionHistoryStub
     executor: AgentExecutorStub
     agents: Agents
     authenticator: Authenticator
     streams: Streams
     worker: Worker
+    # The web page as it was built.
+    page: BuiltPage
     # Paces long reads.
     pacer: Pacer
     # One slot for each session that may be imported at once.

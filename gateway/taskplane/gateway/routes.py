@@ -12,6 +12,7 @@ from taskplane.gateway.api import (
     artifacts,
     effective_history,
     messages,
+    operators,
     rewinds,
     session_export,
     session_import,
@@ -21,11 +22,14 @@ from taskplane.gateway.api import (
     task_infos,
     task_log,
     tasks,
+    ui_config,
 )
 from taskplane.gateway.auth import Caller
+from taskplane.gateway.errors import MethodNotAllowed
 from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.page import serving
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +44,32 @@ class PublicRoute:
 @dataclass(frozen=True, slots=True)
 class Route:
     """A route for authenticated callers; the policies of the services decide who may do what. `writes`: only for
-    callers that may write."""
+    callers that may write. `operates`: only for callers that may operate."""
 
     method: str
     path: str
     handler: Callable[[Plane, Request, Caller], Awaitable[Reply]]
     writes: bool = False
-
-
-class MethodNotAllowed(PlaneError):
-    """A path that exists for other methods."""
-
-    code = "UNIMPLEMENTED"
-    default_reason = "METHOD_NOT_ALLOWED"
-
-    def __init__(self, allowed: Sequence[str]) -> None:
-        super().__init__(f"this path allows {', '.join(allowed)} only")
-        self.allowed = ", ".join(allowed)
+    operates: bool = False
 
 
 _CARDS: Final = ("agent-card.json", "agent.json")
 # The base paths of an agent; the first one is that of the default agent.
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
 
+# The places of the web page; its script knows which is which.
+_PAGE: Final = ("/ui", "/ui/sessions/{session}", "/ui/agents/{agent}", "/ui/ops", "/ui/ops/tasks/{task}")
+
 ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/healthz", probes.healthz),
     PublicRoute("GET", "/readyz", probes.readyz),
     PublicRoute("GET", "/metrics", probes.metrics),
     *(PublicRoute("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
+    PublicRoute("GET", "/", serving.root),
+    *(PublicRoute("GET", path, serving.document) for path in _PAGE),
+    PublicRoute("GET", "/ui/assets/{file}", serving.asset),
+    PublicRoute("GET", "/ui/licenses.txt", serving.licenses),
+    PublicRoute("GET", "/api/ui-config", ui_config.serve),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
     Route("POST", "/api/tasks", tasks.put, writes=True),
     Route("GET", "/api/tasks/{task}", tasks.get),
@@ -76,6 +78,12 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("GET", "/api/tasks/{task}/artifacts", artifacts.list_all),
     Route("GET", "/api/tasks/{task}/artifacts/{artifact}", artifact_download.serve),
     Route("GET", "/api/tasks/{task}/events", task_log.serve),
+    Route("GET", "/api/ops/overview", operators.overview, operates=True),
+    Route("GET", "/api/ops/tasks", operators.list_tasks, operates=True),
+    Route("GET", "/api/ops/tasks/{task}", operators.get, operates=True),
+    Route("DELETE", "/api/ops/tasks/{task}", operators.delete, writes=True, operates=True),
+    Route("GET", "/api/ops/tasks/{task}/events", operators.events, operates=True),
+    Route("POST", "/api/ops/tasks/{task}/cancel", operators.cancel, writes=True, operates=True),
     Route("GET", "/api/sessions", session_list.serve),
     Route("POST", "/api/sessions/import", session_import.serve, writes=True),
     Route("GET", "/api/sessions/{session}/export", session_export.serve),

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Final
 
 import grpc
@@ -11,10 +13,12 @@ import uvicorn
 
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
+from taskplane.api.tasks.v1.operations_pb2_grpc import TaskOperationsStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
 from taskplane.gateway.auth import Authenticator
+from taskplane.gateway.page.built import BuiltPage
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
 from taskplane.gateway.protocol import Protocol
@@ -53,13 +57,15 @@ async def open_gateway(
     executor: grpc.aio.Channel,
     ready: Mapping[str, Probe] | None = None,
     pacer: Pacer | None = None,
+    page: Traversable | None = None,
 ) -> AsyncGenerator[Gateway]:
     """Serve HTTP until the context is left; then report not ready, end the streams after `drain_delay` seconds, and the
     requests after `shutdown_timeout` seconds at the latest.
 
     The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
     protocol, which in-process channels do not serve. `pacer`: that of the services in this process, if there are any.
-    Raise Invalid if other machines could call without authentication; Unavailable `CANNOT_LISTEN`.
+    `page`: the folder of the built web page; None: the one in this package. Raise Invalid if other machines could call
+    without authentication; Unavailable `CANNOT_LISTEN`.
     """
     authenticator = Authenticator(settings)
     identity = Principal("", "", "gateway", service=True)
@@ -90,12 +96,14 @@ async def open_gateway(
             settings=settings,
             public_url=gateway.public_url,
             tasks=TaskStoreStub(patient["tasks"]),
+            operations=TaskOperationsStub(patient["tasks"]),
             sessions=SessionHistoryStub(patient["sessions"]),
             executor=stub,
             agents=Agents(stub, settings.card_age),
             authenticator=authenticator,
             streams=streams,
             worker=worker,
+            page=BuiltPage(page or files("taskplane.gateway") / "dist"),
             pacer=pacer or Pacer(),
             imports=asyncio.Semaphore(settings.max_imports),
             probes=ready if ready is not None else probes(clients()),

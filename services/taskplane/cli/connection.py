@@ -10,6 +10,7 @@ from taskplane.cli.client.a2a import A2AClient
 from taskplane.cli.client.artifacts_api import ArtifactsClient
 from taskplane.cli.client.failures import BadUsage, Declined, Failure
 from taskplane.cli.client.http import Http
+from taskplane.cli.client.operations_api import OperationsClient
 from taskplane.cli.client.sessions_api import SessionsClient
 from taskplane.cli.client.task_log import TaskLog
 from taskplane.cli.options import Options
@@ -35,6 +36,7 @@ class Connection:
         self.log = TaskLog(http)
         self.sessions = SessionsClient(http)
         self.artifacts = ArtifactsClient(http)
+        self.operations = OperationsClient(http)
 
     def agent(self, name: str) -> A2AClient:
         """Return a client of another agent of this server; empty: the default agent."""
@@ -47,6 +49,13 @@ class Connection:
         if len(given) >= _WHOLE:
             return given
         return _completed(given, [str(task["id"]) async for task in self.a2a.tasks(_NEWEST, historyLength=0)])
+
+    async def operated_id(self, given: str) -> str:
+        """Return the same of the newest tasks of all owners, for operators."""
+        given = given.rstrip(CUT)
+        if len(given) >= _WHOLE:
+            return given
+        return _completed(given, [str(task["taskId"]) async for task in self.operations.tasks(_NEWEST, {})])
 
     async def session_id(self, given: str) -> str:
         """Return the id of one of the newest sessions that begins with `given`; `given` itself if none does. Raise

@@ -36,7 +36,10 @@ class PrincipalSigner:
 
     def write(self, principal: Principal) -> str:
         """Return the value for a principal."""
-        fields = {"t": principal.tenant, "o": principal.owner, "a": principal.actor, "s": principal.service}
+        fields: dict[str, Any] = {"t": principal.tenant, "o": principal.owner, "a": principal.actor}
+        fields["s"] = principal.service
+        if principal.operator:
+            fields["op"] = True
         payload = base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).rstrip(b"=")
         if not self._secret:
             return payload.decode()
@@ -60,14 +63,14 @@ class PrincipalSigner:
             raise _malformed()
         values = cast("dict[str, Any]", fields)
         tenant, owner, actor = (values.get(key) for key in "toa")
-        service = values.get("s", False)
-        if not (
-            isinstance(tenant, str) and isinstance(owner, str) and isinstance(actor, str) and isinstance(service, bool)
-        ):
+        service, operator = values.get("s", False), values.get("op", False)
+        if not (isinstance(tenant, str) and isinstance(owner, str) and isinstance(actor, str)):
+            raise _malformed()
+        if not (isinstance(service, bool) and isinstance(operator, bool)):
             raise _malformed()
         if any(len(name) > MAX_ID or _UNSTORABLE.search(name) for name in (tenant, owner, actor)):
             raise _malformed()
-        return Principal(tenant, owner, actor, service)
+        return Principal(tenant, owner, actor, service, operator)
 
     def _signature(self, payload: bytes) -> bytes:
         digest = hmac.digest(self._secret, _PURPOSE + payload, hashlib.sha256)

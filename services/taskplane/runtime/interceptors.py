@@ -144,6 +144,8 @@ def _admit(access: Access | None, caller: Principal | None) -> None:
         raise Unauthenticated("this call has no principal", reason="NO_PRINCIPAL")
     if access is Access.SERVICE and not caller.service:
         raise PermissionDenied("only a service may call this operation", reason="SERVICE_ONLY")
+    if access is Access.OPERATOR:
+        principal.check_operator(caller)
 
 
 def _answer(error: BaseException, request_id: str) -> BaseException:

@@ -12,6 +12,9 @@ class Access(enum.Enum):
     USER = "user"
     """Any principal. The stores show it what is in its scope."""
 
+    OPERATOR = "operator"
+    """A principal that may operate (`Principal.operator`). The stores show it its tenant."""
+
     SERVICE = "service"
     """A principal of one of our own processes (`Principal.service`)."""
 

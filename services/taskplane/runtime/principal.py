@@ -10,14 +10,16 @@ from taskplane.runtime.errors import PermissionDenied, Unauthenticated
 class Principal(NamedTuple):
     """A caller: `owner` in `tenant`, named `actor` in logs and in what it writes.
 
-    `service` marks our own processes, which may act for any owner and call what only executors may. A tuple, because
-    every call looks up what belongs to its principal.
+    `service` marks our own processes, which may act for any owner and call what only executors may. `operator` marks a
+    caller that may call what only operators may, for all owners of its tenant. A tuple, because every call looks up
+    what belongs to its principal.
     """
 
     tenant: str
     owner: str
     actor: str
     service: bool = False
+    operator: bool = False
 
 
 _current: ContextVar[Principal | None] = ContextVar("taskplane_principal", default=None)
@@ -42,6 +44,16 @@ def check_service(rule: str, field: str) -> None:
     """Raise PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` asks for it."""
     if not caller().service:
         raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is for services only"})
+
+
+def check_operator(who: Principal) -> None:
+    """Raise PermissionDenied `OPERATORS_ONLY` unless the principal may operate."""
+    if not who.operator:
+        raise PermissionDenied(
+            "only an operator may do this",
+            reason="OPERATORS_ONLY",
+            suggestion='use an API key whose scopes have "operate"',
+        )
 
 
 class acting_as:

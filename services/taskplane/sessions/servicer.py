@@ -11,7 +11,7 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.runtime.times import micros
+from taskplane.runtime.times import micros, set_time
 from taskplane.sessions import validation, wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope, Session
@@ -25,6 +25,9 @@ _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
 _UNAPPLIED_PAGE: Final = 100
+# Seconds after which a turn without an outcome is abandoned, and one that became a task at which no sweep has looked.
+_UNDECIDED: Final = 60.0
+_LEFT_ALONE: Final = 180.0
 _EXPIRED_PAGE: Final = 100
 _REMAINS_PAGE: Final = 100
 
@@ -53,6 +56,7 @@ POLICY: Final[dict[str, Access]] = {
     _HISTORY + "ListUnapplied": Access.SERVICE,
     _HISTORY + "MarkApplied": Access.SERVICE,
     _HISTORY + "ListUnsettled": Access.SERVICE,
+    _HISTORY + "CountAbandoned": Access.OPERATOR,
     _HISTORY + "MarkSettled": Access.SERVICE,
     _HISTORY + "ListExpired": Access.SERVICE,
     _HISTORY + "ListRemains": Access.SERVICE,
@@ -141,7 +145,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
         session, cut = await self._log.cut(_scope(), request.context_id)
         return pb.ListCutResponse(
-            invocation_ids=cut.invocations, session=wire.session(session), voided_invocation_ids=cut.voided
+            invocation_ids=cut.invocations,
+            session=wire.session(session),
+            voided_invocation_ids=cut.voided,
+            undoable=cut.undoable,
         )
 
     async def WatchEntries(
@@ -190,6 +197,13 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
 
     async def ListUnsettled(self, request: pb.ListUnsettledRequest, context: Context) -> pb.ListUnsettledResponse:
         return wire.unsettled(await self._log.unsettled(request.min_age, request.limit or _UNSETTLED_PAGE))
+
+    async def CountAbandoned(self, request: pb.CountAbandonedRequest, context: Context) -> pb.CountAbandonedResponse:
+        found = await self._log.abandoned(caller().tenant, _UNDECIDED, _LEFT_ALONE)
+        response = pb.CountAbandonedResponse(count=found.turns, bounded=found.bounded)
+        if found.oldest is not None:
+            set_time(response.oldest, found.oldest)
+        return response
 
     async def MarkSettled(self, request: pb.MarkSettledRequest, context: Context) -> pb.MarkSettledResponse:
         await self._log.mark_settled(micros(request.until))

@@ -141,6 +141,17 @@ class UnsettledPage(NamedTuple):
     more: bool
 
 
+class AbandonedTurns(NamedTuple):
+    """Turns that nobody has made anything of, counted. `oldest`: when the first was begun (microseconds since 1970).
+
+    `bounded`: there may be more.
+    """
+
+    turns: int
+    oldest: int | None
+    bounded: bool
+
+
 class WatchLog(Protocol):
     """Reads of one session and of its newest entries."""
 
@@ -199,9 +210,8 @@ class ReadLog(WatchLog, Protocol):
         ...
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:
-        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first.
-
-        NotFound.
+        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first, and
+        whether the newest rewind can be undone. NotFound.
         """
         ...
 
@@ -305,6 +315,14 @@ class SweepLog(Protocol):
         where one transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at
         once. It goes by the clocks of the processes that write: a turn could be missed only if one was `min_age`
         behind. If they were set back, it begins again from there. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        """
+        ...
+
+    async def abandoned(self, tenant: str, undecided_age: float, age: float) -> AbandonedTurns:
+        """Count the turns of a tenant that `unsettled` returns, of all tenants' 10,000 oldest.
+
+        Turns without an outcome count from an age of `undecided_age` seconds on, others from `age` on, which is not
+        less: these are tasks as a rule, and may only be slow.
         """
         ...
 

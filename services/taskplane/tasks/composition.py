@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Coroutine, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
+from taskplane.api.tasks.v1 import operations_pb2_grpc as operations_grpc
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.pacing import Pacer
@@ -16,6 +17,7 @@ from taskplane.tasks.artifacts import ArtifactReader
 from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.commands import QueueLimits
 from taskplane.tasks.lifecycle import Lifecycle
+from taskplane.tasks.operations import TaskOperations
 from taskplane.tasks.queue import Claims, Leases, Sweeper
 from taskplane.tasks.rings import keys_of, read
 from taskplane.tasks.sampling import Sampler
@@ -34,17 +36,27 @@ DRAIN_NOTICE: Final = 1.0
 class TasksRoom:
     """The open task store: its services, its readiness and its end."""
 
-    def __init__(self, engine: Engine, store: TaskStore, queue: TaskQueue, claims: Claims, watched: Watched) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: TaskStore,
+        queue: TaskQueue,
+        operations: TaskOperations,
+        claims: Claims,
+        watched: Watched,
+    ) -> None:
         self._engine = engine
         self._store = store
         self._queue = queue
+        self._operations = operations
         self.claims = claims
         self.watched = watched
 
     def register(self, services: Services) -> None:
-        """Add both services to `services`, which needs the lines of `servicer.POLICY`."""
+        """Add the services to `services`, which needs the lines of `servicer.POLICY`."""
         services.add(pb_grpc.add_TaskStoreServicer_to_server, self._store)
         services.add(pb_grpc.add_TaskQueueServicer_to_server, self._queue)
+        services.add(operations_grpc.add_TaskOperationsServicer_to_server, self._operations)
 
     async def ready(self) -> bool:
         """Return True if the database answers now, otherwise raise Unavailable."""
@@ -123,7 +135,8 @@ async def open_tasks(
             queue_limit=settings.queue_limit,
             pause_limit=settings.pause_limit,
         )
-        room = TasksRoom(engine, store, TaskQueue(claims, leases), claims, watched)
+        operations = TaskOperations(log, records, lease_ttl=settings.lease_ttl)
+        room = TasksRoom(engine, store, TaskQueue(claims, leases), operations, claims, watched)
         sampler = Sampler(log)
         async with _beside(bell.run(), watched.run(), claims.run(), sweeper.run(), trimmer.run(), sampler.run()):
             yield room

@@ -8,12 +8,32 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.task import Event, Row
 
+
+class TenantTask(NamedTuple):
+    """A task as operators see it. `lease_until`: the end of its lease (microseconds); None: it has none.
+
+    `error`: the text with which it failed or was rejected; empty otherwise, and for a document.
+    """
+
+    row: Row
+    lease_until: int | None
+    error: str
+
+
+class TenantPage(NamedTuple):
+    """A page of tasks of a tenant. `next_page_token` is empty on the last page."""
+
+    tasks: Sequence[TenantTask]
+    next_page_token: str
+
+
 # The page of a watch, the most that a reader takes from the log at once.
 PAGE_EVENTS: Final = 64
 PAGE_BYTES: Final = 256 * 1024
 MAX_PAGE_SIZE: Final = 100
 MAX_EVENTS: Final = 1000
 MAX_INFOS: Final = 1000
+MAX_TENANT_TASKS: Final = 1000
 MOST_COUNTED: Final = 10_000
 """Matches of a filter that are counted: a total of more is not worth reading them all."""
 MAX_MESSAGES: Final = 1000
@@ -42,6 +62,26 @@ class TaskFilter:
     def bound(self) -> tuple[str | int, ...]:
         """Return the filters that a page token is bound to."""
         return self.context_id, self.agent, self.state, self.status_after, self.by_creation, self.superseded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantFilter:
+    """A filter of the tasks of a tenant, newest change of state first; an empty field does not filter.
+
+    `states`: at least one. `executor`: the process that holds the lease.
+    """
+
+    states: Sequence[int]
+    agent: str = ""
+    owner: str = ""
+    executor: str = ""
+    page_size: int = 50
+    page_token: str = ""
+
+    @property
+    def bound(self) -> tuple[str | int, ...]:
+        """Return the filters that a page token is bound to."""
+        return "tenant", self.agent, self.owner, self.executor, *self.states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

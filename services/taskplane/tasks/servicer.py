@@ -12,7 +12,7 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
-from taskplane.tasks import session_wire, validation, wire
+from taskplane.tasks import operations, session_wire, validation, wire
 from taskplane.tasks.artifacts import ArtifactReader
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_message
@@ -66,6 +66,7 @@ POLICY: Final[dict[str, Access]] = {
     _QUEUE + "Claim": Access.SERVICE,
     _QUEUE + "Renew": Access.SERVICE,
     _QUEUE + "Release": Access.SERVICE,
+    **operations.POLICY,
 }
 
 

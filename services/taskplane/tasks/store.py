@@ -18,6 +18,7 @@ from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.documents import Compared
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
+from taskplane.tasks.domain.overview import Overview
 from taskplane.tasks.domain.task import Event, Lease, Row, Scope
 from taskplane.tasks.pages import (
     PAGE_BYTES,
@@ -30,6 +31,9 @@ from taskplane.tasks.pages import (
     Page,
     TaskFilter,
     TaskPage,
+    TenantFilter,
+    TenantPage,
+    TenantTask,
 )
 
 # Tenant, owner and context id.
@@ -370,7 +374,35 @@ class CountLog(Protocol):
         ...
 
 
-class TaskLog(ReadLog, WatchLog, SessionReadLog, CopyLog, QueueLog, RetentionLog, ImportLog, CountLog, Protocol):
+class OperationsLog(Protocol):
+    """Reads for operators, over all owners of one tenant."""
+
+    async def overview(self, tenant: str, ttl: float) -> Overview:
+        """Return figures over the managed tasks of a tenant; `ttl`: seconds that a lease lasts."""
+        ...
+
+    async def tenant_tasks(self, scope: Scope, query: TenantFilter) -> TenantPage:
+        """Return one page of the tasks of the tenant of `scope`, who is the operator that page tokens are made for.
+
+        It is no change feed. With an agent a page may have fewer tasks than asked for, or none, although more follow.
+        Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`.
+        """
+        ...
+
+    async def tenant_task(self, tenant: str, task_id: str) -> TenantTask:
+        """Return a task of a tenant, whoever owns it. NotFound."""
+        ...
+
+    async def read_after(
+        self, uid: str, generation: int, limit: int = PAGE_EVENTS, max_bytes: int = PAGE_BYTES, *, gaps: bool = False
+    ) -> Page:
+        """Return the events that follow; see `ReadLog`."""
+        ...
+
+
+class TaskLog(
+    ReadLog, WatchLog, SessionReadLog, CopyLog, QueueLog, RetentionLog, ImportLog, CountLog, OperationsLog, Protocol
+):
     """The log of all tasks."""
 
     async def row_by_uid(self, uid: str) -> Row:

@@ -72,6 +72,8 @@ TRIMMABLE: Final = (
 # A managed task that waits for an answer.
 WAITING: Final = f"origin = '{MANAGED}' AND {among('state', PAUSED)}"
 DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
+# True of every task: the index that has it is taken by the queries that repeat it, and by no other one.
+OF_ANY_OWNER: Final = "status_at >= 0"
 # The newest few of these are read while others are written.
 STATUS_TEXTS: Final = f"kind = {STATUS_TEXT}"
 # Events that show a line of progress, whoever wrote it; by the name of the engine. What is sought is the mark itself,
@@ -262,6 +264,7 @@ Index("task_by_status", task.c.tenant, task.c.owner, task.c.status_at, task.c.id
 Index("task_by_state", task.c.tenant, task.c.owner, task.c.state, task.c.status_at, task.c.id)
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
 
+partial_index("task_of_tenant", OF_ANY_OWNER, task.c.tenant, task.c.state, task.c.status_at, task.c.id)
 partial_index("task_queued", "ready_at IS NOT NULL", task.c.tenant, task.c.owner, task.c.agent, task.c.ready_at)
 partial_index("task_limited", "limit_at IS NOT NULL", task.c.limit_at)
 partial_index("task_uncopied", UNCOPIED, task.c.status_at)

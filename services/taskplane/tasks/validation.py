@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import operations_pb2 as ops
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, id_problem, is_segment
@@ -20,7 +21,7 @@ from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, S
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.limits import MOST_WAITING
 from taskplane.tasks.domain.task import STATES
-from taskplane.tasks.pages import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE
+from taskplane.tasks.pages import MAX_EVENTS, MAX_INFOS, MAX_MESSAGES, MAX_PAGE_SIZE, MAX_TENANT_TASKS
 
 MAX_CHANGES: Final = 1000
 MAX_FIGURES: Final = 100
@@ -325,6 +326,26 @@ def list_tasks(request: pb.ListTasksRequest) -> None:
     problems.time("status_after", request.status_after)
     problems.done()
     _check_page_size(request.page_size, MAX_PAGE_SIZE, "tasks")
+
+
+def list_tenant_tasks(request: ops.ListTenantTasksRequest) -> None:
+    """Check a ListTenantTasks request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
+    problems = _Problems()
+    for field in ("agent", "owner", "executor"):
+        problems.name(field, getattr(request, field), required=False)
+    if not {int(state) for state in request.states} <= STATES:
+        problems.add("states", "has an unknown one")
+    problems.done()
+    _check_page_size(request.page_size, MAX_TENANT_TASKS, "tasks")
+
+
+def get_tenant_task(request: ops.GetTenantTaskRequest) -> None:
+    """Check a GetTenantTask request."""
+    problems = _Problems()
+    problems.name("task_id", request.task_id)
+    problems.at_least("after_generation", request.after_generation)
+    problems.at_most("limit", request.limit, MAX_EVENTS)
+    problems.done()
 
 
 def cancel(request: pb.CancelTaskRequest) -> None:

@@ -70,13 +70,14 @@ def _batch(seen: WatchedBatch) -> bytes:
     incarnation = seen.before.rpartition("-")[0]
     return b"".join(
         [
-            sse.event(orjson.dumps(_json(event)), f"{incarnation}-{event.generation}")
+            sse.event(orjson.dumps(event_json(event)), f"{incarnation}-{event.generation}")
             for event in seen.response.events.events
         ]
     )
 
 
-def _json(event: pb.Event) -> dict[str, Any]:
+def event_json(event: pb.Event) -> dict[str, Any]:
+    """Return the JSON of an event of the log."""
     which = event.event.WhichOneof("payload")
     found: dict[str, Any] = {
         "generation": event.generation,

@@ -1,54 +1,77 @@
 /** The routes for operators, under `/api/ops`. */
 
 import type { Http } from "./http";
-import { type Json, object, objects, text } from "./json";
+import { object, objects, text } from "./json";
+
+/** A count of what waits; `oldestSeconds` is null if nothing does. */
+export interface Backlog {
+  readonly count: number;
+  readonly oldestSeconds: number | null;
+}
+
+export interface Percentiles {
+  readonly p50: number;
+  readonly p95: number;
+}
+
+export interface Minute {
+  readonly at: string;
+  readonly begun: number;
+  readonly ended: number;
+  readonly failed: number;
+}
+
+export interface Executor {
+  readonly id: string;
+  readonly alive: boolean;
+  readonly agents: readonly string[];
+  readonly leases: number;
+  readonly running: number;
+  readonly lastSeenSeconds: number;
+}
 
 export interface Overview {
   readonly at: string;
-  readonly tasks: readonly { readonly agent: string; readonly state: string; readonly count: number }[];
+  readonly tasks: readonly { readonly agent: string; readonly state: string; readonly paused?: boolean; readonly count: number }[];
   readonly queue: readonly { readonly agent: string; readonly queued: number; readonly oldestSeconds: number }[];
-  readonly executors: readonly {
-    readonly id: string;
-    readonly agents: readonly string[];
-    readonly running: number;
-    readonly lastSeenSeconds: number;
-    readonly leases: number;
-  }[];
-  readonly uncopied: number;
-  readonly abandoned: number;
+  readonly executors: readonly Executor[];
+  readonly uncopied: Backlog;
+  readonly abandoned: Backlog;
   readonly recent: {
     readonly minutes: number;
+    readonly since: string;
     readonly begun: number;
     readonly ended: number;
     readonly failed: number;
-    readonly perMinute: readonly {
-      readonly at: string;
-      readonly begun: number;
-      readonly ended: number;
-      readonly failed: number;
-    }[];
-    readonly durationSeconds: { readonly p50: number; readonly p95: number } | null;
-    readonly queuedSeconds: { readonly p50: number; readonly p95: number } | null;
+    readonly perMinute: readonly Minute[];
+    readonly durationSeconds: Percentiles | null;
+    readonly queuedSeconds: Percentiles | null;
   };
+  readonly bounded: boolean;
 }
 
 export interface OpsTask {
   readonly taskId: string;
   readonly contextId: string;
-  readonly tenant?: string;
   readonly owner: string;
   readonly agent: string;
   readonly state: string;
   readonly paused?: boolean;
   readonly createdAt: string;
   readonly updatedAt: string;
+  readonly statusAt: string;
   readonly completedAt?: string;
+  readonly generation: number;
   readonly attempt: number;
+  readonly maxAttempts: number;
   readonly fence: number;
   readonly executor?: string;
   readonly leaseExpiresAt?: string;
+  readonly queuedAt?: string;
   readonly error?: string;
   readonly copied: boolean;
+  readonly superseded?: boolean;
+  readonly document?: boolean;
 }
 
 export interface OpsEvent {
@@ -68,51 +91,67 @@ export interface OpsQuery {
   readonly owner?: string;
   readonly executor?: string;
   readonly error?: boolean;
-  readonly limit?: number;
-  readonly pageToken?: string;
 }
+
+/** A page of a log; `next`: the generation after which it goes on, 0 at its end. */
+export interface LogPage {
+  readonly events: readonly OpsEvent[];
+  readonly next: number;
+}
+
+const PAGE = 100;
 
 export class OpsApi {
   constructor(private readonly http: Http) {}
 
   async overview(): Promise<Overview> {
-    return unwrap((await this.http.json("api/ops/overview")).data) as Overview;
+    return (await this.#data("api/ops/overview")) as Overview;
   }
 
-  async tasks(query: OpsQuery = {}): Promise<{ tasks: OpsTask[]; next: string }> {
-    const { state = "", agent = "", owner = "", executor = "", error = false, limit = 50, pageToken = "" } = query;
-    const values = { state, agent, owner, executor, error: error ? "1" : "", limit: String(limit), page_token: pageToken };
-    const search = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
-    const body = object((await this.http.json(`api/ops/tasks?${search}`)).data) ?? {};
-    return { tasks: objects(body["data"]) as unknown as OpsTask[], next: text(body, "next_page_token") };
+  /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
+  async tasks(query: OpsQuery = {}, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
+    const { state = "", agent = "", owner = "", executor = "", error = false } = query;
+    const values = Object.entries({ state, agent, owner, executor, error: error ? "1" : "" }).filter(([, value]) => value);
+    const tasks: OpsTask[] = [];
+    let token = "";
+    for (let page = 0; page < pages; page++) {
+      const search = new URLSearchParams([...values, ["limit", String(PAGE)], ...(token ? [["page_token", token]] : [])]);
+      const body = object((await this.http.json(`api/ops/tasks?${search}`)).data) ?? {};
+      tasks.push(...(objects(body["data"]) as unknown as OpsTask[]));
+      token = text(body, "next_page_token");
+      if (!token) break;
+    }
+    return { tasks, more: token !== "" };
   }
 
-  async task(id: string): Promise<{ task: OpsTask; events: OpsEvent[] }> {
-    const body = object(unwrap((await this.http.json(path(id))).data)) ?? {};
-    return { task: body["task"] as OpsTask, events: objects(body["events"]) as unknown as OpsEvent[] };
+  /** Return a task, and whether its lease has run out by the clock of the server. */
+  async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
+    const { data, headers } = await this.http.json(path(id));
+    const task = object(object(object(data)?.["data"])?.["task"]) as unknown as OpsTask;
+    const now = Date.parse(headers.get("Date") ?? "") || Date.now();
+    return { ...task, lapsed: Date.parse(task.leaseExpiresAt ?? "") < now };
   }
 
-  /** Return the events of a task after a generation. */
-  async events(id: string, after = 0, limit = 200): Promise<OpsEvent[]> {
-    const { data } = await this.http.json(`${path(id)}/events?after=${after}&limit=${limit}`);
-    const body = unwrap(data);
-    return objects(Array.isArray(body) ? body : object(body)?.["events"]) as unknown as OpsEvent[];
+  /** Return the events of a task after a generation, oldest first. */
+  async events(id: string, after: number, limit: number): Promise<LogPage> {
+    const body = object(await this.#data(`${path(id)}/events?after=${after}&limit=${limit}`)) ?? {};
+    return { events: objects(body["events"]) as unknown as OpsEvent[], next: Number(body["next_after"] ?? 0) };
   }
 
-  async cancel(id: string): Promise<void> {
-    await this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} });
+  /** Cancel a task and return it. */
+  async cancel(id: string): Promise<OpsTask> {
+    return object((await this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} })).data)?.["data"] as OpsTask;
   }
 
   async delete(id: string): Promise<void> {
     await this.http.json(path(id), { method: "DELETE" });
   }
+
+  async #data(at: string): Promise<unknown> {
+    return object((await this.http.json(at)).data)?.["data"];
+  }
 }
 
 function path(id: string): string {
   return `api/ops/tasks/${encodeURIComponent(id)}`;
-}
-
-function unwrap(data: unknown): unknown {
-  const body: Json = object(data) ?? {};
-  return "data" in body ? body["data"] : data;
 }

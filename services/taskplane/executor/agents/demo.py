@@ -4,6 +4,7 @@ The first user message of a task decides what it does; see `COMMANDS`. Anything 
 """
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -27,11 +28,18 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
+from taskplane.executor.agents.demo_texts import MARKDOWN, RIGHT_TO_LEFT
 from taskplane.runtime.message_metadata import INVOCATION
 
 CRASH_CODE: Final = 70
 SLOW_STEP: Final = 0.25
 SLOW_SIZE: Final = 16
+# How often a rate is kept up: often enough to look even, seldom enough to be kept.
+RATE_STEP: Final = 0.02
+HUGE_PIECE: Final = 4096
+# In the metadata of a request, which no conversation shows: the answer to a question for authentication.
+CREDENTIAL: Final = "taskplane.dev/credential"
+PASSWORD: Final = "open sesame"
 
 Command = Callable[[str], AsyncIterator[Change]]
 
@@ -58,7 +66,7 @@ class Demo:
         """Run the command of the task's first message; answer every further message with itself."""
         first = turn.task.history[0] if turn.task is not None and turn.task.history else turn.message
         if first.metadata.fields[INVOCATION].string_value != turn.invocation_id:
-            return quoted(turn.text)
+            return signed_in(turn.metadata[CREDENTIAL]) if CREDENTIAL in turn.metadata else quoted(turn.text)
         name, rest = _split(turn.text)
         if name in self._commands:
             return self._commands[name](rest)
@@ -78,6 +86,94 @@ async def echo(text: str) -> AsyncIterator[Change]:
 async def quoted(text: str) -> AsyncIterator[Change]:
     """Answer a further message by quoting it."""
     yield Complete(f'You said: "{text}"')
+
+
+async def count(rest: str) -> AsyncIterator[Change]:
+    """Count to N in words of their own, one every 0.25 s or every MS milliseconds (`count N MS`)."""
+    last, pause = _numbers(rest, 10, round(SLOW_STEP * 1000))
+    words = [f"{number} " for number in range(1, last)] + [str(last)]
+    for word in words:
+        await asyncio.sleep(pause / 1000)
+        yield Text(word)
+    yield Complete("".join(words))
+
+
+async def code(rest: str) -> AsyncIterator[Change]:
+    """Say a text in Markdown with code, lists and a table, line by line."""
+    for line in MARKDOWN.splitlines(keepends=True):
+        yield Text(line)
+        await asyncio.sleep(RATE_STEP)
+    yield Complete(MARKDOWN)
+
+
+async def huge(rest: str) -> AsyncIterator[Change]:
+    """Say N KiB of text in paragraphs of numbered lines (`huge N`)."""
+    (size,) = _numbers(rest, 100)
+    lines = (f"Line {number} of a text of {size} KiB." + "\n" * (2 - (number % 8 > 0)) for number in itertools.count(1))
+    text = ""
+    while len(text) < size * 1024:
+        text += next(lines)
+    text = text[: size * 1024]
+    for start in range(0, len(text), HUGE_PIECE):
+        yield Text(text[start : start + HUGE_PIECE])
+    yield Complete(text)
+
+
+async def rtl(rest: str) -> AsyncIterator[Change]:
+    """Say a text that is written from right to left, word by word."""
+    async for change in echo(RIGHT_TO_LEFT):
+        yield change
+
+
+async def versions(rest: str) -> AsyncIterator[Change]:
+    """Make an artifact in three chunks, and then a second version of it (`versions NAME`)."""
+    name = rest or "Report"
+    for number, text in enumerate(("# Draft\n", "First, Second, ", "Third.\n")):
+        yield ArtifactChunk("report", text=text, name=name, append=number > 0, last=number == 2, mergeable=False)
+        await asyncio.sleep(RATE_STEP)
+    yield ArtifactChunk("report", text="# Final\nAll of it, in one piece.\n", name=name, last=True)
+    yield Complete("There are two versions.")
+
+
+async def tools(rest: str) -> AsyncIterator[Change]:
+    """Call a tool N times, and then say how often (`tools N`)."""
+    (times,) = _numbers(rest, 3)
+    for number in range(1, times + 1):
+        yield ToolCall(f"call-{number}", "lookup", {"question": f"number {number}"})
+        await asyncio.sleep(RATE_STEP)
+        yield ToolResult(f"call-{number}", "lookup", {"answer": number * number})
+    yield Complete(f"The tool was called {times} times.")
+
+
+async def progress(rest: str) -> AsyncIterator[Change]:
+    """Tell N lines of progress, one every 0.25 s (`progress N`)."""
+    (steps,) = _numbers(rest, 8)
+    for number in range(1, steps + 1):
+        yield Working(f"Step {number} of {steps}")
+        await asyncio.sleep(SLOW_STEP)
+    yield Complete(f"All {steps} steps are done.")
+
+
+async def rate(rest: str) -> AsyncIterator[Change]:
+    """Stream one artifact of N chunks a second for S seconds (`rate N S`)."""
+    each_second, seconds = _numbers(rest, 100, 5)
+    total = each_second * seconds
+    begun, index = time.monotonic(), 0
+    while index < total:
+        due = min(total, int((time.monotonic() - begun) * each_second) + 1)
+        while index < due:
+            yield _chunk(index, total, SLOW_SIZE)
+            index += 1
+        await asyncio.sleep(RATE_STEP)
+    yield Complete(f"{total} events.")
+
+
+async def signed_in(credential: object) -> AsyncIterator[Change]:
+    """Go on if the credential is the one of the demo agent, and ask again if it is another one."""
+    if credential == PASSWORD:
+        yield Complete("You are signed in.")
+    else:
+        yield AskAuth(f"That credential was not accepted. It is `{PASSWORD}`.")
 
 
 async def chunks(rest: str) -> AsyncIterator[Change]:
@@ -108,7 +204,7 @@ async def artifact(rest: str) -> AsyncIterator[Change]:
 
 
 async def tool(rest: str) -> AsyncIterator[Change]:
-    """Call a tool between two texts."""
+    """Call a tool between two texts (`tool QUESTION`)."""
     yield Text("Looking that up.")
     yield ToolCall("call-1", "lookup", {"question": rest or "the answer"})
     yield ToolResult("call-1", "lookup", {"answer": 42})
@@ -123,7 +219,7 @@ async def ask(rest: str) -> AsyncIterator[Change]:
 
 async def auth(rest: str) -> AsyncIterator[Change]:
     """Ask for authentication."""
-    yield AskAuth(rest or "Please sign in at https://example.com/sign-in and answer here when you have.")
+    yield AskAuth(rest or f"Sign in with the credential `{PASSWORD}`, or just answer here.")
 
 
 async def fail(rest: str) -> AsyncIterator[Change]:
@@ -167,10 +263,18 @@ async def no_crash(rest: str) -> AsyncIterator[Change]:
 
 COMMANDS: Final[dict[str, Command]] = {
     "echo": echo,
+    "count": count,
+    "code": code,
+    "huge": huge,
+    "rtl": rtl,
     "chunks": chunks,
     "slow": slow,
+    "rate": rate,
     "artifact": artifact,
+    "versions": versions,
     "tool": tool,
+    "tools": tools,
+    "progress": progress,
     "ask": ask,
     "auth": auth,
     "fail": fail,
@@ -205,11 +309,26 @@ def _numbers(rest: str, *defaults: int) -> tuple[int, ...]:
 def _card() -> AgentCard:
     examples = {
         "echo": ("Echo", "Says what you say, word by word.", "echo hello world"),
+        "count": (
+            "Count",
+            "Counts to N while you watch: reload the page, stop it, or send something else.",
+            "count 30",
+        ),
+        "code": ("Code", "Answers in Markdown: code in several languages, lists, a table.", "code"),
         "stream": ("Stream", "Streams an artifact in N chunks, fast or one every quarter second.", "slow 20"),
         "artifact": ("Artifacts", "Makes a text, a data and a file artifact.", "artifact"),
+        "versions": ("Versions", "Makes an artifact piece by piece, and then a second version of it.", "versions"),
         "tool": ("Tools", "Calls a tool between two texts.", "tool"),
+        "tools": ("Many tools", "Calls a tool N times.", "tools 5"),
+        "progress": (
+            "Progress",
+            "Tells what it is doing, in N lines that are no part of the conversation.",
+            "progress 8",
+        ),
         "ask": ("Questions", "Asks you something, or for authentication, and goes on with your answer.", "ask"),
         "message": ("Direct answer", "Answers without a task.", "message hello"),
+        "huge": ("Long text", "Says N KiB of text.", "huge 100"),
+        "rtl": ("Right to left", "Says something in Hebrew and Arabic.", "rtl"),
         "trouble": ("Trouble", "Fails, rejects, floods, blocks.", "fail"),
     }
     return AgentCard(

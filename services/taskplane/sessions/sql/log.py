@@ -23,6 +23,7 @@ from taskplane.sessions.sql.loading import get_session
 from taskplane.sessions.sql.meta import read_or_make_page_key
 from taskplane.sessions.sql.statements import Key
 from taskplane.sessions.store import (
+    AbandonedTurns,
     EntryFilter,
     EntryPage,
     ExpiredSession,
@@ -196,6 +197,12 @@ class SqlSessionLog:
         validation.check_age(min_age, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
+
+    async def abandoned(self, tenant: str, undecided_age: float, age: float) -> AbandonedTurns:
+        """Implement `SessionLog.abandoned`."""
+        now = time.time_ns() // 1000
+        undecided_before, before = (now - int(seconds * 1_000_000) for seconds in (undecided_age, age))
+        return await self._engine.read(settling.count_abandoned, tenant, undecided_before, before)
 
     async def mark_settled(self, until: int) -> None:
         """Implement `SessionLog.mark_settled`."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, or_, select, text, update
 
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME
-from taskplane.sessions.store import UnsettledPage, UnsettledTurn
+from taskplane.sessions.store import AbandonedTurns, UnsettledPage, UnsettledTurn
 from taskplane.sessions.tables import OPENS, entry, session_meta
 
 _MARK: Final = select(session_meta.c.settled_until)
@@ -18,8 +18,10 @@ _SHOWN: Final = ("tenant", "owner", "context_id", "invocation_id", "kind", "crea
 _OPENED: Final = (*_SHOWN, "seq", "task_id")
 
 
-def _turns() -> Select[Any]:
+def _turns(*more: str) -> Select[Any]:
     """Return the query for the turns opened in a range of time that no later entry of their session settles.
+
+    It gives the fields of an `UnsettledTurn`, and `more` of those shown.
 
     It has scalar subqueries, not joins, for the reason given in `statements`.
     """
@@ -49,7 +51,11 @@ def _turns() -> Select[Any]:
         said.scalar_subquery().label("said"),
     ).subquery("found")
     return (
-        select(*(found.c[name] for name in UnsettledTurn._fields[:-1]), func.coalesce(found.c.task_id, ""))
+        select(
+            *(found.c[name] for name in UnsettledTurn._fields[:-1]),
+            func.coalesce(found.c.task_id, ""),
+            *(found.c[name] for name in more),
+        )
         .where(
             found.c.said.is_(None),
             # If there is an outcome, it is listed in place of the message that began the turn.
@@ -60,6 +66,9 @@ def _turns() -> Select[Any]:
 
 
 _TURNS: Final = _turns()
+_TIMED_TURNS: Final = _turns("created_at")
+# Turns that are looked at to count those of one tenant.
+_MOST_LOOKED_AT: Final = 10_000
 
 
 def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
@@ -75,6 +84,22 @@ def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
     until = times[-1] + 1 if more else before
     rows = conn.execute(_TURNS, {"since": since, "until": until})
     return UnsettledPage([UnsettledTurn._make(row) for row in rows], until, more)
+
+
+def count_abandoned(conn: Connection, tenant: str, undecided_before: int, before: int) -> AbandonedTurns:
+    """Implement `SessionLog.abandoned`: of turns without an outcome those opened `undecided_before`, of others `before`
+    that time, in microseconds since 1970."""
+    since: int = conn.execute(_MARK).scalar_one()
+    times = {"since": since, "until": undecided_before, "count": _MOST_LOOKED_AT}
+    opened = conn.execute(_TIMES, times).scalars().all()
+    bounded = len(opened) == _MOST_LOOKED_AT
+    until = opened[-1] + 1 if bounded else undecided_before
+    begun = [
+        at
+        for of, _, _, _, task_id, at in conn.execute(_TIMED_TURNS, {"since": since, "until": until})
+        if of == tenant and (not task_id or at < before)
+    ]
+    return AbandonedTurns(len(begun), min(begun, default=None), bounded)
 
 
 def mark_settled(conn: Connection, until: int) -> None:

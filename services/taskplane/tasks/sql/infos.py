@@ -118,7 +118,7 @@ def _infos(conn: Connection, tasks: Sequence[Brief]) -> list[Info]:
     changes: dict[str, list[Change]] = {}
     for uid, state, at, generation in conn.execute(_CHANGES, {"uids": [each.uid for each in tasks]}):
         changes.setdefault(uid, []).append(Change(state, at, generation))
-    errors = _errors(conn, tasks)
+    errors = errors_of(conn, tasks)
     return [
         Info(
             each,
@@ -129,7 +129,8 @@ def _infos(conn: Connection, tasks: Sequence[Brief]) -> list[Info]:
     ]
 
 
-def _errors(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
+def errors_of(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
+    """Return the text with which each of these tasks failed or was rejected, by uid; others are left out."""
     failed = [each for each in tasks if each.state in (FAILED, REJECTED)]
     managed = [each.uid for each in failed if each.origin != DOCUMENT]
     errors: dict[str, str] = {}

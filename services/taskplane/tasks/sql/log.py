@@ -20,6 +20,7 @@ from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.documents import Compared
 from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
+from taskplane.tasks.domain.overview import Overview
 from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope, content_size
 from taskplane.tasks.pages import (
     PAGE_BYTES,
@@ -32,8 +33,23 @@ from taskplane.tasks.pages import (
     Page,
     TaskFilter,
     TaskPage,
+    TenantFilter,
+    TenantPage,
+    TenantTask,
 )
-from taskplane.tasks.sql import claiming, conversation, counting, importing, infos, leases, reads, trimming, watching
+from taskplane.tasks.sql import (
+    claiming,
+    conversation,
+    counting,
+    importing,
+    infos,
+    leases,
+    overview,
+    reads,
+    tenants,
+    trimming,
+    watching,
+)
 from taskplane.tasks.sql.apply import Parts, apply_batch
 from taskplane.tasks.sql.conversation import MessageIdCache
 from taskplane.tasks.sql.gather import names_of
@@ -201,6 +217,18 @@ class SqlTaskLog:
     async def open_tasks(self) -> OpenTasks:
         """Implement `TaskLog.open_tasks`."""
         return await self._engine.read(counting.open_tasks, self._clock)
+
+    async def overview(self, tenant: str, ttl: float) -> Overview:
+        """Implement `TaskLog.overview`."""
+        return await self._engine.read(overview.overview, tenant, ttl, self._clock)
+
+    async def tenant_tasks(self, scope: Scope, query: TenantFilter) -> TenantPage:
+        """Implement `TaskLog.tenant_tasks`."""
+        return await self._engine.read(tenants.list_tenant_tasks, scope, query, self._opened().page_key)
+
+    async def tenant_task(self, tenant: str, task_id: str) -> TenantTask:
+        """Implement `TaskLog.tenant_task`."""
+        return await self._engine.read(tenants.get_tenant_task, tenant, task_id)
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
         """Implement `TaskLog.trimmable`."""

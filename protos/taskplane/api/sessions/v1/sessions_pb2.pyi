@@ -977,6 +977,50 @@ class ListUnsettledResponse(_message.Message):
 Global___ListUnsettledResponse: _TypeAlias = ListUnsettledResponse  # noqa: Y015
 
 @_typing.final
+class CountAbandonedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountAbandonedRequest: _TypeAlias = CountAbandonedRequest  # noqa: Y015
+
+@_typing.final
+class CountAbandonedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    OLDEST_FIELD_NUMBER: _builtins.int
+    BOUNDED_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    bounded: _builtins.bool
+    """There may be more: only the 10,000 oldest turns that wait were looked at."""
+    @_builtins.property
+    def oldest(self) -> _timestamp_pb2.Timestamp:
+        """The time when the first of them was begun; unset if there is none."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        oldest: _timestamp_pb2.Timestamp | None = ...,
+        bounded: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["oldest", b"oldest"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounded", b"bounded", "count", b"count", "oldest", b"oldest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountAbandonedResponse: _TypeAlias = CountAbandonedResponse  # noqa: Y015
+
+@_typing.final
 class MarkSettledRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1219,6 +1263,9 @@ class ListCutResponse(_message.Message):
     INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     VOIDED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    UNDOABLE_FIELD_NUMBER: _builtins.int
+    undoable: _builtins.bool
+    """The newest rewind counts and can be undone: no turn was begun after it."""
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1237,10 +1284,11 @@ class ListCutResponse(_message.Message):
         invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
         session: Global___Session | None = ...,
         voided_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        undoable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session", "undoable", b"undoable", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -84,6 +84,11 @@ class SessionHistoryStub:
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledResponse.FromString,
                 _registered_method=True)
+        self.CountAbandoned = channel.unary_unary(
+                '/taskplane.api.sessions.v1.SessionHistory/CountAbandoned',
+                request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CountAbandonedRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CountAbandonedResponse.FromString,
+                _registered_method=True)
         self.MarkSettled = channel.unary_unary(
                 '/taskplane.api.sessions.v1.SessionHistory/MarkSettled',
                 request_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.MarkSettledRequest.SerializeToString,
@@ -261,6 +266,14 @@ class SessionHistoryServicer:
         """Lists turns of all sessions of all owners that may have come to nothing: begun or resumed some time ago, not answered
         directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
         MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountAbandoned(self, request, context):
+        """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a minute
+        old, and others after three minutes, when executors should have looked at them. For operators only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -473,6 +486,11 @@ def add_SessionHistoryServicer_to_server(servicer, server):
                     servicer.ListUnsettled,
                     request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledResponse.SerializeToString,
+            ),
+            'CountAbandoned': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountAbandoned,
+                    request_deserializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CountAbandonedRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CountAbandonedResponse.SerializeToString,
             ),
             'MarkSettled': grpc.unary_unary_rpc_method_handler(
                     servicer.MarkSettled,
@@ -835,6 +853,33 @@ class SessionHistory:
             '/taskplane.api.sessions.v1.SessionHistory/ListUnsettled',
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledRequest.SerializeToString,
             taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.ListUnsettledResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountAbandoned(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.sessions.v1.SessionHistory/CountAbandoned',
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CountAbandonedRequest.SerializeToString,
+            taskplane_dot_api_dot_sessions_dot_v1_dot_sessions__pb2.CountAbandonedResponse.FromString,
             options,
             channel_credentials,
             insecure,

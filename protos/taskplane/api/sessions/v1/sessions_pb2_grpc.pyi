@@ -64,6 +64,10 @@ class SessionHistoryStub:
     directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
     MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
     """
+    CountAbandoned: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CountAbandonedRequest, _sessions_pb2.CountAbandonedResponse]
+    """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a minute
+    old, and others after three minutes, when executors should have looked at them. For operators only.
+    """
     MarkSettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkSettledRequest, _sessions_pb2.MarkSettledResponse]
     """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
     INVALID_ARGUMENT `BAD_TIME`.
@@ -250,6 +254,16 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         """Lists turns of all sessions of all owners that may have come to nothing: begun or resumed some time ago, not answered
         directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
         MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """
+
+    @_abc_1.abstractmethod
+    def CountAbandoned(
+        self,
+        request: _sessions_pb2.CountAbandonedRequest,
+        context: _aio.ServicerContext[_sessions_pb2.CountAbandonedRequest, _abc.Awaitable[_sessions_pb2.CountAbandonedResponse]],
+    ) -> _abc.Awaitable[_sessions_pb2.CountAbandonedResponse]:
+        """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a minute
+        old, and others after three minutes, when executors should have looked at them. For operators only.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,44 @@
+"""The description of this gateway for its web page: who calls, the limits, and the agents."""
+
+from importlib.metadata import version
+from typing import Final
+
+from taskplane.gateway.api.envelope import data_reply
+from taskplane.gateway.etags import if_changed
+from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.plane import Plane
+
+_VERSION: Final = version("taskplane")
+
+
+async def serve(plane: Plane, request: Request) -> Reply:
+    """Return the description; without credentials, where they are needed, one without a caller and agents.
+
+    Raise Unauthenticated `BAD_CREDENTIALS` for wrong ones.
+    """
+    authenticator = plane.authenticator
+    caller = authenticator.recognize(request)
+    found = {
+        "product": "taskplane",
+        "version": _VERSION,
+        "auth": {"required": authenticator.required, "schemes": ["key"] if authenticator.takes_keys else []},
+        "caller": caller
+        and {
+            "user": caller.principal.owner,
+            "tenant": caller.principal.tenant,
+            "mayWrite": caller.may_write,
+            "mayOperate": False,
+        },
+        "limits": {"body": plane.settings.max_body},
+        "agents": [
+            {
+                "name": agent.name,
+                "title": agent.card.name,
+                "description": agent.card.description,
+                "isDefault": agent.is_default,
+            }
+            for agent in (await plane.agents.list_all() if caller else ())
+        ],
+        "features": {"ops": False, "import": True},
+    }
+    return if_changed(request, data_reply(found, "Gateway described"))

@@ -1,0 +1,1 @@
+"""The web page: its built files, and how they are served."""

@@ -1,0 +1,112 @@
+/** The tasks of all owners, by filters that are in the address. */
+
+import { useMemo, useState } from "preact/hooks";
+import { type Place, STATES, opsState, placeQuery } from "../../model/operations";
+import type { OpsTask } from "../../model/ops";
+import { api, config } from "../../state";
+import { strings } from "../../strings";
+import { firstLine, fullTime, time } from "../format";
+import { Scrolled } from "./overview";
+import { StateOf, TaskLink, To, place, placeAddress, visit } from "./places";
+import { Shown, usePolled } from "./polled";
+
+const words = strings.ops;
+const LONG = 3;
+const LONG_MS = 30_000;
+
+/** Show tasks, newest change of state first. */
+export function TaskList() {
+  const { view, ...query } = place.value;
+  const name = placeQuery(place.value);
+  const { found, more } = useTasks(name, query);
+  const filtered = name !== placeQuery({ view });
+  return (
+    <>
+      <Filters at={place.value} />
+      <Shown of={found} wait={words.loading.tasks}>
+        {({ tasks, more: older }) => (
+          <>
+            <p class="aside" role="status">{tasks.length ? words.count(tasks.length, older) : older ? words.noMatch : filtered ? words.noneMatch : words.noTasks}</p>
+            {tasks.length > 0 && <Rows tasks={tasks} />}
+            {older && <button type="button" class="button" onClick={more}>{words.more}</button>}
+          </>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+/** Read the tasks that match, so many pages of them. A long list is read again less often. */
+export function useTasks(name: string, query: Parameters<typeof api.ops.tasks>[0]) {
+  const [asked, setAsked] = useState({ name, pages: 1 });
+  const pages = asked.name === name ? asked.pages : 1;
+  const found = usePolled(`${name} ${pages}`, () => api.ops.tasks(query, pages), ...(pages > LONG ? [LONG_MS] : []));
+  const [before, setBefore] = useState(found);
+  if (found.data && found.data !== before.data) setBefore(found);
+  const kept = pages > 1 && !found.data ? before.data : found.data;
+  return { found: { ...found, data: kept }, more: () => setAsked({ name, pages: pages + 1 }) };
+}
+
+/** What the list is filtered by; the address changes with it. */
+export function Filters({ at, failures = false }: { at: Place; failures?: boolean }) {
+  const agents = config.value?.agents.map(({ name }) => name) ?? [];
+  const to = (change: Partial<Place>) => visit(placeAddress({ ...at, ...change }));
+  const typed = (name: "agent" | "owner" | "executor", label: string, list?: string) => (
+    <label>
+      {label}
+      <input class="field" name={name} defaultValue={at[name]} key={at[name]} list={list} placeholder={words.any} autocomplete="off" spellcheck={false} dir="auto" onChange={(event) => to({ [name]: event.currentTarget.value.trim() })} />
+    </label>
+  );
+  return (
+    <form class="ops-filters" aria-label={words.filters} onSubmit={(event) => event.preventDefault()}>
+      {!failures && (
+        <label>
+          {words.state}
+          <select class="field" value={at.state} onChange={(event) => to({ state: event.currentTarget.value, error: false })}>
+            <option value="">{words.anyState}</option>
+            {STATES.map((state) => <option key={state} value={state}>{words.states[state]}</option>)}
+          </select>
+        </label>
+      )}
+      {typed("agent", words.agent, "ops-agents")}
+      {typed("owner", words.owner)}
+      {typed("executor", words.executor)}
+      {!failures && (
+        <label class="ops-check">
+          <input type="checkbox" checked={at.error} onChange={(event) => to({ error: event.currentTarget.checked, state: "" })} /> {words.onlyFailed}
+        </label>
+      )}
+      {placeQuery(at) !== placeQuery({ view: at.view }) && <To place={{ view: at.view }}>{words.clear}</To>}
+      <datalist id="ops-agents">{agents.map((name) => <option key={name} value={name} />)}</datalist>
+    </form>
+  );
+}
+
+function Rows({ tasks }: { tasks: readonly OpsTask[] }) {
+  return useMemo(() => (
+    <Scrolled label={words.views.tasks}>
+      <table class="ops-cards">
+        <caption class="sr-only">{words.views.tasks}</caption>
+        <thead>
+          <tr>
+            {[words.task, words.state, words.changed, words.agent, words.owner, words.reason].map((name) => <th key={name} scope="col">{name}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {tasks.map((task) => (
+            <tr key={task.taskId} data-task-id={task.taskId} data-state={opsState(task)}>
+              <th scope="row"><TaskLink task={task} /></th>
+              <td data-label={words.state}><StateOf task={task} /></td>
+              <td data-label={words.changed}><time dateTime={task.statusAt} title={fullTime(task.statusAt)}>{time(task.statusAt)}</time></td>
+              <td data-label={words.agent} dir="auto">{task.agent || words.noAgent}</td>
+              <td data-label={words.owner} dir="auto">{task.owner}</td>
+              <td data-label={words.reason} class="ops-wide" dir="auto">
+                {task.error ? firstLine(task.error, 120) : task.executor ? <To place={{ view: "tasks", executor: task.executor }}>{task.executor}</To> : "–"}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scrolled>
+  ), [tasks]);
+}

@@ -1,0 +1,247 @@
+/** The figures of a tenant: what needs attention, what runs and waits and where, and how the last hour went. */
+
+import type { ComponentChildren } from "preact";
+import { type Concern, STATES, concerns, matrix, peak } from "../../model/operations";
+import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
+import { api } from "../../state";
+import { strings } from "../../strings";
+import { duration, time } from "../format";
+import { Icon } from "../icons";
+import { StateMark, To } from "./places";
+import { Shown, usePolled } from "./polled";
+
+const words = strings.ops;
+const RATES = ["begun", "ended", "failed"] as const;
+
+/** Show the overview, read again every few seconds. */
+export function Overview() {
+  const found = usePolled("overview", () => api.ops.overview());
+  return (
+    <Shown of={found} wait={words.loading.overview}>
+      {(figures) => (
+        <>
+          <Concerns figures={figures} />
+          <ByState figures={figures} />
+          <Executors executors={figures.executors} />
+          <div class="ops-pair">
+            <Queue queue={figures.queue} />
+            <Left figures={figures} />
+          </div>
+          <Recent recent={figures.recent} />
+          {figures.bounded && <p class="aside">{words.bounded}</p>}
+          <p class="aside ops-updated">{words.updated(new Date(found.at).toLocaleTimeString())}</p>
+        </>
+      )}
+    </Shown>
+  );
+}
+
+function Concerns({ figures }: { figures: Figures }) {
+  const found = concerns(figures);
+  if (!found.length) return <p class="ops-fine"><Icon name="check" size={16} /> {words.fine}</p>;
+  return (
+    <Part title={words.concerns}>
+      <ul class="ops-concerns">
+        {found.map((one) => {
+          const [what, todo] = said(one);
+          return (
+            <li key={what} data-concern={one.code}>
+              <Icon name="alert" size={16} />
+              <p>
+                <strong dir="auto">{what}</strong> {todo} {"executor" in one && <To place={{ view: "tasks", executor: one.executor.id }}>{words.showWork(one.executor.leases)}</To>}
+              </p>
+            </li>
+          );
+        })}
+      </ul>
+    </Part>
+  );
+}
+
+function said(one: Concern): readonly string[] {
+  if (one.code === "SILENT") return words.concern.SILENT(one.executor.id, words.tasksOf(one.executor.leases), seconds(one.executor.lastSeenSeconds));
+  const count = one.code === "ABANDONED" ? words.turnsOf(one.count) : words.tasksOf(one.count);
+  if (one.code === "SLOW_QUEUE") return words.concern.SLOW_QUEUE(one.agent || words.noAgent, count, seconds(one.seconds));
+  return words.concern[one.code](count, seconds(one.seconds));
+}
+
+function ByState({ figures }: { figures: Figures }) {
+  const rows = matrix(figures);
+  const sum = (state: (typeof STATES)[number]) => rows.reduce((all, { counts }) => all + counts[state], 0);
+  if (!rows.length) return <Part title={words.byState}><p class="aside">{words.noTasks}</p></Part>;
+  return (
+    <Part title={words.byState} hint={words.byStateHint}>
+      <Scrolled label={words.byState}>
+        <table class="ops-matrix">
+          <caption class="sr-only">{words.byState}</caption>
+          <thead>
+            <tr>
+              <th scope="col">{words.agent}</th>
+              {STATES.map((state) => <th key={state} scope="col"><StateMark state={state} /></th>)}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ agent, counts }) => (
+              <tr key={agent}>
+                <th scope="row" dir="auto">{agent || words.noAgent}</th>
+                {STATES.map((state) => (
+                  <td key={state} data-state={state}>
+                    {counts[state] ? <To place={{ view: "tasks", agent, state }} label={`${agent || words.noAgent}, ${words.states[state]}: ${counts[state]}`}>{counts[state].toLocaleString()}</To> : <span class="ops-none">0</span>}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+          {rows.length > 1 && (
+            <tfoot>
+              <tr>
+                <th scope="row">{words.all}</th>
+                {STATES.map((state) => <td key={state}>{sum(state).toLocaleString()}</td>)}
+              </tr>
+            </tfoot>
+          )}
+        </table>
+      </Scrolled>
+    </Part>
+  );
+}
+
+function Executors({ executors }: { executors: readonly Executor[] }) {
+  return (
+    <Part title={words.executors} hint={words.executorsHint}>
+      {executors.length ? (
+        <Scrolled label={words.executors}>
+          <table class="ops-cards">
+            <caption class="sr-only">{words.executors}</caption>
+            <thead>
+              <tr>
+                {[words.executor, words.status, words.lastSeen, words.leases, words.agents, words.work].map((name) => <th key={name} scope="col">{name}</th>)}
+              </tr>
+            </thead>
+            <tbody>
+              {executors.map((one) => (
+                <tr key={one.id} data-executor={one.id}>
+                  <th scope="row"><code dir="ltr">{one.id}</code></th>
+                  <td data-label={words.status}><span class="ops-state" data-state={one.alive ? "completed" : "failed"}>{one.alive ? words.alive : words.silent}</span></td>
+                  <td data-label={words.lastSeen}>{words.ago(seconds(one.lastSeenSeconds))}</td>
+                  <td data-label={words.leases}>{one.leases.toLocaleString()}{one.leases > one.running && <strong class="ops-bad"> ({words.lapsed(one.leases - one.running)})</strong>}</td>
+                  <td data-label={words.agents} dir="auto">{one.agents.join(", ") || "–"}</td>
+                  <td data-label={words.work}>{one.leases ? <To place={{ view: "tasks", executor: one.id }}>{words.showWork(one.leases)}</To> : words.idle}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scrolled>
+      ) : (
+        <p class="ops-bad">{words.noExecutors}</p>
+      )}
+    </Part>
+  );
+}
+
+function Queue({ queue }: { queue: Figures["queue"] }) {
+  return (
+    <Part title={words.queue} hint={words.queueHint}>
+      {queue.length ? (
+        <table>
+          <caption class="sr-only">{words.queue}</caption>
+          <thead>
+            <tr>{[words.agent, words.waiting, words.oldest].map((name) => <th key={name} scope="col">{name}</th>)}</tr>
+          </thead>
+          <tbody>
+            {queue.map(({ agent, queued, oldestSeconds }) => (
+              <tr key={agent}>
+                <th scope="row" dir="auto">{agent || words.noAgent}</th>
+                <td>{queued.toLocaleString()}</td>
+                <td>{seconds(oldestSeconds)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : (
+        <p class="aside">{words.noQueue}</p>
+      )}
+    </Part>
+  );
+}
+
+function Left({ figures }: { figures: Figures }) {
+  const row = (name: string, hint: string, { count, oldestSeconds }: Backlog) => (
+    <div>
+      <dt>{name}</dt>
+      <dd><strong>{count.toLocaleString()}</strong>{count > 0 && oldestSeconds !== null && `, ${words.since(seconds(oldestSeconds))}`}</dd>
+      <dd class="aside">{hint}</dd>
+    </div>
+  );
+  return (
+    <Part title={words.backlog}>
+      <dl class="ops-left">
+        {row(words.uncopied, words.uncopiedHint, figures.uncopied)}
+        {row(words.abandoned, words.abandonedHint, figures.abandoned)}
+      </dl>
+    </Part>
+  );
+}
+
+function Recent({ recent }: { recent: Figures["recent"] }) {
+  const late = Date.parse(recent.since) - Date.parse(recent.perMinute[0]?.at ?? recent.since) > 0;
+  return (
+    <Part title={words.recent(recent.minutes)} {...(late && { hint: words.recentSince(time(recent.since)) })}>
+      <div class="ops-rates">
+        {RATES.map((of) => <Bars key={of} of={of} count={recent[of]} minutes={recent.perMinute} />)}
+      </div>
+      <dl class="ops-times">
+        <Times name={words.duration} of={recent.durationSeconds} />
+        <Times name={words.queueTime} of={recent.queuedSeconds} />
+      </dl>
+    </Part>
+  );
+}
+
+/** One bar for each minute. Its name tells the figures; a bar tells its own to a pointer. */
+function Bars({ of, count, minutes }: { of: (typeof RATES)[number]; count: number; minutes: readonly Minute[] }) {
+  const most = peak(minutes, of);
+  return (
+    <figure class="ops-bars" data-rate={of}>
+      <figcaption><span>{words.rates[of]}</span> <strong>{count.toLocaleString()}</strong></figcaption>
+      <svg role="img" viewBox={`0 0 ${minutes.length} 20`} preserveAspectRatio="none" aria-label={words.rate(words.rates[of], count, most ? words.most(most.count, time(most.at)) : "")}>
+        {minutes.map((one, index) => one[of] > 0 && (
+          <rect key={one.at} x={index + 0.1} width={0.8} y={20 - (20 * one[of]) / (most?.count ?? 1)} height={(20 * one[of]) / (most?.count ?? 1)}>
+            <title>{`${time(one.at)}: ${one[of].toLocaleString()}`}</title>
+          </rect>
+        ))}
+      </svg>
+      <div class="ops-axis" aria-hidden="true">
+        <span>{time(minutes[0]?.at ?? "")}</span> <span>{words.perMinute(most?.count ?? 0)}</span> <span>{time(minutes.at(-1)?.at ?? "")}</span>
+      </div>
+    </figure>
+  );
+}
+
+function Times({ name, of }: { name: string; of: Percentiles | null }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{of ? <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></> : words.unknown}</dd>
+    </div>
+  );
+}
+
+function Part({ title, hint, children }: { title: string; hint?: string; children: ComponentChildren }) {
+  return (
+    <section class="ops-part" aria-label={title}>
+      <h2>{title}</h2>
+      {hint && <p class="aside">{hint}</p>}
+      {children}
+    </section>
+  );
+}
+
+/** What is wider than its place scrolls in it, also by keyboard. */
+export function Scrolled({ label, children }: { label: string; children: ComponentChildren }) {
+  return <div class="ops-scroll" role="region" aria-label={label} tabIndex={0}>{children}</div>;
+}
+
+function seconds(value: number): string {
+  return duration(value * 1000);
+}

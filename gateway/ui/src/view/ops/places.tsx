@@ -1,0 +1,64 @@
+/** Links within the operators' view; what is filtered is in the address, so that it can be shared. */
+
+import { computed } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { type OpsState, type Place, opsState, placeQuery, readPlace } from "../../model/operations";
+import type { OpsTask } from "../../model/ops";
+import { address, read, route } from "../../state";
+import { strings } from "../../strings";
+import { firstLine } from "../format";
+import { follow } from "../sidebar";
+
+/** What the address names. */
+export const place = computed<Place>(() => readPlace(new URLSearchParams(route.value.name === "ops" ? location.search : "")));
+
+/** Go to an address of the page. */
+export function visit(url: string): void {
+  history.pushState(null, "", url);
+  route.value = read(location);
+}
+
+/** Return the address of a part of the operators' view. */
+export function placeAddress(to: Partial<Place>): string {
+  return address({ name: "ops", task: "" }) + placeQuery(to);
+}
+
+interface Linked {
+  readonly class?: string;
+  readonly label?: string;
+  readonly current?: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** A link to a part of the operators' view. */
+export function To({ place: to, ...rest }: { place: Partial<Place> } & Linked) {
+  return <Inside href={placeAddress(to)} {...rest} />;
+}
+
+/** A link to an address of the page. */
+export function Inside({ href, label, current, children, class: kind }: { href: string } & Linked) {
+  return (
+    <a href={href} class={kind} aria-label={label} aria-current={current ? "page" : undefined} onClick={(event) => follow(event, () => visit(href))}>
+      {children}
+    </a>
+  );
+}
+
+/** A link to a task, by the beginning of its id. */
+export function TaskLink({ task }: { task: OpsTask }) {
+  return (
+    <Inside href={address({ name: "ops", task: task.taskId })} label={`${strings.ops.task} ${task.taskId}`}>
+      <code dir="ltr">{firstLine(task.taskId, 13)}</code>
+    </Inside>
+  );
+}
+
+/** The state of a task, with its colour. */
+export function StateMark({ state }: { state: OpsState }) {
+  return <span class="ops-state" data-state={state}>{strings.ops.states[state]}</span>;
+}
+
+/** The state of a task. */
+export function StateOf({ task }: { task: OpsTask }) {
+  return <StateMark state={opsState(task)} />;
+}

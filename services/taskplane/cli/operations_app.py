@@ -1,0 +1,79 @@
+"""The commands `taskplane ops` and their options."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from taskplane.cli.arguments import URL, Format, Limit, TaskId, TokenEnv, Url, Yes, filled
+from taskplane.cli.options import Options
+
+operations = typer.Typer(
+    help="What runs, waits and failed, for operators: tasks of all owners.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+
+@operations.callback()
+def overview(context: typer.Context, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """Show what runs, waits and failed, for operators; the commands below show the tasks of all owners."""
+    if context.invoked_subcommand is None:
+        from taskplane.cli.operations import show_overview
+
+        raise typer.Exit(show_overview(Options(url, token_env, output)))
+
+
+@operations.command("tasks")
+def tasks(
+    state: Annotated[
+        Literal["pending", "working", "paused", "completed", "failed", "cancelled"] | None,
+        typer.Option(help="Only tasks in this state."),
+    ] = None,
+    agent: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="Only tasks of this agent.")] = "",
+    owner: Annotated[str, typer.Option(metavar="USER", callback=filled, help="Only tasks of this user.")] = "",
+    executor: Annotated[
+        str, typer.Option(metavar="ID", callback=filled, help="Only tasks that this process runs.")
+    ] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Only tasks that failed or were rejected.")] = False,
+    limit: Limit = 50,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """List tasks, newest change of state first."""
+    from taskplane.cli.operations import list_tasks
+
+    filters = {
+        "state": state or "",
+        "agent": agent,
+        "owner": owner,
+        "executor": executor,
+        "error": "1" if failed else "",
+    }
+    raise typer.Exit(list_tasks(Options(url, token_env, output), limit, filters))
+
+
+@operations.command("show")
+def show(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """Show a task with its log: attempts, fences, and who did what."""
+    from taskplane.cli.operations import show_task
+
+    raise typer.Exit(show_task(Options(url, token_env, output), task_id))
+
+
+@operations.command("cancel")
+def cancel(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
+    """Cancel a task for its owner."""
+    from taskplane.cli.operations import cancel_task
+
+    raise typer.Exit(cancel_task(Options(url, token_env, output), task_id))
+
+
+@operations.command("delete")
+def delete(
+    task_id: TaskId, yes: Yes = False, url: Url = URL, token_env: TokenEnv = "", output: Format = "text"
+) -> None:
+    """Delete a task with its log for its owner, canceling it if it runs."""
+    from taskplane.cli.operations import delete_task
+
+    raise typer.Exit(delete_task(Options(url, token_env, output), task_id, yes))

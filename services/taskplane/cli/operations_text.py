@@ -1,0 +1,131 @@
+"""Tables of what operators see, for a terminal."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from taskplane.cli.client.events import classify
+from taskplane.cli.client.states import state_of
+from taskplane.cli.render import columns, one_line, text_of
+
+_FACTS: Final = (
+    ("task", "taskId"),
+    ("session", "contextId"),
+    ("owner", "owner"),
+    ("agent", "agent"),
+    ("created", "createdAt"),
+    ("changed", "statusAt"),
+    ("queued", "queuedAt"),
+    ("executor", "executor"),
+    ("lease", "leaseExpiresAt"),
+    ("error", "error"),
+)
+
+
+def overview_text(found: dict[str, Any]) -> str:
+    """Return the tables of an overview, without those that would be empty, and its figures."""
+    recent = found["recent"]
+    parts = [
+        _table("TASKS", ["AGENT", "STATE", "COUNT"], map(_count_row, found["tasks"])),
+        _table("QUEUE", ["AGENT", "QUEUED", "OLDEST"], map(_queue_row, found["queue"])),
+        _table("EXECUTORS", ["ID", "SEEN", "LEASES", "RUNNING", "AGENTS"], map(_executor_row, found["executors"])),
+        "\n".join(
+            [
+                f"last {recent['minutes']} minutes",
+                f"  begun      {recent['begun']}",
+                f"  ended      {recent['ended']}, {recent['failed']} of them failed",
+                f"  duration   {_percentiles(recent['durationSeconds'])}",
+                f"  queued     {_percentiles(recent['queuedSeconds'])}",
+            ]
+        ),
+        "\n".join(f"{name:<10}   {_backlog(found[name])}" for name in ("uncopied", "abandoned")),
+    ]
+    if found["bounded"]:
+        parts.append(f"Limits were met; the figures of the last minutes are complete since {_time(recent['since'])}.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def task_table(tasks: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return a table of tasks with a header."""
+    return [["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ERROR"], *map(_task_row, tasks)]
+
+
+def task_text(task: dict[str, Any]) -> str:
+    """Return a task as text, one fact on each line."""
+    lines = [f"{name:<8}  {one_line(str(task[key]))}" for name, key in _FACTS if task.get(key)]
+    lines.insert(4, f"state     {_state(task)}")
+    lines.append(f"attempt   {task['attempt']} of {task['maxAttempts']}, fence {task['fence']}")
+    if not task["copied"]:
+        lines.append("copied    no: its session lacks some of its messages")
+    return "\n".join(lines)
+
+
+def log_table(events: Iterable[dict[str, Any]]) -> str:
+    """Return a log as a table with a header."""
+    return columns([["#", "TIME", "ATTEMPT", "FENCE", "ACTOR", "KIND", "TEXT"], *map(_event_row, events)])
+
+
+def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    found = list(rows)
+    return f"{title}\n{columns([head, *found])}" if found else ""
+
+
+def _state(task: dict[str, Any]) -> str:
+    return "paused" if task.get("paused") else str(state_of(task["state"]))
+
+
+def _count_row(one: dict[str, Any]) -> list[str]:
+    return [one_line(one["agent"]) or "-", _state(one), str(one["count"])]
+
+
+def _queue_row(one: dict[str, Any]) -> list[str]:
+    return [one_line(one["agent"]), str(one["queued"]), _seconds(one["oldestSeconds"])]
+
+
+def _executor_row(one: dict[str, Any]) -> list[str]:
+    seen = f"{_seconds(one['lastSeenSeconds'])} ago{'' if one['alive'] else ', lost'}"
+    return [one["id"], seen, str(one["leases"]), str(one["running"]), ", ".join(map(one_line, one["agents"])) or "-"]
+
+
+def _task_row(task: dict[str, Any]) -> list[str]:
+    return [
+        str(task["taskId"]),
+        _state(task),
+        _time(task["statusAt"]),
+        one_line(task["owner"], 40),
+        one_line(task["agent"], 40) or "-",
+        one_line(task.get("executor", ""), 40) or "-",
+        one_line(task.get("error", "")),
+    ]
+
+
+def _event_row(event: dict[str, Any]) -> list[str]:
+    time = datetime.fromisoformat(event["time"]).astimezone()
+    said = classify(event["event"]) if event["event"] else None
+    return [
+        str(event["generation"]),
+        f"{time:%H:%M:%S}.{time.microsecond // 1000:03d}",
+        str(event["attempt"]),
+        str(event["fence"]),
+        one_line(event["actor"], 40),
+        event["kind"],
+        one_line(" ".join(filter(None, [getattr(said, "state", ""), text_of(said)])), 80),
+    ]
+
+
+def _percentiles(found: dict[str, float] | None) -> str:
+    return f"{_seconds(found['p50'])} at the median, {_seconds(found['p95'])} at p95" if found else "-"
+
+
+def _backlog(found: dict[str, Any]) -> str:
+    return f"{found['count']}, the oldest for {_seconds(found['oldestSeconds'])}" if found["count"] else "0"
+
+
+def _seconds(value: float) -> str:
+    if value < 60:
+        return f"{value:.1f} s" if value >= 0.1 or not value else f"{1000 * value:.0f} ms"
+    return f"{value // 60:.0f} min" if value < 7200 else f"{value // 3600:.0f} h"
+
+
+def _time(iso: str) -> str:
+    return iso[:19].replace("T", " ")

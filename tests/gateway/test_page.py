@@ -1,0 +1,171 @@
+"""The web page over HTTP: its places, its files, and what is there in its stead where it was not built."""
+
+import gzip
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+import pytest_asyncio
+from tests.gateway.built_page import INDEX, SCRIPT, build_page
+from tests.gateway.plane import Plane, open_behind, open_front, said
+
+from taskplane.executor.agents.demo import Demo
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+PLACES = ("/ui", "/ui/sessions/s", "/ui/sessions/a%2Fb?task=t", "/ui/agents/demo", "/ui/ops", "/ui/ops/tasks/t")
+ASSETS = re.compile(r'(?:src|href)="([^"]*/assets/[^"]*)"')
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+        "media-src 'self' blob:; connect-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane, None]:
+    """A gateway with a small page."""
+    folder = tmp_path_factory.mktemp("page")
+    async with open_behind(folder) as behind, open_front(behind, page=build_page(folder / "dist")) as plane:
+        yield plane
+
+
+def is_safe(reply: httpx.Response) -> bool:
+    return {name: reply.headers.get(name) for name in HEADERS} == HEADERS
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("place", ["/", *PLACES, *(place.replace("?", "/?") for place in PLACES), "/ui/", "/ui/ops/"])
+async def test_every_place_is_the_page_and_its_addresses_hold_below_any_path_of_a_proxy(
+    page: Plane, place: str
+) -> None:
+    """Addresses are relative to the document: with a slash at the end, without one, and in a session."""
+    reply = await page.http.get(place, headers=BROWSER)
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert reply.headers["cache-control"] == "no-cache"
+    assert is_safe(reply)
+    found = ASSETS.findall(reply.text)
+    assert len(found) == len(ASSETS.findall(INDEX)) == 3
+    for address in found:
+        there = urljoin(f"http://proxy.example/base{place}", address)
+        assert there.startswith("http://proxy.example/base/ui/assets/")
+        assert (await page.http.get(there.removeprefix("http://proxy.example/base"))).status_code == 200
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_root_is_the_page_for_browsers_only(page: Plane) -> None:
+    """A2A clients POST to the root; one that GETs it is told so, as it was before there was a page."""
+    for accept in ("*/*", "application/json", "text/event-stream"):
+        refused = await page.http.get("/", headers={"Accept": accept})
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+        assert refused.json()["code"] == "METHOD_NOT_ALLOWED"
+    assert "Accept" in (await page.http.get("/", headers=BROWSER)).headers["vary"]
+    sent = await page.result("SendMessage", {"message": said("hello")}, accept=BROWSER["Accept"])
+    assert sent["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_document_that_the_browser_has_is_not_sent_again(page: Plane) -> None:
+    first = await page.http.get("/ui", headers=BROWSER)
+    again = await page.http.get("/ui", headers={**BROWSER, "If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+    deeper = await page.http.get("/ui/sessions/s", headers={**BROWSER, "If-None-Match": first.headers["etag"]})
+    assert deeper.status_code == 200
+    head = await page.http.head("/ui", headers=BROWSER)
+    assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", first.headers["etag"])
+    assert head.headers["content-length"] == str(len(first.content))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_file_is_kept_for_ever_and_sent_as_it_was_compressed_to_who_takes_that(page: Plane) -> None:
+    """Nothing is compressed while others wait: the build did it."""
+    path = "/ui/assets/index-1.js"
+    plain = await page.http.get(path, headers={"Accept-Encoding": "identity"})
+    assert (plain.content, plain.headers["content-type"]) == (SCRIPT, "text/javascript; charset=utf-8")
+    assert plain.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert plain.headers["vary"] == "Accept-Encoding"
+    assert is_safe(plain)
+    for accepted in ("gzip", "br, gzip;q=0.5", "gzip, deflate, br"):
+        packed = await page.http.get(path, headers={"Accept-Encoding": accepted})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert int(packed.headers["content-length"]) == len(gzip.compress(SCRIPT)) < len(SCRIPT)
+        assert packed.content == SCRIPT
+        assert packed.headers["etag"] != plain.headers["etag"]
+    for refused in ("br", "gzip;q=0", "br, gzip; q=0.0"):
+        assert "content-encoding" not in (await page.http.get(path, headers={"Accept-Encoding": refused})).headers
+    for reply in (plain, packed):
+        known = {"If-None-Match": reply.headers["etag"], "Accept-Encoding": "gzip" if reply is packed else "identity"}
+        assert (await page.http.get(path, headers=known)).status_code == 304
+    style = await page.http.get("/ui/assets/index-1.css")
+    assert (style.headers["content-type"], style.text) == ("text/css; charset=utf-8", "body { margin: 0 }")
+    assert (await page.http.get("/ui/assets/icon-1.svg")).headers["content-type"] == "image/svg+xml"
+    assert (await page.http.get("/ui/licenses.txt")).text == "MIT\n"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ui/assets/none.js",
+        "/ui/assets/index-1.js.gz",
+        "/ui/assets/..%2Findex.html",
+        "/ui/assets/%2E%2E%2Flicenses.txt",
+        "/ui/assets",
+        "/ui/index.html",
+        "/ui/none",
+        "/ui/sessions",
+        "/ui/sessions/s/more",
+        "/assets/index-1.js",
+        "/index.html",
+    ],
+)
+async def test_nothing_else_is_there(page: Plane, path: str) -> None:
+    """Neither files beside the assets, nor a page at a path that it does not know."""
+    reply = await page.http.get(path, headers=BROWSER)
+    assert (reply.status_code, reply.json()["error"] != "") == (404, True)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_page_is_only_read(page: Plane) -> None:
+    for path in ("/ui", "/ui/assets/index-1.js", "/ui/sessions/s"):
+        refused = await page.http.post(path, json={})
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
+async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp_path: Path) -> None:
+    """It needs no script and no file; what an agent says of itself is text in it."""
+    hostile = Demo()
+    hostile.card = type(hostile.card)(
+        name="<b>bold</b>", description="<img src=x onerror=alert(1)>", version="1", skills=()
+    )
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "not-built.txt").write_text("npm is missing & <more>\n")
+    agents = (("demo", Demo()), ("odd", hostile))
+    async with open_behind(tmp_path, *agents) as behind, open_front(behind, page=tmp_path / "dist") as plane:
+        for place in ("/", *PLACES, "/ui/"):
+            reply = await plane.http.get(place, headers=BROWSER)
+            assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+            assert is_safe(reply)
+            for link in re.findall(r'href="([^"]*)"', reply.text):
+                there = urljoin(f"http://proxy.example/base{place}", link)
+                assert (await plane.http.get(there.removeprefix("http://proxy.example/base"))).status_code == 200
+        reply = await plane.http.get("/ui")
+        assert "make ui" in reply.text
+        assert "npm is missing &amp; &lt;more&gt;" in reply.text
+        assert "<script" not in reply.text
+        assert "<img" not in reply.text
+        assert "&lt;b&gt;bold&lt;/b&gt;" in reply.text
+        for path in ("/ui/assets/index-1.js", "/ui/licenses.txt"):
+            missing = await plane.http.get(path)
+            assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_FILE")
+
+
+async def test_a_page_that_was_left_out_is_told_of_too(tmp_path: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, page=tmp_path / "none") as plane:
+        assert "made without it" in (await plane.http.get("/ui")).text

@@ -1,0 +1,211 @@
+"""The page as its users know it: by the roles and names of what is on it."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import httpx
+from playwright.async_api import Locator, Page, expect
+from tests.page.seen import Seen
+from tests.system.wire import send
+
+T = TypeVar("T")
+
+PATIENCE: Final = 8.0
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A message on the page."""
+
+    id: str
+    role: str
+    task: str
+    text: str
+
+
+async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], bool] = bool, timeout: float = PATIENCE) -> T:
+    """What `look` returns once that holds. AssertionError: the last one, if it never does."""
+    found: T | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                found = await look()
+                if holds(found):
+                    return found
+                await asyncio.sleep(0.03)
+    except TimeoutError:
+        raise AssertionError(f"never was: {found!r}") from None
+
+
+class App:
+    """One tab."""
+
+    def __init__(self, page: Page, url: str, seen: Seen) -> None:
+        self.page = page
+        self.url = url
+        self.seen = seen
+        self.log = page.get_by_role("log")
+        self.articles = self.log.locator("article[data-message-id]")
+        self.details = page.get_by_role("region", name="Details")
+        self.sessions = page.get_by_role("region", name="Sessions")
+        self.box = page.get_by_role("textbox", name="Message", exact=True)
+        self.alerts = page.locator("[role=alert][data-code]")
+        self.progress = page.locator("[data-progress]")
+
+    # Where one is
+
+    async def open(self, path: str = "/ui") -> "App":
+        """Loads a path, and returns when one can type."""
+        await self.page.goto(f"{self.url}{path}")
+        await expect(self.box).to_be_visible()
+        return self
+
+    async def open_session(self, session: str, query: str = "") -> "App":
+        return await self.open(f"/ui/sessions/{session}{query}")
+
+    async def reload(self) -> None:
+        await self.page.reload()
+        await expect(self.box).to_be_visible()
+
+    @property
+    def session(self) -> str:
+        """The session that the address names; empty in a new chat."""
+        match = re.search(r"/ui/sessions/([^/?#]+)", self.page.url)
+        return match.group(1) if match else ""
+
+    async def in_session(self) -> str:
+        """The session, once the address names it."""
+
+        async def named() -> str:
+            return self.session
+
+        return await until(named)
+
+    async def new_chat(self) -> None:
+        await self.button("New chat").first.click()
+        await expect(self.articles).to_have_count(0)
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    # Talking
+
+    async def send(self, text: str) -> None:
+        """Types and sends; the text has left the box when this returns."""
+        await self.box.fill(text)
+        await self.box.press("Enter")
+        await expect(self.box).to_have_value("")
+
+    async def run(self, text: str) -> None:
+        """Sends, and waits until nothing runs any more and there is an answer."""
+        before = len(await self.messages())
+        await self.send(text)
+        await self.answered(before + 2)
+
+    async def answered(self, count: int) -> None:
+        """Waits for so many messages, the last one of the agent, and for the end of the run."""
+        await until(self.messages, lambda shown: len(shown) >= count and shown[-1].role == "agent")
+        await self.idle()
+
+    async def idle(self) -> None:
+        """Waits for the end of what runs."""
+        await expect(self.page.get_by_role("button", name=re.compile("^Stop"))).to_have_count(0)
+
+    async def running(self) -> None:
+        await expect(self.button("Stop")).to_be_visible()
+
+    # What is shown
+
+    async def messages(self) -> list[Shown]:
+        """The messages that are shown, from top to bottom."""
+        rows: list[list[str]] = await self.articles.evaluate_all(
+            """all => all.map(one => {
+                const text = one.cloneNode(true);
+                text.querySelectorAll("footer, button, .aside, [role=alert]").forEach((other) => other.remove());
+                return [one.dataset.messageId, one.dataset.role, one.dataset.taskId ?? "", text.textContent];
+            })"""
+        )
+        return [Shown(*row) for row in rows]
+
+    async def texts(self) -> list[str]:
+        return [shown.text.strip() for shown in await self.messages()]
+
+    async def shows(self, *texts: str) -> None:
+        """Waits until the messages are exactly these."""
+        await until(self.texts, lambda found: found == list(texts))
+
+    async def unique(self) -> list[Shown]:
+        """The messages; no two have the same id, and none has none."""
+        shown = await self.messages()
+        ids = [one.id for one in shown]
+        assert all(ids) and len(set(ids)) == len(ids), ids
+        return shown
+
+    def article(self, index: int) -> Locator:
+        return self.articles.nth(index)
+
+    async def numbers(self) -> list[int]:
+        """The numbers that the last message of the agent counts."""
+        said = [shown.text for shown in await self.messages() if shown.role == "agent"]
+        return [int(word) for word in re.findall(r"\d+", said[-1])] if said else []
+
+    async def counted(self, at_least: int) -> list[int]:
+        """The numbers, once there are so many; each is there once, in order."""
+        found = await until(self.numbers, lambda numbers: len(numbers) >= at_least)
+        assert found == list(range(1, len(found) + 1))
+        return found
+
+    # What one does with it
+
+    async def rewind(self, index: int) -> None:
+        """Rewinds to before the message of this index."""
+        await self.rewind_button(index).click()
+
+    def rewind_button(self, index: int) -> Locator:
+        return self.article(index).get_by_role("button", name="Rewind to here")
+
+    async def stop(self) -> None:
+        await self.button("Stop").click()
+
+    async def show(self, panel: str) -> Locator:
+        """Opens a panel: `Tasks`, `Artifacts` or `Events`."""
+        chosen = self.button(panel).first
+        if await chosen.get_attribute("aria-pressed") != "true":
+            await chosen.click()
+        await expect(self.details).to_be_visible()
+        return self.details
+
+    async def states(self) -> list[str]:
+        """The states in the timeline, which is open, oldest first."""
+        found: list[str] = await self.details.locator("li[data-task-id]").evaluate_all(
+            "all => all.map(one => one.dataset.state)"
+        )
+        return found
+
+    async def has_states(self, *states: str) -> None:
+        """Opens the timeline and waits until it has these states."""
+        await self.show("Tasks")
+        await until(self.states, lambda found: found == list(states))
+
+    def banner(self, name: str) -> Locator:
+        return self.page.locator(f"[role=status][data-banner={name}]")
+
+    def row(self, title: str) -> Locator:
+        """The session with this title in the list."""
+        return self.sessions.get_by_role("link", name=title)
+
+    async def kept_nowhere(self, secret: str) -> None:
+        """Fails if a secret is in what the page shows, in its address or in what it stores."""
+        found: str = await self.page.evaluate(
+            """() => [document.documentElement.outerHTML, location.href, document.cookie,
+                JSON.stringify({ ...localStorage }), JSON.stringify({ ...sessionStorage })].join("\\n")"""
+        )
+        assert secret not in found
+
+    async def send_from_elsewhere(self, http: httpx.AsyncClient, session: str, text: str) -> None:
+        """Sends as another client, and returns when the task has ended."""
+        await send(http, text, contextId=session)

@@ -1,0 +1,116 @@
+"""A browser for all tests of the page in one process, a plane for most of them, and a browser context for each."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+from tests.page import browser as browsers
+from tests.support.postgres import Cluster
+from tests.system.plane import STEADY, Plane, running
+from tests.system.wire import client
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+    from tests.page.app import App
+
+HERE = Path(__file__).parent
+PAGE = files("taskplane.gateway") / "dist" / "index.html"
+VIEWPORT = {"width": 1280, "height": 900}
+
+collect_ignore_glob = ["*.py"] if browsers.missing().startswith("the package") else []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all tests of the page one event loop, which is that of the browser; skip them where there is none."""
+    reason = browsers.missing() or ("" if PAGE.is_file() else "the page is not built; `make ui` builds it")
+    must = os.environ.get("CI", "").lower() in ("1", "true")
+    for item in items:
+        if HERE not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+        if reason and not must:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> "AsyncIterator[Browser]":
+    """One browser for each process that runs tests."""
+    assert not browsers.missing(), browsers.missing()
+    async with browsers.launched() as launched:
+        yield launched
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def one_process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+    """A `taskplane dev` on SQLite that no test kills."""
+    async with running("one", tmp_path_factory.mktemp("one"), STEADY) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def four_processes(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> AsyncIterator[Plane]:
+    """Four processes on PostgreSQL, of which tests kill some, and start them again."""
+    async with running("four", tmp_path_factory.mktemp("four"), STEADY, server=cluster) as started:
+        yield started
+
+
+@pytest.fixture(params=["one_process"])
+def plane(request: pytest.FixtureRequest) -> Plane:
+    """The plane of a test: see `marks`."""
+    found: Plane = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def user() -> str:
+    """A user of its own for each test, so that sessions of others are not in its list."""
+    return f"user-{uuid4().hex[:8]}"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def http(plane: Plane, user: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Another client of the same user."""
+    async with client(plane.url, **{"X-User-Id": user}) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def another(
+    plane: Plane, user: str, browser: "Browser", request: pytest.FixtureRequest
+) -> "AsyncIterator[Callable[..., Awaitable[App]]]":
+    """`await another()`: a tab in a browser of its own, of the same user; with another App, a further tab beside it.
+
+    Nothing may go wrong in any of them but what the test allows.
+    """
+    from tests.page.app import App
+    from tests.page.seen import Seen
+
+    made: list[Seen] = []
+    async with AsyncExitStack() as stack:
+
+        async def another(beside: App | None = None, **options: Any) -> App:
+            if beside is not None:
+                return App(await beside.page.context.new_page(), beside.url, beside.seen)
+            values = {"viewport": VIEWPORT, "extra_http_headers": {"X-User-Id": user}, **options}
+            context = await browser.new_context(**values)
+            stack.push_async_callback(context.close)
+            seen = Seen()
+            seen.watch(context)
+            made.append(seen)
+            return App(await context.new_page(), plane.url, seen)
+
+        yield another
+    assert [wrong for seen in made for wrong in seen.unexpected()] == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def app(another: "Callable[..., Awaitable[App]]") -> "App":
+    """A tab that has loaded nothing yet."""
+    return await another()

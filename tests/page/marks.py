@@ -1,0 +1,12 @@
+"""Where a test of the page runs: on one process unless it is marked, and some things only with THOROUGH=1."""
+
+import pytest
+from tests.support.thorough import THOROUGH
+
+_FOUR = ["four_processes"]
+
+on_both = pytest.mark.parametrize("plane", ["one_process", *_FOUR], indirect=True)
+on_four = pytest.mark.parametrize("plane", _FOUR, indirect=True)
+# For what takes long on four processes and differs little there.
+on_both_if_thorough = pytest.mark.parametrize("plane", ["one_process", *(_FOUR if THOROUGH else [])], indirect=True)
+thorough = pytest.mark.skipif(not THOROUGH, reason="takes long; THOROUGH=1 runs it")

@@ -1,0 +1,80 @@
+"""What happened in a browser beside what it shows: its requests, and whatever went wrong in it."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
+from tests.system.wire import Json
+
+
+@dataclass(frozen=True)
+class Call:
+    """One JSON-RPC request."""
+
+    method: str
+    params: Json
+    headers: dict[str, str]
+
+    @property
+    def message(self) -> Json:
+        return dict(self.params["message"])
+
+
+@dataclass
+class Seen:
+    """Requests of all pages of one context, oldest first, and what went wrong in them."""
+
+    requests: list[Request] = field(default_factory=list[Request])
+    wrong: list[str] = field(default_factory=list[str])
+    _allowed: list[str] = field(default_factory=list[str])
+
+    def watch(self, context: BrowserContext) -> None:
+        """Begins to look at the context and at each page that it will have."""
+        context.on("request", self._requested)
+        context.on("page", self._watch_page)
+
+    def allow(self, pattern: str) -> None:
+        """Lets the browser report what the test brings about: a regular expression for the whole report."""
+        self._allowed.append(pattern)
+
+    def unexpected(self) -> list[str]:
+        """What went wrong and was not brought about."""
+        return [one for one in self.wrong if not any(re.search(pattern, one) for pattern in self._allowed)]
+
+    def calls(self, method: str = "") -> list[Call]:
+        """The JSON-RPC requests so far, or those of one method."""
+        found = [call for request in self.requests if (call := _call_of(request)) is not None]
+        return [call for call in found if method in ("", call.method)]
+
+    def sent(self, part: str, verb: str = "") -> list[Request]:
+        """The requests so far whose path and query contain `part`."""
+        return [one for one in self.requests if part in one.url and verb in ("", one.method)]
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request)
+
+    def _watch_page(self, page: Page) -> None:
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.wrong.append(f"exception: {error}"))
+        page.on("crash", lambda _: self.wrong.append("the page crashed"))
+        page.on("dialog", self._dialog)
+
+    async def _dialog(self, dialog: Dialog) -> None:
+        self.wrong.append(f"dialog: {dialog.message}")
+        await dialog.dismiss()
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.wrong.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
+
+
+def _call_of(request: Request) -> Call | None:
+    body = request.post_data if request.method == "POST" else None
+    if not body or not body.startswith("{"):
+        return None
+    read: Any = json.loads(body)
+    if "method" not in read:
+        return None
+    return Call(read["method"], read.get("params", {}), request.headers)

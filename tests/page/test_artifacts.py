@@ -1,0 +1,56 @@
+"""Artifacts: their versions, and their bytes."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import httpx
+from playwright.async_api import expect
+from tests.page.app import App
+from tests.page.scrolling import nodes
+from tests.page.test_long import MOST_NODES
+
+FIRST = "# Draft\nFirst, Second, Third.\n"
+SECOND = "# Final\nAll of it, in one piece.\n"
+PIECES, PIECE = 80, 65_536
+
+
+async def test_chunks_become_one_artifact_and_a_new_one_a_version(app: App) -> None:
+    """B27, P5: one entry with two versions; what is downloaded of each is what the agent made."""
+    await app.open()
+    await app.run("versions Plan")
+    await app.show("Artifacts")
+    entry = app.details.locator("[data-artifact-id]")
+    await expect(entry).to_have_count(1)
+    await expect(entry).to_contain_text("Plan")
+    assert await _downloaded(app) == SECOND.encode()
+    await app.details.get_by_label("Version").select_option("1")
+    assert await _downloaded(app) == FIRST.encode()
+    await app.reload()
+    await app.show("Artifacts")
+    assert await _downloaded(app) == SECOND.encode()
+
+
+async def test_an_artifact_of_five_megabytes_leaves_the_page_usable(app: App, http: httpx.AsyncClient) -> None:
+    """B27: the bytes are identical, and the page does not show all of them at once."""
+    await app.open()
+    await app.send(f"chunks {PIECES} {PIECE}")
+    await app.running()
+    await app.idle()
+    await app.show("Artifacts")
+    await expect(app.details.locator("[data-artifact-id]")).to_have_count(1)
+    task = (await http.get(f"/api/sessions/{await app.in_session()}/task-infos")).json()["data"][0]["taskId"]
+    whole = (await http.get(f"/api/tasks/{task}/artifacts/chunks")).content
+    assert len(whole) == PIECES * PIECE
+    assert await _downloaded(app) == whole
+    assert await nodes(app) < MOST_NODES
+    await app.run("still quick")
+    await expect(app.articles.last).to_contain_text("still quick")
+
+
+async def _downloaded(app: App) -> bytes:
+    button = app.details.get_by_role("button", name=re.compile("^Download"))
+    async with app.page.expect_download() as download:
+        await button.first.click()
+    path: Path = await (await download.value).path()
+    return await asyncio.to_thread(path.read_bytes)

@@ -1,0 +1,96 @@
+"""Sending, streaming and showing a conversation."""
+
+import re
+from typing import Final
+
+import pytest
+from playwright.async_api import expect
+from tests.page.app import App, until
+from tests.page.marks import on_both
+
+HOSTILE: Final = (
+    '<img src=x onerror="window.hostile=1"> [link](javascript:window.hostile=2) <script>window.hostile=3</script>'
+    ' <svg onload=window.hostile=4> <iframe srcdoc="<script>top.hostile=5</script>"></iframe>'
+)
+HARMFUL: Final = """() => {
+    const found = [];
+    for (const one of document.querySelectorAll("body *")) {
+        for (const { name, value } of one.attributes)
+            if (name.startsWith("on") || (name !== "title" && /^\\s*javascript:/i.test(value))) found.push(one.outerHTML);
+        if (one.matches("script, iframe[srcdoc], object, embed, base, form[action]") &&
+            !one.matches("script[src]")) found.push(one.outerHTML);
+    }
+    return [...found, ...(window.hostile ? [`ran: ${window.hostile}`] : [])];
+}"""
+
+
+async def test_a_message_is_sent_streamed_and_finished(app: App) -> None:
+    """B1: two messages, Markdown with highlighted code, one completed task, no id twice."""
+    await app.open()
+    await app.run("code")
+    shown = await app.unique()
+    assert [one.role for one in shown] == ["user", "agent"]
+    answer = app.article(1)
+    for selector in ("h2, h3, h4", "strong", "ol > li", "li ul > li", "table td", "blockquote", "pre code"):
+        await expect(answer.locator(selector).first).to_be_visible()
+    await expect(answer.locator("pre .hljs-keyword").first).to_be_visible()
+    await app.has_states("completed")
+
+
+async def test_hostile_text_is_text_wherever_it_is_shown(app: App) -> None:
+    """B2: no dialog, handler, script or link to a script, in messages, titles, names, arguments, records."""
+    await app.open()
+    for command in ("", "tool ", "versions ", "fail ", "progress 1 ", "ask "):
+        await app.send(f"{command}{HOSTILE}")
+        await app.idle()
+        await app.in_session()
+        assert await app.page.evaluate(HARMFUL) == []
+    await expect(app.sessions.get_by_role("link").first).to_contain_text("<img src=x onerror=")
+    for panel in ("Tasks", "Artifacts", "Events"):
+        await app.show(panel)
+        assert await app.page.evaluate(HARMFUL) == []
+    await app.reload()
+    await until(app.messages)
+    assert await app.page.evaluate(HARMFUL) == []
+
+
+@on_both
+async def test_the_task_that_opens_a_turn_leaves_earlier_turns_alone(app: App) -> None:
+    """B5, T7: a stream begins with a whole task whose history is the new message only; turn 1 stays."""
+    await app.open()
+    await app.run("first")
+    await app.run("second")
+    await app.shows("first", "first", "second", "second")
+    before = await app.unique()
+    await app.reload()
+    await app.shows("first", "first", "second", "second")
+    assert await app.unique() == before
+
+
+async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app: App) -> None:
+    """B37, P2, P4: a direct answer has no row and is nothing to refer to; progress is one passing line."""
+    await app.open()
+    await app.run("one")
+    task = (await app.messages())[1].task
+    await app.run("message good morning")
+    await app.send("progress 4")
+    await expect(app.progress).to_contain_text(re.compile(r"Step \d of 4"))
+    await app.answered(6)
+    await expect(app.progress.filter(has_text="Step")).to_have_count(0)
+    await app.has_states("completed", "completed")
+    sends = [call.message for call in app.seen.calls("SendMessage")]
+    assert [send.get("referenceTaskIds", []) for send in sends] == [[], [task], [task]]
+    assert not any(send.get("taskId") for send in sends)
+    told = ["one", "one", "message good morning", "good morning", "progress 4", "All 4 steps are done."]
+    await app.shows(*told)
+    await app.reload()
+    await app.shows(*told)
+
+
+@pytest.mark.parametrize("text", ["  two  spaces ", "שלום עולם", "# no heading of mine", "a\nb"])
+async def test_what_a_user_says_is_shown_as_it_is(app: App, text: str) -> None:
+    """B1: the message of a user is their text, not Markdown."""
+    await app.open()
+    await app.run(text)
+    assert (await app.messages())[0].text.strip() == text.strip()
+    await expect(app.article(0).locator("h1")).to_have_count(0)

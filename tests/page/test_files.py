@@ -1,0 +1,47 @@
+"""Files that are attached: what does not fit is refused before a byte of it is sent."""
+
+from playwright.async_api import expect
+from tests.page.app import App
+
+GIVE = """([target, kind, name, type, size]) => {
+    const data = new DataTransfer();
+    data.items.add(new File(["x".repeat(size)], name, { type }));
+    const init = { bubbles: true, cancelable: true };
+    const event = kind === "paste" ? new ClipboardEvent("paste", { ...init, clipboardData: data })
+        : new DragEvent(kind, { ...init, dataTransfer: data });
+    document.querySelector(target).dispatchEvent(event);
+}"""
+TEXT = ["note.txt", "text/plain", 12]
+
+
+async def test_files_are_dropped_pasted_and_sent(app: App) -> None:
+    """B30: each is shown before it is sent, can be taken out, and goes with the message."""
+    await app.open()
+    await app.page.evaluate(GIVE, ["textarea", "drop", *TEXT])
+    chip = app.page.get_by_text("note.txt")
+    await expect(chip).to_be_visible()
+    await app.button("Remove note.txt").click()
+    await expect(chip).to_have_count(0)
+    await app.page.evaluate(GIVE, ["textarea", "paste", *TEXT])
+    await expect(chip).to_be_visible()
+    await app.run("with a file")
+    (send,) = app.seen.calls("SendMessage")
+    (part,) = [part for part in send.message["parts"] if "raw" in part]
+    assert part["filename"] == "note.txt" and part["mediaType"] == "text/plain"
+    await expect(app.article(0)).to_contain_text("note.txt")
+
+
+async def test_a_file_of_a_wrong_type_or_size_is_refused_at_once(app: App) -> None:
+    """B30: the reason is said, by the card's input modes and by the limit of the gateway, and nothing is sent."""
+    await app.open()
+    await app.run("first")
+    before = len(app.seen.requests)
+    refusals = app.page.get_by_role("alert")
+    await app.page.evaluate(GIVE, ["textarea", "drop", "film.mp4", "video/mp4", 10])
+    await expect(refusals.first).to_contain_text("video/mp4")
+    await expect(refusals.first).to_contain_text("text/plain")
+    await app.page.evaluate(GIVE, ["textarea", "drop", "big.txt", "text/plain", 64_000_000])
+    await expect(refusals.first).to_contain_text("big.txt is too big")
+    assert await app.page.get_by_role("button", name="Remove").count() == 0
+    posted = [request for request in app.seen.requests[before:] if request.method == "POST"]
+    assert posted == []

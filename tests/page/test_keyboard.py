@@ -1,0 +1,107 @@
+"""The keyboard: everything can be done with it, and what is typed is what is meant."""
+
+from playwright.async_api import expect
+from tests.page.app import App, until
+
+FOCUSED = """() => {
+    const one = document.activeElement;
+    if (!one || one === document.body) return "";
+    const at = one.getBoundingClientRect();
+    return at.width && at.height ? one.getAttribute("aria-label") || one.textContent.trim() || one.tagName : "";
+}"""
+
+
+async def test_everything_can_be_done_with_the_keyboard(app: App) -> None:
+    """B31: a new chat, a send, a stop, a task, a rewind, a closed panel; the focus is never lost."""
+    await app.open()
+    await app.run("A")
+    await app.run("B")
+    keys = app.page.keyboard
+    await app.log.focus()
+    await keys.press("t")
+    await expect(app.details).to_be_visible()
+    await _tab_to(app, "completed", inside="aside, [role=region][aria-label=Details], section[aria-label=Details]")
+    await keys.press("Escape")
+    await expect(app.details).to_have_count(0)
+    await _tab_to(app, "Rewind to here")
+    await keys.press("Enter")
+    await app.shows("A", "A")
+    await expect(app.box).to_be_focused()
+    await app.box.fill("count 200 50")
+    await keys.press("Enter")
+    await app.counted(3)
+    await _tab_to(app, "Stop")
+    await keys.press("Enter")
+    await app.idle()
+    await until(lambda: app.page.evaluate(FOCUSED))
+    await app.log.focus()
+    await keys.press("n")
+    await expect(app.articles).to_have_count(0)
+    await expect(app.box).to_be_focused()
+
+
+async def test_the_keys_are_listed(app: App) -> None:
+    """B31: `?` opens the list, Escape closes it, and the focus is where it was."""
+    await app.open()
+    await app.run("A")
+    await app.log.focus()
+    await app.page.keyboard.press("?")
+    dialog = app.page.get_by_role("dialog", name="Keyboard shortcuts")
+    await expect(dialog).to_be_visible()
+    await expect(dialog).to_contain_text("New chat")
+    await app.page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await expect(app.log).to_be_focused()
+
+
+async def test_enter_ends_a_composition_and_sends_nothing(app: App) -> None:
+    """B34: with an input method Enter takes a word over; Shift+Enter begins a new line."""
+    await app.open()
+    await app.box.focus()
+    session = await app.page.context.new_cdp_session(app.page)
+    await session.send("Input.imeSetComposition", {"text": "にほ", "selectionStart": 2, "selectionEnd": 2})
+    await expect(app.box).to_have_value("にほ")
+    key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 229}
+    await session.send("Input.dispatchKeyEvent", {"type": "rawKeyDown", **key})
+    await session.send("Input.insertText", {"text": "日本"})
+    await expect(app.box).to_have_value("日本")
+    assert app.seen.calls("SendMessage") == []
+    await app.page.keyboard.press("Shift+Enter")
+    await app.page.keyboard.type("two")
+    await expect(app.box).to_have_value("日本\ntwo")
+    assert app.seen.calls("SendMessage") == []
+    await app.page.keyboard.press("Enter")
+    await app.answered(2)
+    assert app.seen.calls("SendMessage")[0].message["parts"] == [{"text": "日本\ntwo"}]
+
+
+async def test_text_from_right_to_left_is_set_so(app: App) -> None:
+    """B34: the direction is that of the text, in the box, in messages of both sides and in the list."""
+    await app.open()
+    await app.box.fill("שלום")
+    assert await app.box.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    await app.box.press("Enter")
+    await app.answered(2)
+    await app.run("rtl")
+    for index in (0, 1, 3):
+        text = app.article(index).locator("p").first
+        assert await text.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    row = app.row("שלום").locator("[dir=auto]").or_(app.row("שלום")).first
+    assert await row.evaluate("one => getComputedStyle(one).direction") == "rtl"
+
+
+async def _tab_to(app: App, name: str, inside: str = "*") -> None:
+    """Presses Tab until the focus is on something with that in its name; it is always somewhere visible."""
+    for _ in range(80):
+        await app.page.keyboard.press("Tab")
+        focused = await app.page.evaluate(FOCUSED)
+        if name.lower() in focused.lower():
+            within = await app.page.evaluate("within => !!document.activeElement.closest(within)", inside)
+            if within:
+                outline = await app.page.evaluate(
+                    "() => { const one = getComputedStyle(document.activeElement); "
+                    "return [one.outlineStyle, one.boxShadow]; }"
+                )
+                assert outline != ["none", "none"], focused
+                return
+    raise AssertionError(f"Tab never comes to {name}")

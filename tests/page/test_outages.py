@@ -1,0 +1,167 @@
+"""Sends that fail, and servers that are away: killed for real, not simulated, but where a refusal is to be exact."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Request, Route, expect
+from tests.page.app import App, until
+from tests.page.marks import on_four
+from tests.system.plane import Plane, running
+
+# The browser's own note of an answer or a connection that the test brings about.
+UNREACHABLE = r"net::ERR_|Failed to load resource: the server responded with a status of 50"
+REFUSAL = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "refused by a test"}}
+
+
+@on_four
+async def test_a_gateway_that_is_killed_in_mid_stream_costs_nothing(app: App, plane: Plane) -> None:
+    """B11, C3, C5: a banner while it is away, then none; the text is complete, each word once."""
+    app.seen.allow(UNREACHABLE)
+    await app.open()
+    await app.send("count 60 50")
+    await app.counted(5)
+    await plane.kill("gateway")
+    await expect(app.banner("lost")).to_be_visible()
+    kept = len(await app.numbers())
+    await plane.start("gateway")
+    await expect(app.banner("lost")).to_have_count(0)
+    assert len(await app.numbers()) >= kept
+    await app.answered(2)
+    assert await app.counted(60) == list(range(1, 61))
+    await app.unique()
+    await expect(app.alerts).to_have_count(0)
+
+
+@on_four
+async def test_a_place_that_the_log_does_not_have_falls_back_to_a_snapshot(app: App, plane: Plane) -> None:
+    """B13, C4: after a lost connection the log is another one; what the stream repeats is shown once."""
+    places: list[str] = []
+
+    async def elsewhere(route: Route, request: Request) -> None:
+        headers = dict(request.headers)
+        if "last-event-id" in headers:
+            places.append(headers["last-event-id"])
+            headers["last-event-id"] = "gone-3"
+        await route.continue_(headers=headers)
+
+    app.seen.allow(UNREACHABLE)
+    await app.open()
+    await app.page.route(f"{app.url}/agents/**", elsewhere)
+    await app.send("count 60 50")
+    await app.counted(5)
+    await plane.kill("gateway")
+    await plane.start("gateway")
+    await app.answered(2)
+    assert places
+    assert await app.counted(60) == list(range(1, 61))
+    await app.unique()
+
+
+@on_four
+async def test_an_executor_that_is_down_fails_the_message_and_retry_sends_it(app: App, plane: Plane) -> None:
+    """B12, C10: the failure is on the message; Retry works once the service is back, and nothing is sent twice."""
+    app.seen.allow(UNREACHABLE)
+    await app.open()
+    await app.run("first")
+    await plane.kill("executor")
+    try:
+        await app.box.fill("second")
+        await app.box.press("Enter")
+        await expect(app.alerts.first).to_be_visible()
+    finally:
+        await plane.start("executor")
+    await _again(app, "second")
+    await app.shows("first", "first", "second", "second")
+    _same_send(app, 2)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def mortal(tmp_path: Path) -> AsyncIterator[Plane]:
+    """A `taskplane dev` that may be killed, with short leases."""
+    async with running("one", tmp_path) as started:
+        yield started
+
+
+@pytest.mark.parametrize("plane", ["mortal"], indirect=True)
+async def test_a_plane_that_is_killed_in_mid_run_goes_on_with_it(app: App, plane: Plane) -> None:
+    """B11, C9, W4: everything is killed; the run is begun again, and what it makes is shown once."""
+    app.seen.allow(UNREACHABLE)
+    await app.open()
+    await app.send("rerun 12")
+    await app.running()
+    await app.in_session()
+    await plane.kill("dev")
+    await expect(app.banner("lost")).to_be_visible()
+    await plane.start()
+    await expect(app.banner("lost")).to_have_count(0)
+    await app.idle()
+    await app.has_states("completed")
+    await app.show("Artifacts")
+    await expect(app.details.get_by_text("Chunks").first).to_be_visible()
+    await app.shows("rerun 12")
+
+
+@pytest.mark.parametrize("how", ["server error", "refusal", "network"])
+async def test_a_send_that_is_refused_is_sent_again_by_retry(app: App, how: str) -> None:
+    """B23, C10: the text is back or marked; the retry has the same message id and key."""
+    app.seen.allow(r"net::ERR_FAILED|status of 500")
+    away = True
+
+    async def refuse(route: Route, request: Request) -> None:
+        if not away or "SendMessage" not in (request.post_data or ""):
+            return await route.continue_()
+        if how == "server error":
+            return await route.fulfill(status=500, body="not JSON at all")
+        return await (route.fulfill(json=REFUSAL) if how == "refusal" else route.abort())
+
+    await app.page.route(f"{app.url}/**", refuse)
+    await app.open()
+    await app.box.fill("hello again")
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    away = False
+    await _again(app, "hello again")
+    await app.shows("hello again", "hello again")
+    _same_send(app, 1)
+    await expect(app.alerts).to_have_count(0)
+
+
+async def test_what_is_sent_offline_goes_out_once(app: App) -> None:
+    """B24, C10: a banner while offline; the queued message is sent when the browser is online again."""
+    app.seen.allow(r"net::ERR_INTERNET_DISCONNECTED")
+    await app.open()
+    await app.run("first")
+    await app.page.context.set_offline(True)
+    await expect(app.banner("offline")).to_be_visible()
+    await app.box.fill("second")
+    await app.box.press("Enter")
+    await until(app.texts, lambda texts: texts[-1].startswith("second"))
+    await app.page.context.set_offline(False)
+    await expect(app.banner("offline")).to_have_count(0)
+    await app.answered(4)
+    await app.shows("first", "first", "second", "second")
+    await app.unique()
+    await app.reload()
+    await app.shows("first", "first", "second", "second")
+
+
+async def _again(app: App, text: str) -> None:
+    """Sends once more what failed: by its button, or from the box to which the text came back."""
+    retry = app.button("Retry")
+    if await retry.count():
+        await retry.first.click()
+    else:
+        await expect(app.box).to_have_value(text)
+        await app.box.press("Enter")
+    await until(app.texts, lambda texts: texts[-2:] == [text, text])
+
+
+def _same_send(app: App, of: int) -> None:
+    """Fails unless the sends from number `of` on have one message id and one key."""
+    sends: list[Any] = app.seen.calls("SendMessage")[of - 1 :]
+    assert len(sends) > 1
+    assert len({send.message["messageId"] for send in sends}) == 1
+    assert len({send.headers["idempotency-key"] for send in sends}) == 1

@@ -1,0 +1,71 @@
+"""Tasks that wait for the user."""
+
+import httpx
+from playwright.async_api import expect
+from tests.page.app import App, until
+
+from taskplane.executor.agents.demo import PASSWORD
+
+GUESS = "a wrong s3cret"
+
+
+async def test_an_answer_goes_on_with_the_task_and_the_next_message_begins_another(app: App) -> None:
+    """B16, I1, I5, I6: the same task id, then none and a reference."""
+    await app.open()
+    await app.send("ask What is your name?")
+    await expect(app.log).to_contain_text("What is your name?")
+    await app.has_states("input-required")
+    await app.send("Ann")
+    await expect(app.log).to_contain_text('You said: "Ann"')
+    await app.has_states("completed")
+    await app.run("and now")
+    await app.has_states("completed", "completed")
+    asked, answered, followed = (call.message for call in app.seen.calls("SendMessage"))
+    task = answered["taskId"]
+    assert task and not asked.get("taskId") and not followed.get("taskId")
+    assert followed["referenceTaskIds"] == [task]
+    assert (await app.unique())[0].task in ("", task)
+    texts = await app.texts()
+    assert texts.count("What is your name?") == 1
+
+
+async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
+    """B16, I6: the answer to a question of before the reload has its task id."""
+    await app.open()
+    await app.send("ask Which colour?")
+    await expect(app.log).to_contain_text("Which colour?")
+    await app.in_session()
+    await app.reload()
+    await expect(app.log).to_contain_text("Which colour?")
+    await app.send("green")
+    await expect(app.log).to_contain_text('You said: "green"')
+    assert app.seen.calls("SendMessage")[-1].message["taskId"]
+    await app.has_states("completed")
+
+
+async def test_a_credential_resumes_its_task_and_is_kept_nowhere(app: App, http: httpx.AsyncClient) -> None:
+    """B17, I1: a wrong one is refused beside the field; the right one goes on with the same task."""
+    await app.open()
+    await app.send("auth")
+    field = app.page.get_by_label("Credential")
+    await expect(field).to_be_visible()
+    assert await field.get_attribute("type") == "password"
+    await field.fill(GUESS)
+    await field.press("Enter")
+    await expect(app.log).to_contain_text("not accepted")
+    await app.show("Events")
+    await app.kept_nowhere(GUESS)
+    await expect(field).to_have_value("")
+    await field.fill(PASSWORD)
+    await field.press("Enter")
+    await expect(app.log).to_contain_text("You are signed in.")
+    await app.has_states("completed")
+    sends = [call.message for call in app.seen.calls("SendMessage")]
+    assert len({send["taskId"] for send in sends[1:]}) == 1
+    await app.kept_nowhere(GUESS)
+    await app.reload()
+    await until(app.messages)
+    await app.show("Events")
+    await app.kept_nowhere(GUESS)
+    log = (await http.get(f"/api/tasks/{sends[1]['taskId']}/events")).text
+    assert GUESS not in log

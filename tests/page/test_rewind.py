@@ -1,0 +1,164 @@
+"""Rewinding a session, and undoing it."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import httpx
+from playwright.async_api import Request, Route, expect
+from tests.page.app import App, until
+from tests.page.marks import on_both
+
+INVOCATION = "kagent_invocation_id"
+BEFORE = "kagent_rewind_before_invocation_id"
+
+
+async def conversation(app: App, *texts: str) -> None:
+    """Sends these in a new session."""
+    await app.open()
+    for text in texts:
+        await app.run(text)
+    await app.shows(*(text for text in texts for _ in range(2)))
+
+
+@on_both
+async def test_after_a_rewind_nothing_that_was_cut_comes_back(app: App) -> None:
+    """B3, R5, R11: of A, B and C only A is left, after a reload as well, and a further message repeats nothing."""
+    await conversation(app, "A", "B", "C")
+    await app.rewind(2)
+    await app.shows("A", "A")
+    await expect(app.box).to_have_value("B")
+    await app.reload()
+    await app.shows("A", "A")
+    await app.box.fill("")
+    await app.run("D")
+    await app.shows("A", "A", "D", "D")
+    await app.unique()
+    await app.reload()
+    await app.shows("A", "A", "D", "D")
+    await app.has_states("completed", "completed")
+
+
+async def test_a_rewind_is_to_edit_and_send_again(app: App) -> None:
+    """B3, R11: the text goes back into the box, and the edited one takes its place."""
+    await conversation(app, "A", "B")
+    await app.rewind(2)
+    await app.shows("A", "A")
+    await expect(app.box).to_have_value("B")
+    await expect(app.box).to_be_focused()
+    await app.page.keyboard.type(" again")
+    await app.page.keyboard.press("Enter")
+    await app.answered(4)
+    await app.shows("A", "A", "B again", "B again")
+
+
+async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx.AsyncClient) -> None:
+    """B3, R3: another client cuts the first turn; the page has no button for that."""
+    await conversation(app, "A", "B")
+    await expect(app.rewind_button(0)).to_have_count(0)
+    found = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]["messages"]
+    before = found[0]["metadata"][INVOCATION]
+    answer = await http.post(f"/api/sessions/{app.session}/rewind", json={"before": before})
+    assert answer.status_code == 200, answer.text
+    await app.shows()
+    await app.reload()
+    await app.shows()
+    await app.run("C")
+    await app.shows("C", "C")
+
+
+@on_both
+async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: httpx.AsyncClient) -> None:
+    """B19, R4, R11: it is cut at once, its run is canceled, and no later event of it is shown."""
+    await conversation(app, "A")
+    await app.send("count 200 30")
+    await app.counted(3)
+    task = (await app.messages())[-1].task
+    await app.page.evaluate(
+        """task => {
+            window.again = 0;
+            new MutationObserver(() => {
+                if (!document.querySelector(`article[data-task-id="${task}"]`)) window.cut = true;
+                else if (window.cut) window.again++;
+            }).observe(document.querySelector("[role=log]"), { childList: true, subtree: true, characterData: true });
+        }""",
+        task,
+    )
+    await app.rewind(2)
+    await app.shows("A", "A")
+    found = await until(lambda: _task(http, task), lambda found: found["status"]["state"] == "canceled")
+    assert found["contextId"] == app.session
+    await app.idle()
+    await expect(app.box).to_have_value("count 200 30")
+    await app.run("B")
+    assert await app.page.evaluate("[window.cut, window.again]") == [True, 0]
+    await app.reload()
+    await app.shows("A", "A", "B", "B")
+
+
+async def test_a_rewind_that_fails_puts_everything_back_and_says_why(app: App) -> None:
+    """B20, R9, R11: the list is exactly as before."""
+
+    async def to_nowhere(route: Route, request: Request) -> None:
+        body = json.loads(request.post_data or "{}")
+        metadata = body.get("params", {}).get("message", {}).get("metadata", {})
+        if BEFORE in metadata:
+            metadata[BEFORE] = "no-such-turn"
+            return await route.continue_(post_data=json.dumps(body))
+        return await route.continue_()
+
+    await conversation(app, "A", "B", "C")
+    before = await app.messages()
+    await app.page.route(f"{app.url}/**", to_nowhere)
+    await app.rewind(2)
+    await expect(app.alerts.first).to_be_visible()
+    await until(app.messages, lambda shown: shown == before)
+    await expect(app.box).to_have_value("")
+    await app.has_states("completed", "completed", "completed")
+
+
+async def test_a_double_click_rewinds_once_and_other_tabs_follow(
+    app: App, another: Callable[..., Awaitable[App]]
+) -> None:
+    """B21, R2: one request; a tab that shows what is cut in another one, or in another browser, follows."""
+    await conversation(app, "A", "B", "C")
+    beside = await (await another(beside=app)).open_session(app.session)
+    elsewhere = await (await another()).open_session(app.session)
+    for tab in (beside, elsewhere):
+        await tab.shows("A", "A", "B", "B", "C", "C")
+    await app.rewind_button(4).dblclick()
+    for tab in (app, beside, elsewhere):
+        await tab.shows("A", "A", "B", "B")
+    await beside.rewind(2)
+    for tab in (app, beside, elsewhere):
+        await tab.shows("A", "A")
+    rewinds = [call for call in app.seen.calls() if BEFORE in call.params.get("message", {}).get("metadata", {})]
+    assert len(rewinds) == 2
+    for tab in (app, beside, elsewhere):
+        assert await tab.alerts.all_text_contents() == []
+
+
+@on_both
+async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> None:
+    """B22, R8: the history is back; a reload shows the server's state, before and after."""
+    await conversation(app, "A", "B", "C")
+    before = await app.unique()
+    await app.rewind(2)
+    await app.shows("A", "A")
+    await expect(app.box).to_have_value("B")
+    await app.button("Undo rewind").click()
+    await until(app.messages, lambda shown: shown == before)
+    await app.reload()
+    await until(app.messages, lambda shown: shown == before)
+    await app.has_states("completed", "completed", "completed")
+    await app.box.fill("")
+    await app.rewind(4)
+    await app.shows("A", "A", "B", "B")
+    await expect(app.box).to_have_value("C")
+    await app.run("D")
+    await expect(app.button("Undo rewind")).to_have_count(0)
+    await app.shows("A", "A", "B", "B", "D", "D")
+
+
+async def _task(http: httpx.AsyncClient, task: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = (await http.get(f"/api/tasks/{task}")).json()["data"]
+    return found

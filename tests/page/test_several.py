@@ -1,0 +1,103 @@
+"""Several sessions, several tabs and several writers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx
+from playwright.async_api import Request, Route, expect
+from tests.page.app import App, until
+from tests.page.marks import on_both_if_thorough
+from tests.system.wire import result, send, text_message
+
+TABS = 7
+
+
+async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
+    app: App, http: httpx.AsyncClient
+) -> None:
+    """B10, R9: another browser was faster; the page reads what is new, says so and keeps the draft."""
+    held = asyncio.Event()
+    app.seen.allow("status of 409")
+
+    async def hold(route: Route, request: Request) -> None:
+        if "too late" in (request.post_data or ""):
+            await held.wait()
+        await route.continue_()
+
+    await app.open()
+    await app.run("first")
+    session = await app.in_session()
+    await app.page.route(f"{app.url}/**", hold)
+    await app.box.fill("too late")
+    async with app.page.expect_request(lambda request: "too late" in (request.post_data or "")):
+        await app.box.press("Enter")
+    await send(http, "faster", contextId=session)
+    held.set()
+    await until(app.texts, lambda texts: texts[:4] == ["first", "first", "faster", "faster"])
+    await expect(
+        app.page.get_by_role("alert").or_(app.page.get_by_role("status")).filter(has_text="changed").first
+    ).to_be_visible()
+    found = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]["messages"]
+    assert len(found) == 4
+    retry = app.button("Retry")
+    if await retry.count():
+        await retry.first.click()
+    else:
+        await expect(app.box).to_have_value("too late")
+        await app.box.press("Enter")
+    await app.answered(6)
+    await app.shows("first", "first", "faster", "faster", "too late", "too late")
+
+
+async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App) -> None:
+    """B18, M1, M5: two completed and one at work, after leaving and returning as well."""
+    await app.open()
+    await app.run("one")
+    await app.run("two")
+    await app.send("count 80 50")
+    await app.counted(3)
+    task = (await app.messages())[-1].task
+    await app.has_states("completed", "completed", "working")
+    await app.new_chat()
+    await app.run("elsewhere")
+    before = len(app.seen.calls("SubscribeToTask"))
+    await app.row("one").click()
+    await app.counted(5)
+    await app.has_states("completed", "completed", "working")
+    after = app.seen.calls("SubscribeToTask")[before:]
+    assert {call.params["id"] for call in after} == {task}
+    await app.stop()
+    await app.has_states("completed", "completed", "canceled")
+
+
+@on_both_if_thorough
+async def test_seven_tabs_that_stream_leave_room_for_requests(
+    app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
+) -> None:
+    """B29: while seven tabs of one browser follow seven sessions, the list of sessions is still answered."""
+    sessions = [(await _begun(http)) for _ in range(TABS)]
+    tabs = [app, *[await another(beside=app) for _ in range(TABS - 1)]]
+    for tab, session in zip(tabs, sessions, strict=True):
+        await tab.open_session(session)
+    await tabs[-1].page.evaluate("fetch(new URL('/api/sessions?limit=1', location.href)).then((one) => one.json())")
+    await asyncio.gather(*(until(tab.numbers, lambda numbers: len(numbers) > 2) for tab in tabs))
+    answered: float = await app.page.evaluate(
+        """async () => {
+            const begun = performance.now();
+            await (await fetch(new URL("/api/sessions?limit=5", location.href))).json();
+            return performance.now() - begun;
+        }"""
+    )
+    assert answered < 2000
+    for tab in tabs:
+        await tab.stop()
+    for tab in tabs:
+        await tab.idle()
+        await tab.unique()
+
+
+async def _begun(http: httpx.AsyncClient) -> str:
+    """A session in which something runs."""
+    params = {"message": text_message("count 3000 50"), "configuration": {"returnImmediately": True}}
+    task = (await result(http, "SendMessage", params))["task"]
+    return str(task["contextId"])

@@ -1,0 +1,73 @@
+"""Answers of other shapes than this gateway's: it answers for real, and what it said is changed on the way."""
+
+import json
+from typing import Any
+
+from playwright.async_api import APIResponse, Request, Route, expect
+from tests.page.app import App, until
+from tests.page.test_rewind import BEFORE, conversation
+
+
+async def _answers(app: App, word: str, change: "Any") -> None:
+    """Passes the JSON of each answer to a request that contains `word` through `change`."""
+
+    async def altered(route: Route, request: Request) -> None:
+        if word not in request.url and word not in (request.post_data or ""):
+            return await route.continue_()
+        answer: APIResponse = await route.fetch()
+        return await route.fulfill(response=answer, body=json.dumps(change(await answer.json())))
+
+    await app.page.route(f"{app.url}/**", altered)
+
+
+def _bare(answer: Any) -> Any:
+    """A task as some runtimes write it: no wrapper, no kind."""
+    task = answer["result"]["task"]
+    return answer | {"result": {key: value for key, value in task.items() if key != "kind"}}
+
+
+async def test_the_answer_to_a_rewind_replaces_in_any_form(app: App) -> None:
+    """B4, T7: a task in its wrapper replaces the conversation, and so does one that only resembles a task."""
+    await conversation(app, "A", "B", "C")
+    await app.rewind(4)
+    await app.shows("A", "A", "B", "B")
+    await _answers(app, BEFORE, _bare)
+    await app.rewind(2)
+    await app.shows("A", "A")
+    await expect(app.alerts).to_have_count(0)
+    await app.reload()
+    await app.shows("A", "A")
+
+
+async def test_messages_that_come_twice_are_shown_once_where_they_were(app: App) -> None:
+    """B6, T6: the same id twice in one history, and again in a snapshot."""
+    await conversation(app, "A", "B")
+    before = await app.unique()
+
+    def doubled(answer: Any) -> Any:
+        data = answer["data"]
+        return answer | {"data": data | {"messages": [*data["messages"], *reversed(data["messages"])]}}
+
+    await _answers(app, "/messages", doubled)
+    await app.reload()
+    await until(app.messages, lambda shown: shown == before)
+    assert await app.unique() == before
+
+
+async def test_what_is_unknown_is_in_the_inspector_only(app: App) -> None:
+    """B4, T7: it is counted and listed, and never part of the conversation."""
+
+    async def surprise(route: Route, request: Request) -> None:
+        if "SubscribeToTask" not in (request.post_data or ""):
+            return await route.continue_()
+        answer = await route.fetch()
+        odd = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"surprise": {"text": "from the future"}}})
+        return await route.fulfill(response=answer, body=f"data: {odd}\n\n" + await answer.text())
+
+    await app.page.route(f"{app.url}/**", surprise)
+    await app.open()
+    await app.run("count 5 20")
+    assert await app.counted(5) == [1, 2, 3, 4, 5]
+    await expect(app.log).not_to_contain_text("from the future")
+    await app.show("Events")
+    await expect(app.details.locator("li[data-kind=unknown]").first).to_be_visible()

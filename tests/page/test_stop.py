@@ -1,0 +1,52 @@
+"""Stopping what runs."""
+
+import httpx
+from playwright.async_api import Request, Route, expect
+from tests.page.app import App, until
+from tests.system.wire import result
+
+
+async def test_stop_cancels_the_task_and_shows_what_the_server_says(app: App, http: httpx.AsyncClient) -> None:
+    """B14, P8, M4: the cancel is on the wire, the state is the server's, and nothing revives the task."""
+    await app.open()
+    await app.send("count 200 50")
+    await app.counted(3)
+    await app.stop()
+    await app.idle()
+    (call,) = app.seen.calls("CancelTask")
+    task = (await app.messages())[-1].task
+    assert call.params["id"] == task
+    assert (await result(http, "GetTask", {"id": task}))["status"]["state"] == "TASK_STATE_CANCELED"
+    kept = await app.numbers()
+    await app.has_states("canceled")
+    await app.run("still here")
+    await app.has_states("canceled", "completed")
+    await app.reload()
+    await app.has_states("canceled", "completed")
+    texts = await app.texts()
+    assert texts[-1] == "still here"
+    assert [int(word) for word in texts[1].split() if word.isdigit()][: len(kept)] == kept
+
+
+async def test_a_stop_that_comes_too_late_is_no_error(app: App, http: httpx.AsyncClient) -> None:
+    """B15, C11: the task completed first, and is shown so."""
+
+    async def late(route: Route, request: Request) -> None:
+        if "CancelTask" in (request.post_data or ""):
+            await until(ended)
+        await route.continue_()
+
+    async def ended() -> bool:
+        found = (await http.get(f"/api/sessions/{app.session}/task-infos")).json()["data"]
+        return bool(found) and found[-1]["state"] == "completed"
+
+    await app.page.route(f"{app.url}/**", late)
+    await app.open()
+    await app.send("count 20 50")
+    await app.counted(3)
+    await app.stop()
+    await app.answered(2)
+    assert await app.counted(20) == list(range(1, 21))
+    await app.has_states("completed")
+    await expect(app.alerts).to_have_count(0)
+    assert len(app.seen.calls("CancelTask")) == 1

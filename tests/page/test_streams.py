@@ -1,0 +1,108 @@
+"""Streams that break, begin late or are watched by several tabs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx
+from playwright.async_api import Request, Route, expect
+from tests.page.app import App, until
+from tests.page.marks import on_both
+from tests.system.wire import result, send
+
+COUNT = "count 60 40"
+
+
+@on_both
+async def test_a_reload_in_the_middle_of_a_stream_loses_and_repeats_nothing(app: App) -> None:
+    """B7, M5, C5: what was there is there, the rest arrives, each word once."""
+    await app.open()
+    await app.send(COUNT)
+    await app.counted(5)
+    await app.in_session()
+    for _ in range(2):
+        before = len(await app.numbers())
+        await app.reload()
+        await app.counted(before)
+        await app.running()
+    await app.answered(2)
+    assert await app.counted(60) == list(range(1, 61))
+    await app.unique()
+    assert await app.alerts.count() == 0
+
+
+async def test_a_task_that_ends_before_it_is_subscribed_to_is_shown_whole(app: App, http: httpx.AsyncClient) -> None:
+    """B8, T10: the final text, and no error."""
+
+    async def late(route: Route, request: Request) -> None:
+        if "SubscribeToTask" in (request.post_data or ""):
+            await until(lambda: _state(http, app.session), lambda state: state == "completed")
+        await route.continue_()
+
+    await app.page.route(f"{app.url}/**", late)
+    await app.open()
+    await app.send("count 5 100")
+    await app.answered(2)
+    assert await app.counted(5) == [1, 2, 3, 4, 5]
+    assert await app.alerts.count() == 0
+    await app.has_states("completed")
+
+
+@on_both
+async def test_two_tabs_of_a_session_show_the_same(app: App, another: Callable[..., Awaitable[App]]) -> None:
+    """B9, M5: both stream; what one sends shows in the other; equal texts, no id twice."""
+    await app.open()
+    await app.send(COUNT)
+    session = await app.in_session()
+    second = await (await another(beside=app)).open_session(session)
+    await asyncio.gather(app.counted(10), second.counted(10))
+    await asyncio.gather(app.answered(2), second.answered(2))
+    await second.run("hello from the second tab")
+    await app.answered(4)
+    assert await app.unique() == await second.unique()
+    assert await app.texts() == await second.texts()
+
+
+async def test_two_browsers_of_a_session_show_the_same(
+    app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
+) -> None:
+    """B9, M5: a tab that is idle shows what another browser and another client send."""
+    await app.open()
+    await app.run("first")
+    session = await app.in_session()
+    second = await (await another()).open_session(session)
+    await second.shows("first", "first")
+    await app.run("second")
+    await second.shows("first", "first", "second", "second")
+    await send(http, "third", contextId=session)
+    for tab in (app, second):
+        await tab.shows("first", "first", "second", "second", "third", "third")
+    assert await app.unique() == await second.unique()
+
+
+async def test_a_stream_ends_with_the_tab_and_the_task_goes_on(app: App, http: httpx.AsyncClient) -> None:
+    """B7: leaving cancels nothing; who comes back sees the whole answer."""
+    await app.open()
+    await app.send("count 20 50")
+    session = await app.in_session()
+    await app.new_chat()
+    await until(lambda: _state(http, session), lambda state: state == "completed")
+    await app.row("count 20 50").click()
+    await app.answered(2)
+    assert await app.counted(20) == list(range(1, 21))
+    assert app.seen.calls("CancelTask") == []
+    await expect(app.alerts).to_have_count(0)
+
+
+async def _state(http: httpx.AsyncClient, session: str) -> str:
+    """The state of the newest task of a session; empty while there is none."""
+    if not session:
+        return ""
+    found = (await http.get(f"/api/sessions/{session}/task-infos", params={"latest": "any"})).json()["data"]
+    if isinstance(found, list):
+        found = found[-1] if found else None
+    return str(found["state"]) if found else ""
+
+
+async def cancel(http: httpx.AsyncClient, task: str) -> None:
+    """Cancels as another client."""
+    await result(http, "CancelTask", {"id": task})

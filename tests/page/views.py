@@ -1,0 +1,109 @@
+"""Every view of the page, brought about for tests that look at each of them."""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.async_api import expect
+from tests.page.app import App, until
+from tests.repo.tree import ROOT
+
+AXE: Final = ROOT / "gateway" / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+# Where screenshots of the views are to be written; empty: nowhere.
+SCREENSHOTS: Final = os.environ.get("TASKPLANE_SCREENSHOTS", "")
+DESKTOP: Final = {"width": 1280, "height": 800}
+NARROW: Final = {"width": 360, "height": 740}
+
+Look = Callable[[App], Awaitable[None]]
+
+
+async def full(app: App) -> None:
+    """A session with some of everything, which is open."""
+    await app.open()
+    await app.run("code")
+    for command in ("artifact", "versions Plan", "tools 4", "tool what is it", "rtl", "fail the roof is leaking"):
+        await app.send(command)
+        await app.idle()
+    await app.send("ask Which colour do you like?")
+    await expect(app.log).to_contain_text("Which colour do you like?")
+
+
+async def views(app: App) -> AsyncGenerator[str]:
+    """Yields the name of each view while it is open, in a session made by `full`."""
+    narrow = (app.page.viewport_size or DESKTOP)["width"] < 700
+    session = app.session
+    yield "chat"
+    if narrow:
+        await app.button("Show sessions").click()
+        await expect(app.sessions).to_be_visible()
+        yield "sessions"
+        await app.page.keyboard.press("Escape")
+    for panel in ("Tasks", "Artifacts", "Events"):
+        await app.show(panel)
+        await until(lambda: app.details.locator("li, button").count())
+        yield panel.lower()
+        await app.page.keyboard.press("Escape")
+        await expect(app.details).to_have_count(0)
+    await app.log.focus()
+    await app.page.keyboard.press("?")
+    await expect(app.page.get_by_role("dialog")).to_be_visible()
+    yield "keys"
+    await app.page.keyboard.press("Escape")
+    await app.page.goto(f"{app.url}/ui")
+    await expect(app.box).to_be_visible()
+    await expect(app.page.get_by_text("What should")).to_be_visible()
+    yield "new"
+    await app.page.goto(f"{app.url}/ui/agents/demo")
+    await expect(app.page.get_by_role("heading", name=re.compile("demo", re.IGNORECASE)).first).to_be_visible()
+    yield "agent"
+    await app.page.goto(f"{app.url}/ui/ops")
+    await expect(app.page.get_by_role("table").or_(app.page.get_by_role("list")).first).to_be_visible()
+    yield "ops"
+    task = await app.page.evaluate(
+        "id => fetch(`/api/sessions/${id}/task-infos`).then((one) => one.json()).then((one) => one.data[0].taskId)",
+        session,
+    )
+    await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
+    await expect(app.page.get_by_text(task).first).to_be_visible()
+    yield "ops-task"
+    app.seen.allow("status of 404")
+    await app.page.goto(f"{app.url}/ui/sessions/never-was")
+    await expect(app.page.get_by_text("This session is not here")).to_be_visible()
+    yield "missing"
+
+
+async def faults(app: App) -> list[str]:
+    """What axe finds of the view that is serious or critical."""
+    if not await app.page.evaluate("!!window.axe"):
+        await app.page.evaluate(AXE.read_text())
+    found: list[dict[str, Any]] = await app.page.evaluate(
+        "() => axe.run(document, { resultTypes: ['violations'] }).then((one) => one.violations)"
+    )
+    return [
+        f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes'][:3]]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+async def sideways(app: App) -> list[str]:
+    """What is wider than the window and not in something that scrolls by itself."""
+    found: list[str] = await app.page.evaluate(
+        """() => {
+            const all = document.documentElement;
+            if (all.scrollWidth <= all.clientWidth + 1) return [];
+            return [...document.querySelectorAll("body *")]
+                .filter((one) => one.getBoundingClientRect().right > all.clientWidth + 1)
+                .slice(0, 5).map((one) => one.outerHTML.slice(0, 150));
+        }"""
+    )
+    return found
+
+
+async def photograph(app: App, name: str) -> None:
+    """Writes a screenshot of the view, where that is asked for."""
+    if SCREENSHOTS:
+        await app.page.wait_for_load_state("networkidle")
+        await app.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")
